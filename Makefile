@@ -29,7 +29,7 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv java kafka spark-kafka kubernetes helm s3 spark-crds flux-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, CRDs of a Spark operator and of Flux, Prometheus, Chromium, the example of an observer
+setup: venv java kafka spark-kafka kubernetes helm s3 go-client spark-crds flux-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, a Go client, CRDs of a Spark operator and of Flux, Prometheus, Chromium, the example of an observer
 
 .PHONY: java
 java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
@@ -57,6 +57,10 @@ kind: venv  ## what clusters of nodes are made of (e2e/README.md): as root on De
 .PHONY: s3
 s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache
 	@$(BIN)/python -m tests.support.s3_server
+
+.PHONY: go-client
+go-client: venv  ## a consumer of franz-go, for groups: a minute of Go once, then a cache
+	@$(BIN)/python -m tests.support.go_group_member
 
 .PHONY: chromium
 chromium: venv  ## a headless Chromium that looks at reports; as root on Debian it is installed where there is none

@@ -99,10 +99,13 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake.set()
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
-        """It waits like a request, whatever the queue's limit; a refusal is logged."""
+        """It waits like a request, whatever the queue's limit; a refusal is logged.
+
+        Whoever was before it in the queue may have put it off: a member's heartbeat that waited for the same commit.
+        """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(partial(_report, key))
-        self._enqueue(decide, answer, is_timer=True)
+        self._enqueue(lambda state: ((), None) if key in self._timers else decide(state), answer, is_timer=True)
 
     async def load(self) -> None:
         """Read the log and write the opening records. Raises what loading and committing raise; call `run` then."""

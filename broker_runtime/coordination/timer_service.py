@@ -17,6 +17,10 @@ class TimerService(Generic[A]):
         self._timers: Timers[A] = Timers()
         self._alarm: asyncio.TimerHandle | None = None
 
+    def __contains__(self, key: object) -> bool:
+        """Whether there is a timer that is not due yet."""
+        return key in self._timers
+
     def schedule(self, key: Hashable, delay_s: float, action: A) -> None:
         """In the place of the key's timer, if it has one."""
         due_s = asyncio.get_running_loop().time() + delay_s

@@ -17,7 +17,7 @@ from broker_runtime.controller_node import JOURNAL_CONFIG
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import load_image
-from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
+from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
@@ -92,8 +92,13 @@ def is_whole(cluster: "Cluster") -> bool | str:
     image = cluster.image()
     assert image is not None
     waiting = [lane.name for lane in cluster.lanes if not lane.settled]
+    waiting += [committer.group for committer in cluster.committers if not committer.settled]
     if waiting:
         return f"not acknowledged: {', '.join(waiting)}"
+    for group in cluster.groups:
+        found = group.has_converged()
+        if found is not True:
+            return found
     for process in cluster.brokers:
         node = None if process.broker is None else process.broker.broker
         if node is None or node.image.offset != image.offset:
@@ -142,7 +147,8 @@ async def judge(cluster: "Cluster") -> None:
         if len(set(contents.values())) != 1:
             sizes = {number: len(content) for number, content in contents.items()}
             cluster.around.mistake(f"replicas of {key} are not the same bytes; sizes {sizes}")
-        _judge_partition(cluster, key, _entries(contents[part.leader]), start)
+        if key[0] not in INTERNAL_TOPICS:
+            _judge_partition(cluster, key, _entries(contents[part.leader]), start)
     for process in cluster.brokers:
         _judge_folder(cluster, process, image)
     await _judge_metadata(cluster, image)
@@ -330,6 +336,9 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
             counts["acknowledged"] += batch.acknowledged
             counts["retried"] += batch.attempts > 1
     counts["consumed"] = sum(len(consumer.seen) for consumer in cluster.consumers)
+    counts["committed"] = sum(committer.commits for committer in cluster.committers)
+    counts["committed"] += sum(group.ownership.commits for group in cluster.groups)
+    counts["handovers"] = sum(group.ownership.handovers for group in cluster.groups)
     counts["chunks"] = cluster.network.figures.chunks
     if cluster.operator is not None:
         counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused

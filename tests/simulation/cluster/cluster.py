@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_runtime.metadata.image import MetadataImage
-from tests.simulation.cluster import check, schedule
+from tests.simulation.cluster import check, group, schedule
 from tests.simulation.cluster.admin import Admin
 from tests.simulation.cluster.client import Consumer, Deletions, Lane, Producer
+from tests.simulation.cluster.committer import Committer
 from tests.simulation.cluster.connection import Address, ClusterView, Key
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.network import Network
@@ -39,6 +40,15 @@ _BROKER_KEYS = {
     "initial.broker.registration.timeout.ms": "60000",
     "sluicegate.controlled.shutdown.timeout.ms": "6000",
     "inter.broker.listener.name": "REPLICATION",
+    "offsets.topic.num.partitions": "3",
+    "offsets.commit.timeout.ms": "2000",
+    "group.initial.rebalance.delay.ms": "200",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.session.timeout.ms": "3000",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.assignment.interval.ms": "200",
 }
 _CONTROLLER_KEYS = {
     "process.roles": "controller",
@@ -78,6 +88,8 @@ class Cluster:
         self.lanes: list[Lane] = []
         self.consumers: list[Consumer] = []
         self.producers: list[Producer] = []
+        self.committers: list[Committer] = []
+        self.groups: list[group.Group] = []
         self.deletions: dict[Key, Deletions] = {}
         self.busy_topics: set[str] = set()
         """That somebody deletes or makes now, or of which that is not known."""
@@ -135,6 +147,7 @@ class Cluster:
             "min.insync.replicas": str(self.shape.min_insync_replicas),
             "log.segment.bytes": str(self.shape.segment_bytes),
             "log.flush.interval.messages": str(self.shape.flush_messages),
+            "offsets.topic.replication.factor": str(self.shape.replication_factor),
         }
         return Process(self.around, f"broker-{number}", host, properties)
 
@@ -218,6 +231,19 @@ class Cluster:
         self.consumers.append(consumer)
         self.run_as(owner, consumer.run())
 
+    async def _add_groups(self) -> bool:
+        if self.shape.groups and not await self.admin.has_topic(group.TOPIC, group.PARTITIONS):
+            return False
+        self.groups = [group.Group(self, kind) for kind in self.shape.groups]
+        for each in self.groups:
+            each.start()
+        for number in range(self.shape.committers):
+            owner, view = self.client(f"committer-{number}")
+            committer = Committer(f"commits-{number}", "orders", view, self.around.mistake)
+            self.committers.append(committer)
+            self.run_as(owner, committer.run())
+        return True
+
     def run_as(self, owner: Owner, work: Any) -> None:
         task = self.loop.create_task(work, name=owner.name, context=owner.context)
         task.add_done_callback(self._ended)
@@ -250,6 +276,8 @@ class Cluster:
         if not await self.admin.has_topic("orders", self.shape.partitions):
             return
         self.add_clients("orders", self.shape.partitions)
+        if not await self._add_groups():
+            return
         await asyncio.sleep(1.0)
         if self.operator is not None:
             self.run_as(self.operator.owner, self.operator.run())
@@ -261,6 +289,10 @@ class Cluster:
         supervisor = asyncio.ensure_future(schedule.keep_alive(self))
         for producer in self.producers:
             producer.stopped = True
+        for committer in self.committers:
+            committer.stopped = True
+        for each in self.groups:
+            each.settle()
         try:
             await asyncio.sleep(2.0)
             if await self.until("the cluster is whole again", lambda: check.is_whole(self), _RECOVERY_S):

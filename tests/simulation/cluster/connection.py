@@ -64,10 +64,10 @@ class Connection:
         self._protocol: _Protocol | None = None
         self._correlation_id = 0
 
-    async def ask(self, api_key: int, version: int, content: Fields) -> Entity:
+    async def ask(self, api_key: int, version: int, content: Fields, timeout_s: float = _REQUEST_TIMEOUT_S) -> Entity:
         """Raises Unanswered."""
         try:
-            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 protocol = await self._connected()
                 protocol.waiting = asyncio.get_running_loop().create_future()
                 self._send(protocol, api_key, version, content)

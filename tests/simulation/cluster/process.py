@@ -246,6 +246,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             (composition, "claim_folder", lambda *_: cluster_id),
             (composition, "make_data_folder", lambda path: Path(path)),
             (composition, "SocketDialler", dialler),
+            ("broker_runtime.groups.service", "ThreadPoolExecutor", lambda *_: InlineExecutor()),
             ("broker_runtime.broker_node", "SocketDialler", dialler),
             ("broker_runtime.broker_node", "SocketServer", server),
             ("broker_runtime.controller_node", "SocketServer", server),

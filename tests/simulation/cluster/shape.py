@@ -35,6 +35,10 @@ class Shape:
     """Whether each partition has one more idempotent producer, with several batches in flight."""
     flush_messages: int = NEVER
     """With 1 any number of brokers may lose power at once."""
+    committers: int = 0
+    """Clients that commit offsets, each to a group of its own."""
+    groups: tuple[str, ...] = ()
+    """Kinds of groups that share the partitions of a topic of their own: "classic", "modern"."""
     operator_looks_s: float = 0.0
     """Mean time between two looks of the operator at pods and controllers; 0: there is none."""
     operator_errs: float = 0.0
@@ -52,6 +56,18 @@ PIPELINED = replace(
 )
 """As in Kafka, a snapshot of producers holds the last batch of each. Whoever sends an earlier one again after a broker
 has begun with a snapshot is refused for good: here segments do not end, and no broker is stopped in good order."""
+GROUPS = replace(
+    HARSH,
+    partitions=1,
+    committers=2,
+    groups=("classic", "modern"),
+    faults=("kill", "power_loss", "cut_two", "isolate", "pause", "reset", "controlled_restart", "elect_preferred"),
+    faults_s=15.0,
+    fault_interval_s=1.0,
+    delay_factor=5.0,
+    operator_looks_s=0.0,
+)
+"""Coordinators of groups are killed, cut off and left without power."""
 DEPOSED = replace(
     HARSH,
     controllers=3,

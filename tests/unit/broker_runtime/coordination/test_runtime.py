@@ -66,3 +66,51 @@ async def test_who_asked_for_what_the_log_took_a_part_of_is_not_told_that_it_was
         assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert 0 < len(log.keys) < 101
         assert len(runtime.state.sums) == len(log.keys), "state and log are the same"
+
+
+class SlowLog(FussyLog):
+    """Is durable when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.durable = asyncio.Event()
+        self.durable.set()
+
+    async def commit(self) -> None:
+        await self.durable.wait()
+
+
+@pytest.mark.parametrize("put_off", [True, False])
+async def test_a_timer_that_was_put_off_while_it_waited_for_a_commit_comes_to_nothing(put_off: bool) -> None:
+    """As when a member's heartbeat waits in the queue before the end of its session."""
+    log, timers = SlowLog(), TimerService[TallyDecision]()
+
+    async def load() -> Tally:
+        return Tally()
+
+    def at_the_end(tally: Tally) -> tuple[Sequence[Added], None]:
+        return [Added("ended", 1)], None
+
+    def heartbeat(tally: Tally) -> tuple[Sequence[Added], None]:
+        if put_off:
+            timers.schedule("session", 60.0, at_the_end)
+        return (), None
+
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10)
+    await runtime.load()
+    running = asyncio.ensure_future(runtime.run())
+    log.durable.clear()
+    stuck = asyncio.ensure_future(runtime.submit(lambda tally: ([Added("a", 1)], None)))
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(runtime.submit(heartbeat))
+    await asyncio.sleep(0)
+    timers.schedule("session", 0.0, at_the_end)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert "session" not in timers, "it is due"
+    log.durable.set()
+    await asyncio.gather(stuck, waiting)
+    await runtime.submit(lambda tally: ((), None))
+    assert runtime.state.sums == ({"a": 1} if put_off else {"a": 1, "ended": 1})
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,150 @@
+"""A member of a classic group: joins, is assigned partitions by the leader of its generation, and beats (KIP-62)."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.versions import FORMATS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from tests.simulation.cluster.connection import Unanswered
+from tests.simulation.cluster.member import BEAT_S, NOT_IN_A_GROUP, REBALANCE_S, SESSION_S, Member
+
+_JOIN_VERSION, _SYNC_VERSION, _HEARTBEAT_VERSION, _LEAVE_VERSION = 5, 3, 3, 3
+_PARTITIONS_OF_GROUPS = 5
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+
+
+def subscription(topic: str) -> bytes:
+    """Version 0 of the consumers' own format."""
+    return _INT16.pack(0) + _INT32.pack(1) + _text(topic) + _INT32.pack(-1)
+
+
+def assignment(topic: str, partitions: Sequence[int]) -> bytes:
+    indexes = b"".join(map(_INT32.pack, partitions))
+    return _INT16.pack(0) + _INT32.pack(1) + _text(topic) + _INT32.pack(len(partitions)) + indexes + _INT32.pack(-1)
+
+
+def assigned_in(content: bytes) -> list[int]:
+    """Of one topic; nothing where there is no assignment."""
+    if not content:
+        return []
+    at = 6
+    at += 2 + _INT16.unpack_from(content, at)[0]
+    (count,) = _INT32.unpack_from(content, at)
+    return list(struct.unpack_from(f">{count}i", content, at + 4))
+
+
+def _text(text: str) -> bytes:
+    return _INT16.pack(len(text)) + text.encode()
+
+
+class ClassicMember(Member):
+    _id = ""
+    _generation = -1
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def epoch(self) -> int:
+        return self._generation
+
+    async def turn(self) -> None:
+        if self._generation < 0:
+            # Who joins has given up what it had.
+            self.own((), NOT_IN_A_GROUP, 0.0)
+            await self._join()
+        else:
+            await self.work()
+            await self._beat()
+            await self.pause(2 * BEAT_S)
+
+    async def _join(self) -> None:
+        answer = await self._asked(JOIN_GROUP, _JOIN_VERSION, self._join_fields(), SESSION_S + 2 * REBALANCE_S)
+        if answer is None:
+            return
+        code = ErrorCode(int(answer.error_code))
+        if code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._id = str(answer.member_id)
+        elif code != ErrorCode.NONE:
+            self._forget_id(code)
+            await self.pause()
+        else:
+            self._id = str(answer.member_id)
+            given = _shared(self.topic, answer.members) if str(answer.leader) == self._id else {}
+            await self._sync(int(answer.generation_id), given)
+
+    def _join_fields(self) -> Fields:
+        return {
+            "group_id": self.ownership.group,
+            "session_timeout": int(SESSION_S * 1000),
+            "rebalance_timeout": int(REBALANCE_S * 1000),
+            "member_id": self._id,
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": subscription(self.topic)}],
+        }
+
+    async def _sync(self, generation: int, given: Mapping[str, bytes]) -> None:
+        sent_s = self.now()
+        content = self._in(generation) | {
+            "assignments": [{"member_id": member, "assignment": each} for member, each in given.items()]
+        }
+        answer = await self._asked(SYNC_GROUP, _SYNC_VERSION, content, REBALANCE_S)
+        if answer is None:
+            return
+        code = ErrorCode(int(answer.error_code))
+        if code == ErrorCode.NONE:
+            self._generation = generation
+            self.own(assigned_in(answer.assignment), f"generation {generation}", sent_s)
+        else:
+            self._forget_id(code)
+            await self.pause()
+
+    async def _beat(self) -> None:
+        sent_s = self.now()
+        answer = await self._asked(HEARTBEAT, _HEARTBEAT_VERSION, self._in(self._generation), SESSION_S)
+        if answer is None:
+            return
+        code = ErrorCode(int(answer.error_code))
+        if code == ErrorCode.NONE:
+            self.own(self.owned, self.term, sent_s)
+        elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID):
+            self._generation = -1
+            self._forget_id(code)
+
+    async def leave(self) -> None:
+        members = [{"member_id": self._id, "group_instance_id": None}]
+        await self._asked(LEAVE_GROUP, _LEAVE_VERSION, {"group_id": self.ownership.group, "members": members}, 3.0)
+
+    def _in(self, generation: int) -> dict[str, Any]:
+        return {
+            "group_id": self.ownership.group,
+            "generation_id": generation,
+            "member_id": self._id,
+            "group_instance_id": None,
+        }
+
+    def _forget_id(self, code: ErrorCode) -> None:
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._id = ""
+
+    async def _asked(self, api_key: int, version: int, content: Fields, timeout_s: float) -> Any:
+        """None when nobody answers, or not who coordinates."""
+        try:
+            answer = await self.coordinator.ask(api_key, version, content, timeout_s)
+        except Unanswered:
+            await self.pause()
+            return None
+        self.heard(FORMATS[api_key].module, ErrorCode(int(answer.error_code)))
+        return answer
+
+
+def _shared(topic: str, members: Sequence[Any]) -> dict[str, bytes]:
+    """In turn, as the leader of a generation decides."""
+    ids = sorted(str(member.member_id) for member in members)
+    return {
+        member: assignment(topic, range(_PARTITIONS_OF_GROUPS)[number :: len(ids)]) for number, member in enumerate(ids)
+    }

@@ -1,0 +1,135 @@
+"""Members of groups at the level of the protocol. They own partitions and commit offsets, and read no records.
+
+What both kinds have in common is here: a member is sure of its partitions for as long as its session cannot have ended,
+looks what is committed for each partition that it gets, and commits one more from there on.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.versions import OFFSET_COMMIT, OFFSET_FETCH
+from tests.simulation.cluster.commits import commit_fields, fetch_fields
+from tests.simulation.cluster.connection import ClusterView, Unanswered
+from tests.simulation.cluster.coordinator import Coordinator
+from tests.simulation.cluster.ownership import Ownership
+
+SESSION_S = 3.0
+REBALANCE_S = 4.0
+BEAT_S = 0.3
+VERSION_OF_OFFSETS = 9
+"""With it both kinds can say in which generation or epoch they are."""
+
+
+class Member:
+    """One life of a member: it leaves at its end, or is gone without a word."""
+
+    def __init__(
+        self,
+        name: str,
+        ownership: Ownership,
+        topic: str,
+        view: ClusterView,
+        surroundings: tuple[Callable[[], float], Callable[[str], None]],
+    ) -> None:
+        """`surroundings` are the clock, and who notes what happens."""
+        self.now, self._note = surroundings
+        self.name = name
+        self.term = NOT_IN_A_GROUP
+        self.owned: frozenset[int] = frozenset()
+        self.ownership, self.topic, self.view = ownership, topic, view
+        self.coordinator = Coordinator(view, ownership.group)
+        self.quiet = False
+        """Whether it commits no more."""
+        self._positions: dict[int, int] = {}
+
+    async def live(self, is_over: Callable[[], bool], *, leaves: bool) -> None:
+        while not is_over():
+            await self.turn()
+        if leaves:
+            self.own((), self.term, 0.0)
+            await self.leave()
+        self.coordinator.hang_up()
+
+    async def turn(self) -> None:
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def epoch(self) -> int:
+        """The generation, or the epoch, to commit with."""
+        raise NotImplementedError
+
+    @property
+    def id(self) -> str:
+        raise NotImplementedError
+
+    def own(self, partitions: Iterable[int], term: str, sent_s: float) -> None:
+        """As an answer says to what was sent then."""
+        now_owned = frozenset(partitions)
+        gone = self.owned - now_owned
+        self.ownership.release(self.name, gone)
+        for partition in gone:
+            self._positions.pop(partition, None)
+        if (now_owned, term) != (self.owned, self.term):
+            self._note(f"{self.name} owns {sorted(now_owned)} in {term}")
+        self.owned, self.term = now_owned, term
+        self.ownership.claim(self.name, term, sorted(now_owned), sent_s + SESSION_S)
+
+    async def work(self) -> None:
+        """Look what is committed for what is new, or commit one more of everything. Not while it cannot be sure."""
+        new = tuple(sorted(self.owned - self._positions.keys()))
+        if new:
+            await self._look(new)
+        elif self.owned and not self.quiet and self.view.random.random() < 0.5:
+            await self._commit()
+
+    def _is_sure(self) -> bool:
+        holders = self.ownership.holders()
+        return all(partition in holders and holders[partition].member == self.name for partition in self.owned)
+
+    async def _look(self, partitions: tuple[int, ...]) -> None:
+        content = fetch_fields(self.ownership.group, self.topic, partitions, self.id, self.epoch)
+        owned = self.owned
+        try:
+            answer = await self.coordinator.ask(OFFSET_FETCH, VERSION_OF_OFFSETS, content)
+        except Unanswered:
+            return
+        code = ErrorCode(int(answer.groups[0].error_code))
+        self.heard("a look", code)
+        if code != ErrorCode.NONE or owned != self.owned or not self._is_sure():
+            return
+        for part in answer.groups[0].topics[0].partitions:
+            if int(part.error_code) == ErrorCode.NONE:
+                self.ownership.is_committed(int(part.partition_index), int(part.committed_offset))
+                self._positions[int(part.partition_index)] = int(part.committed_offset)
+
+    async def _commit(self) -> None:
+        offsets = {partition: self._positions[partition] + 1 for partition in sorted(self.owned)}
+        content = commit_fields(self.ownership.group, self.topic, offsets, self.epoch, self.id)
+        if not self._is_sure():
+            return
+        first = {partition: self.ownership.commit_begins(partition, offset) for partition, offset in offsets.items()}
+        try:
+            answer = await self.coordinator.ask(OFFSET_COMMIT, VERSION_OF_OFFSETS, content)
+        except Unanswered:
+            return
+        for part in answer.topics[0].partitions:
+            code, partition = ErrorCode(int(part.error_code)), int(part.partition_index)
+            self.heard("a commit", code)
+            if code == ErrorCode.NONE and partition in self._positions and self._is_sure():
+                self._positions[partition] = offsets[partition]
+                self.ownership.commit_is_acknowledged(partition, offsets[partition], first=first[partition])
+
+    def heard(self, what: str, code: ErrorCode) -> None:
+        self.coordinator.note(code)
+        if code != ErrorCode.NONE:
+            self._note(f"{self.name}: {what} is answered by {code.name}")
+
+    async def pause(self, most_s: float = 0.2) -> None:
+        await asyncio.sleep(self.view.random.uniform(0.02, most_s))
+
+
+NOT_IN_A_GROUP = "no generation"
