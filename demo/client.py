@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 MESSAGES_PER_SECOND = 200
 PAYLOAD = b"x" * 200
@@ -97,9 +97,9 @@ def _delivery(record: Record, wall_s: float, began_s: float) -> Callable[[KafkaE
 
 
 def _consume(bootstrap: str, topic: str, record: Record, stop: threading.Event) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False})
-    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+    """As a member of a group, with the client's own defaults for all but where it begins."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
     while not stop.is_set():
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
