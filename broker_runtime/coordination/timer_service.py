@@ -16,6 +16,8 @@ class TimerService(Generic[A]):
         self.on_due: Callable[[Hashable, A], None] = _nobody
         self._timers: Timers[A] = Timers()
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_due_s = 0.0
+        """Of `_alarm`; uvloop gives an alarm that is due at once no `when`."""
 
     def __contains__(self, key: object) -> bool:
         """Whether there is a timer that is not due yet."""
@@ -25,7 +27,7 @@ class TimerService(Generic[A]):
         """In the place of the key's timer, if it has one."""
         due_s = asyncio.get_running_loop().time() + delay_s
         self._timers.schedule(key, due_s, action)
-        if self._alarm is None or self._alarm.when() > due_s:
+        if self._alarm is None or self._alarm_due_s > due_s:
             self._set_alarm()
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: A) -> None:
@@ -44,11 +46,12 @@ class TimerService(Generic[A]):
     def _set_alarm(self) -> None:
         """An alarm that rings too early, as its timer was cancelled, is only set again."""
         due_s = self._timers.next_due_s()
-        if due_s is None or (self._alarm is not None and self._alarm.when() <= due_s):
+        if due_s is None or (self._alarm is not None and self._alarm_due_s <= due_s):
             return
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_at(due_s, self._ring)
+        self._alarm_due_s = due_s
 
     def _ring(self) -> None:
         self._alarm = None
