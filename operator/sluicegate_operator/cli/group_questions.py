@@ -88,7 +88,7 @@ def _refuse_active(group: GroupView) -> None:
     if not group.is_empty:
         clients = ", ".join(sorted({member.client_id for member in group.members})) or "they are still joining"
         raise RefusedError(
-            f"group {group.id} is {group.state} with {len(group.members)} members ({clients}), which would go on from "
+            f"group {group.id} is {group.state} with members ({clients}), which would go on from "
             "their own offsets: stop them first"
         )
 
