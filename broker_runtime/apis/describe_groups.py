@@ -1,7 +1,8 @@
 """DescribeGroups (15), versions 0 to 6: groups of the classic protocol, with their members.
 
 - Before version 6 a group that is not there is Dead, without an error (KIP-1043); one of KIP-848 is not there.
-- Metadata of members is shown once all of them have joined: it is that of the protocol that was chosen.
+- Metadata of members is shown while the group is Stable: it is that of the protocol that was chosen. While it
+  rebalances, their assignment is the one that they had before.
 - Authorized operations are not implemented: always the "not asked" value.
 """
 
@@ -52,7 +53,7 @@ def _found(state: GroupsState, group_id: str) -> Fields:
             "client_id": member.client_id,
             "client_host": member.client_host,
             "member_metadata": b"" if protocol is None else member.metadata(protocol),
-            "member_assignment": b"" if protocol is None else member.assignment,
+            "member_assignment": member.assignment,
         }
         for member in group.members.by_id.values()
     ]

@@ -36,6 +36,9 @@ def prepare_or_complete(group: ClassicGroup, environment: GroupEnvironment) -> R
 def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
     """Everybody is to join again. The first rebalance of an empty group waits for those who start at the same time."""
     tell_those_who_sync(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
+    if group.state is ClassicState.COMPLETING_REBALANCE:
+        for member in group.members.by_id.values():
+            member.assignment = b""
     group.members.pending_sync.clear()
     environment.timers.cancel(_sync_key(group))
     initial = group.state is ClassicState.EMPTY
