@@ -1,0 +1,39 @@
+"""Apache Kafka 4.3.0 and our broker coordinate the same scripted members of classic groups.
+
+The scripts mostly wait, so several are played at a time, each with a group of its own.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.integration.differential.classic_groups import PROPERTIES, SEQUENCES, ready
+from tests.integration.differential.comparing import Difference
+from tests.integration.differential.conftest import Pair, running
+from tests.integration.differential.test_differences import compare, play
+from tests.integration.differential.wanted import unexplained
+
+AT_A_TIME = 4
+
+
+@pytest.fixture(scope="module")
+def coordinators() -> Iterator[Pair]:
+    with running((), PROPERTIES) as pair:
+        pair.play(ready)
+        yield pair
+
+
+@pytest.fixture(scope="module")
+def played(coordinators: Pair) -> Iterator[Mapping[str, Future[list[Difference]]]]:
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        yield {name: threads.submit(play, coordinators, sequence) for name, sequence in SEQUENCES.items()}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_members_are_told_the_same(
+    coordinators: Pair, played: Mapping[str, Future[list[Difference]]], name: str
+) -> None:
+    """What differs is played again, alone: times on a busy machine do, now and then."""
+    if unexplained(name, played[name].result()):
+        compare(coordinators, name, SEQUENCES[name])
