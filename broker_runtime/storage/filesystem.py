@@ -63,6 +63,10 @@ class FileSystem(Protocol):
 
     def fsync_dir(self, path: Path) -> None: ...
 
+    def free_bytes(self, path: Path) -> int:
+        """What may still be written to the file system that holds this folder."""
+        ...
+
     def lock(self, path: Path) -> object:
         """Hold an exclusive lock for as long as the result lives; raises BlockingIOError when another holds it."""
         ...
@@ -178,6 +182,10 @@ class OsFileSystem:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def free_bytes(self, path: Path) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
 
     def lock(self, path: Path) -> OsFile:
         file = OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))

@@ -99,7 +99,7 @@ def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: Rec
 
 
 def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport, *, scan_all: bool) -> Log:
-    complete_swaps(place.fs, place.folder, place.fs.listdir(place.folder))
+    complete_swaps(place)
     bases, leftovers, renamed = _contents(place.fs, place.folder)
     syncs = scan_all or promise.is_journal or not promise.kept or config.flush_messages != LONG_MAX
     cut_before = report.cut
@@ -134,7 +134,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
         # What was scanned is synced; whose it is and the names that the crash left must be too before that counts.
         # The folder's own name is synced with all others, before the recovery points are written.
         place.fs.open(place.folder / PARTITION_METADATA).fsync()
-        place.fs.fsync_dir(place.folder)
+        place.sync_folder()
         loaded.recovery_point = end
     report.partitions += 1
     return Log(place, config, loaded)

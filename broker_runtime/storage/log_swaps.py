@@ -26,19 +26,23 @@ class LogSwaps:
 
     def allow_gaps(self, why: str) -> None:
         """Called before the first offset is left out; noted for good with the next sync."""
-        if self._may_have_gaps:
-            return
         try:
-            self._place.fs.open(self._place.folder / GAPS_FILE, create=True)
+            self._allow_gaps(why)
         except OSError as error:
             raise self._health.write_failure(f"making {GAPS_FILE}", error) from error
+
+    def _allow_gaps(self, why: str) -> None:
+        """Raises OSError."""
+        if self._may_have_gaps:
+            return
+        self._place.fs.open(self._place.folder / GAPS_FILE, create=True)
         self._syncs.names_made += 1
         self._may_have_gaps = True
         _LOGGER.info("from now on the offsets of %s may have gaps: %s", self._place, why)
 
     def begin(self, swap: Swap) -> None:
-        """Raises OSError too."""
-        self.allow_gaps("it is compacted")
+        """Raises OSError."""
+        self._allow_gaps("it is compacted")
         swap.begin()
         self.pending = swap
 

@@ -55,7 +55,7 @@ class LogSyncs:
         self.on_ended: Callable[[], None] = _nothing
         """Called when a sync has ended, well or not."""
         self.cuts = 0
-        self.epochs_are_synced = True
+        self.epochs_are_synced = not is_new
         self.unsynced_snapshot: Path | None = None
         self._under_way = False
         self._metadata_is_new = self._folder_is_new = is_new

@@ -57,9 +57,9 @@ class OldSegments:
             segment.rename_away(RENAMED, paths)
         self._going_base = self.durable_base
         del self._segments[:count]
-        begin, fs = self._segments[0].base_offset, self._place.fs
+        begin = self._segments[0].base_offset
         gone = partial(self._are_gone, begin, self._syncs.cuts, done)
-        self._place.disk.submit(partial(fs.fsync_dir, self._place.folder), gone)
+        self._place.disk.submit(self._place.sync_folder, gone)
 
     def _are_gone(self, begin: int, cuts: int, done: Callable[[], None], error: Exception | None) -> None:
         if self._syncs.health.offline is not None or cuts != self._syncs.cuts:

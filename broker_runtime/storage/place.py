@@ -7,6 +7,7 @@ from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.storage.disk import Disk, InlineDisk
+from broker_runtime.storage.epochs import EPOCHS_FILE
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.waiters import AtOnce, Wakes
 
@@ -32,6 +33,17 @@ class LogPlace:
 
     disk: Disk = field(default_factory=InlineDisk)
     wakes: Wakes = field(default_factory=AtOnce)
+
+    def sync_folder(self) -> None:
+        """Names in the folder are there for good. Raises OSError.
+
+        The leader epochs' file is written anew without a sync: its new name must not outlive a power loss that takes
+        the content. Batches tell again where epochs begin, but not where a cleaning has left nothing of one's first.
+        """
+        path = self.folder / EPOCHS_FILE
+        if self.fs.exists(path):
+            self.fs.open(path).fsync()
+        self.fs.fsync_dir(self.folder)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

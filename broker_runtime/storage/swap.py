@@ -86,17 +86,17 @@ class Swap:
         self._segments[number : number + len(self._old)] = [new]
 
 
-def complete_swaps(fs: FileSystem, folder: Path, names: Sequence[str]) -> bool:
-    """At a start: what a crash has interrupted; whether there was something, and the folder has other names now.
+def complete_swaps(place: LogPlace) -> None:
+    """At a start: what a crash has interrupted.
 
     Raises OSError, and DamagedLogError where neither the new segment nor the old ones are there.
     """
+    names = place.fs.listdir(place.folder)
     swaps = sorted(name for name in names if name.endswith(SWAP_LOG))
     for name in swaps:
-        _complete(fs, folder, int(name.removesuffix(SWAP_LOG)), names)
+        _complete(place.fs, place.folder, int(name.removesuffix(SWAP_LOG)), names)
     if swaps:
-        fs.fsync_dir(folder)
-    return bool(swaps)
+        place.sync_folder()
 
 
 def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval:
         segments[-1] = last
     last.flush()
     forget_snapshots(place.fs, place.folder, end)
-    place.fs.fsync_dir(place.folder)
+    place.sync_folder()
 
 
 def begin_anew(place: LogPlace, segments: list[Segment], offset: int) -> None:
@@ -44,7 +44,7 @@ def begin_anew(place: LogPlace, segments: list[Segment], offset: int) -> None:
     fresh = Segment(place.fs, place.folder, offset, place.clock.wall_ms())
     fresh.create()
     segments[:] = [fresh]
-    place.fs.fsync_dir(place.folder)
+    place.sync_folder()
 
 
 def reload_producers(place: LogPlace, segments: list[Segment], producers: ProducerStates) -> int:

@@ -91,3 +91,13 @@ def test_many_buffers_past_one_page_arrive_whole(fs: FileSystem, tmp_path: Path)
     file = fs.open(tmp_path / "big", create=True)
     file.write_at(parts, 0)
     assert file.pread(500_000, 0) == b"".join(parts)
+
+
+def test_there_is_room_until_something_takes_it(fs: FileSystem, tmp_path: Path) -> None:
+    assert fs.free_bytes(tmp_path) > 0
+    with pytest.raises(FileNotFoundError):
+        fs.free_bytes(tmp_path / "nowhere")
+    if isinstance(fs, MemoryFileSystem):
+        fs.capacity_bytes = 5
+        fs.open(tmp_path / "a", create=True).write_at([b"abc"], 0)
+        assert fs.free_bytes(tmp_path) == 2

@@ -67,10 +67,13 @@ def clean(
     return cleaning
 
 
-def append_keyed(house: LogHouse, *records: KeyValue, producer: ProducerStamp = NO_PRODUCER, codec: int = 0) -> int:
+def append_keyed(
+    house: LogHouse, *records: KeyValue, producer: ProducerStamp = NO_PRODUCER, codec: int = 0, leader_epoch: int = 0
+) -> int:
     """One batch; returns its base offset."""
     batch = encode_batch(records, house.clock.wall_ms(), producer)
-    return house.log.append(memoryview(packed(codec, batch) if codec else batch)).base_offset
+    sent = memoryview(packed(codec, batch) if codec else batch)
+    return house.log.append(sent, leader_epoch=leader_epoch).base_offset
 
 
 def records_of(log: Log, from_offset: int = 0) -> list[Record]:

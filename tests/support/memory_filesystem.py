@@ -202,6 +202,10 @@ class MemoryFileSystem:
         self.check_fsync()
         folder.durable = dict(folder.entries)
 
+    def free_bytes(self, path: Path) -> int:
+        self._folder(path)
+        return 1 << 50 if self.capacity_bytes is None else max(0, self.capacity_bytes - _used(self._root))
+
     def lock(self, path: Path) -> _Held:
         if path in self._locks:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", str(path))

@@ -36,6 +36,8 @@ class LogCleaner:
         self._clock = clock
         self._checkpoint = checkpoint
         self._uncleanable: dict[Partition, UUID] = {}
+        self._failed: set[Partition] = set()
+        """For now: they are passed over until no other log is to be cleaned."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -48,6 +50,7 @@ class LogCleaner:
         found = await self._filthiest()
         self.figures.last_look_s = self._clock.monotonic()
         if found is None:
+            self._failed.clear()
             return False
         log, dirt = found
         began_s = self._clock.monotonic()
@@ -59,8 +62,8 @@ class LogCleaner:
         except KafkaError as error:
             self._give_up(log, error)
         except OSError as error:
-            log.place.on_write_failed(f"cleaning {log.place}", error)
-            return False
+            _LOGGER.error("cleaning %s failed, it is tried again after the others: %s", log.place, error)
+            self._failed.add((log.topic, log.partition))
         else:
             log.first_dirty_offset = max(log.first_dirty_offset, end)
             self._checkpoint()
@@ -70,7 +73,7 @@ class LogCleaner:
     async def _filthiest(self) -> tuple[Log, Dirt] | None:
         """Also counts what cannot be cleaned."""
         best: tuple[Log, Dirt] | None = None
-        uncleanable_bytes, now_ms = 0, self._clock.wall_ms()
+        most, uncleanable_bytes, now_ms = 0.0, 0, self._clock.wall_ms()
         self._uncleanable = {key: topic for key, topic in self._uncleanable.items() if self._is_given_up(key)}
         for number, (key, log) in enumerate(list(self._logs.items()), 1):
             if number % _LOGS_PER_LOOK == 0:
@@ -83,8 +86,8 @@ class LogCleaner:
                 log.files.syncs.begin_sealed()
             if key in self._uncleanable:
                 uncleanable_bytes += dirt.dirty_bytes
-            elif dirt.is_cleanable(log.config) and (best is None or dirt.ratio > best[1].ratio):
-                best = log, dirt
+            elif key not in self._failed and dirt.is_cleanable(log.config) and dirt.ratio > most:
+                most, best = dirt.ratio, (log, dirt)
         self.figures.looked(best[1] if best else None, len(self._uncleanable), uncleanable_bytes)
         if best is None or not _has_room(best[0]):
             return None

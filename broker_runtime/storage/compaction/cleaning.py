@@ -5,10 +5,10 @@ works the log may have been cut, deleted, given to somebody else or configured o
 what it has swapped by then stays, as each swap leaves a log that readers see the same in.
 """
 
+import errno
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import KafkaError
@@ -20,6 +20,9 @@ from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.swap import Swap
+
+_ROOM_BYTES = 16 << 20
+"""Is left to producers: a cleaning must not be what fills the disk."""
 
 
 class CleaningStoppedError(Exception):
@@ -108,6 +111,9 @@ class Cleaning:
 
     def _clean_group(self, old: list[Segment], rules: Rules, buffers: Buffers) -> Generator[Work, None, None]:
         log, counts = self._log, self.counts
+        place, needed = log.place, sum(segment.size for segment in old)
+        if place.fs.free_bytes(place.folder) < needed + _ROOM_BYTES:
+            raise OSError(errno.ENOSPC, f"{needed} bytes and some for others are needed")
         changed_before = counts.batches_changed
         swap = Swap(log.place, log.segments, old)
         try:
@@ -124,15 +130,14 @@ class Cleaning:
     def _put_in_place(self, swap: Swap) -> Generator[Work, None, None]:
         """A cut that comes between withdraws the swap."""
         log, swaps = self._log, self._log.files.swaps
-        sync_folder = partial(log.place.fs.fsync_dir, log.place.folder)
         self._check()
         if not swap.is_possible:
             raise CleaningStoppedError(f"segments of {log.place} have expired")
         swaps.begin(swap)
-        yield sync_folder
+        yield log.place.sync_folder
         self._check()
         swaps.finish()
-        yield sync_folder
+        yield log.place.sync_folder
 
     def _tidy(self, swap: Swap) -> None:
         """Of a swap that did not come to its end; where that fails the next start does it, or the next cleaning."""

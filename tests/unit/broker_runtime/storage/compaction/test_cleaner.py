@@ -118,15 +118,17 @@ def test_a_log_that_cannot_be_cleaned_is_counted_and_the_others_go_on(caplog: py
     assert figures.uncleanable_partitions == 0
 
 
-def test_a_disk_without_room_is_left_alone_until_there_is_some() -> None:
+def test_a_disk_without_room_is_left_alone_until_there_is_some_and_others_have_their_turn() -> None:
     folder = Folder()
-    log = folder.log("large", 40)
-    folder.fs.capacity_bytes = folder.fs.used_bytes()
-    assert not folder.clean()
-    assert log.first_dirty_offset == 0
-    assert folder.logs.dir_health.failed_writes
+    large = folder.log("large", 40, TopicConfig(cleanup_policy=("compact",), segment_bytes=4000))
+    small = folder.log("small", 4)
+    folder.fs.capacity_bytes = folder.fs.used_bytes() + (16 << 20) + small.size
+    folder.clean_all()
+    assert (large.first_dirty_offset, small.first_dirty_offset) == (0, 4)
+    assert not folder.logs.dir_health.failed_writes
     folder.fs.capacity_bytes = None
     assert folder.clean()
+    assert large.first_dirty_offset == 40
     assert folder.cleaner.figures.uncleanable_partitions == 0
 
 

@@ -11,6 +11,7 @@ from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, Record
 from broker_runtime.storage.compaction.cleaning import CleanerSettings
 from tests.support.cleaning import KeyValue, append_keyed, clean, records_of
 from tests.support.logs import LogHouse
+from tests.support.replica_model import epoch_end
 
 CONFIG = TopicConfig(
     cleanup_policy=("compact",),
@@ -37,6 +38,8 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         self.house = LogHouse(CONFIG)
         self.written: list[KeyValue] = []
         self.bases: list[int] = []
+        self.epochs: list[int] = []
+        """Of the leader that wrote each batch."""
         self.high_watermark = self.synced = self.number = 0
         self.sequences: dict[int, tuple[int, int]] = {}
         """By producer id its next sequence and the offset behind its last record."""
@@ -58,7 +61,9 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         stamp = NO_PRODUCER
         if producer_id >= 0:
             stamp = ProducerStamp(producer_id, 0, self.sequences.get(producer_id, (0, 0))[0])
-        base = append_keyed(self.house, *values, producer=stamp, codec=codec)
+        epoch = self.number // 4
+        base = append_keyed(self.house, *values, producer=stamp, codec=codec, leader_epoch=epoch)
+        self.epochs.append(epoch)
         assert base == len(self.written)
         self.written += values
         self.bases.append(base)
@@ -171,6 +176,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
     def _forget_from(self, offset: int) -> None:
         del self.written[offset:]
         self.bases = [base for base in self.bases if base < offset]
+        del self.epochs[len(self.bases) :]
         # What the producers had before is theirs to say: the log is asked for what it knows.
         known = {number: batch for number, _, batch in self.house.log.producers.newest_batches()}
         self.sequences = {number: (batch.last_sequence + 1, batch.last_offset + 1) for number, batch in known.items()}
@@ -218,6 +224,15 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
                 left = records_of(log, start)
                 assert left == [record for record in read if record.offset >= start]
                 assert _values_by_key(left) == _last(self.written, start)
+
+    @invariant()
+    def epochs_end_where_they_ended(self) -> None:
+        """Though a cleaning may have left nothing of them."""
+        log = self.house.log
+        if log.segments[0].base_offset == 0:
+            batches = list(zip(self.bases, self.epochs, strict=True))
+            for asked in range(-1, self.number // 4 + 2):
+                assert log.end_offset_for_epoch(asked) == epoch_end(batches, asked, len(self.written))
 
     @invariant()
     def producers_are_remembered(self) -> None:
