@@ -37,6 +37,10 @@ def _rejected(reason: str) -> str:
     return f"kafka_server_socket_server_connections_rejected_total{{{labels}}}"
 
 
+def _coordinated(state: str) -> str:
+    return f'kafka_server_group_coordinator_metrics_num_partitions{{{BROKER}, state="{state}"}}'
+
+
 CASES = (
     AlertCase(
         "SluicegateConnectionStorm",
@@ -202,6 +206,19 @@ CASES = (
         labels=OF_BROKER,
         ends="8m",
         near={f"sluicegate_config_values_not_applied{{{BROKER}}}": "0x10 1x7 0x60"},
+    ),
+    AlertCase(
+        "SluicegateGroupsNotServed",
+        {_coordinated("failed"): _bad(5), _coordinated("loading"): "0x60"},
+        "Broker shop-brokers-0 of default/shop has not taken up all groups that it coordinates for two minutes.",
+        fires="4m",
+        labels=OF_BROKER,
+        ends="7m",
+        near={
+            _coordinated("loading"): "0x4 50x7 0x60",
+            _coordinated("failed"): "0x60",
+            _coordinated("active"): "50x60",
+        },
     ),
     AlertCase(
         "SluicegateNoOperatorLeads",
