@@ -17,6 +17,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Generic
 
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import KafkaError
@@ -25,6 +26,8 @@ from broker_runtime.storage.batching import in_batches
 log = logging.getLogger(__name__)
 
 _GROUP_MAX = 1_000
+_TIMER_RETRY_S = 0.5
+"""As Apache Kafka's coordinators."""
 _TURN_S = 0.002
 """After which no more is decided before others have their turn; who was answered has work of its own to do then."""
 
@@ -75,6 +78,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake = asyncio.Event()
         self._timers = timers
         timers.on_due = self._timer_is_due
+        self._timer_trouble = Backoff(_TIMER_RETRY_S)
 
     @property
     def active(self) -> bool:
@@ -99,13 +103,24 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake.set()
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
-        """It waits like a request, whatever the queue's limit; a refusal is logged.
+        """It waits like a request, whatever the queue's limit. What the log refuses is tried again: nobody else ends
+        the session of a member that is gone.
 
         Whoever was before it in the queue may have put it off: a member's heartbeat that waited for the same commit.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(partial(_report, key))
+        answer.add_done_callback(partial(self._timer_was_decided, key, decide))
         self._enqueue(lambda state: ((), None) if key in self._timers else decide(state), answer, is_timer=True)
+
+    def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], answer: asyncio.Future[None]) -> None:
+        error = None if answer.cancelled() else answer.exception()
+        if error is None:
+            self._timer_trouble.succeeded()
+        elif isinstance(error, KafkaError):
+            if self._timer_trouble.is_news(error.code.name):
+                log.warning("the timer %s came to nothing and is tried again: %s", key, error)
+            if self.phase is TermPhase.ACTIVE and key not in self._timers:
+                self._timers.schedule(key, _TIMER_RETRY_S, decide)
 
     async def load(self) -> None:
         """Read the log and write the opening records. Raises what loading and committing raise; call `run` then."""
@@ -199,9 +214,3 @@ class CoordinatorRuntime(Generic[S, R]):
             for offset, (record, _) in enumerate(batch, base):
                 self.state.apply(record, offset)
                 self._shard.applied(record, self.state)
-
-
-def _report(key: Hashable, answer: asyncio.Future[None]) -> None:
-    error = None if answer.cancelled() else answer.exception()
-    if isinstance(error, KafkaError):
-        log.warning("the timer %s came to nothing: %s", key, error)

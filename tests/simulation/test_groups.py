@@ -1,26 +1,35 @@
 """Groups of a simulated cluster under faults: no partition has two owners, no commit is lost, and all converge."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from broker_runtime.coordination.replicated_log import ReplicatedLog
+from broker_runtime.groups.classic import rebalance
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.consumer.owners import PartitionOwners
+from broker_runtime.groups.environment import GroupEnvironment
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import GROUPS, Shape
 
-SEEDS = 8
-BROKEN_SEEDS = range(1_010, 1_050)
-OFFSETS = replace(GROUPS, groups=(), committers=4)
-CLASSIC = replace(GROUPS, groups=("classic",))
+SEEDS = 10
+BROKEN_SEEDS = range(1_000, 1_060)
+OFFSETS = replace(GROUPS, groups=(), committers=4, faults=("kill", "power_loss"))
+CLASSIC = replace(GROUPS, groups=("classic",), committers=0)
+MODERN = replace(GROUPS, groups=("modern",), committers=0)
+Break = Callable[[pytest.MonkeyPatch], None]
 
 
-@pytest.mark.parametrize("shape", [OFFSETS, CLASSIC], ids=["offsets", "classic"])
-def test_groups_keep_their_promises(shape: Shape) -> None:
+def test_groups_keep_their_promises() -> None:
+    """Offsets of clients without members, a group of the classic protocol and one of KIP-848, side by side."""
     for seed in range(SEEDS):
-        result = simulate(seed, shape)
+        result = simulate(seed, GROUPS)
         assert not result.problems, explained(result, 40)
         assert result.figures["committed"] > 0
+        assert result.figures["handovers"] > 0
 
 
 def answer_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,14 +41,38 @@ def answer_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReplicatedLog, "commit", commit)
 
 
-def test_a_coordinator_that_answers_before_replication_is_found() -> None:
-    """1016 at the time of writing."""
-    shape = replace(OFFSETS, faults=("kill", "power_loss"))
-    for seed in BROKEN_SEEDS:
+def end_sessions_whatever_members_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heartbeat is answered, and a session ends as if there had been none."""
+    real = rebalance.renew_session
+
+    def begin_only(group: ClassicGroup, environment: GroupEnvironment, member_id: str, timeout_ms: int) -> None:
+        timers: Any = environment.timers
+        if rebalance._session_key(group, member_id) not in timers:
+            real(group, environment, member_id, timeout_ms)
+
+    monkeypatch.setattr(rebalance, "renew_session", begin_only)
+
+
+def give_away_what_another_member_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every partition of the target assignment counts as free (what UNRELEASED_PARTITIONS is for)."""
+    monkeypatch.setattr(PartitionOwners, "of", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "shape", "first"),
+    [
+        (answer_before_replication, OFFSETS, 1_016),
+        (end_sessions_whatever_members_say, CLASSIC, 1_000),
+        (give_away_what_another_member_holds, MODERN, 1_000),
+    ],
+)
+def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:
+    """`first` is the seed that found it at the time of writing; others may after a change of anything."""
+    for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
         with pytest.MonkeyPatch.context() as broken:
-            answer_before_replication(broken)
+            break_it(broken)
             found = simulate(seed, shape).problems
         if found:
             assert not simulate(seed, shape).problems, f"seed {seed} fails although nothing is broken"
             return
-    pytest.fail("no seed finds it out")
+    pytest.fail(f"no seed of {BROKEN_SEEDS} finds out: {break_it.__doc__}")

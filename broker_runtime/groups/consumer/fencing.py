@@ -57,7 +57,10 @@ def removal(group_id: str, member_id: str) -> list[GroupRecord]:
 
 
 def fence(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnvironment) -> list[GroupRecord]:
-    """The member goes, now."""
+    """The member goes, once the log has its tombstones.
+
+    Its timers stay, and find nobody: if the log refuses the records, they are all that looks after it.
+    """
     group_id, subscriptions = group.group_id, group.subscriptions
     records = removal(group_id, member.member_id)
     change_regex(group, MemberChange(member, None), records)
@@ -70,8 +73,6 @@ def fence(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnviro
         metadata_hash = hash_of(known_topics(names, environment.image, group.topic_facts))
     bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
     records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))
-    for timer in ("session", "rebalance"):
-        environment.timers.cancel((group_id, timer, member.member_id))
     assign_soon(group, environment)
     return records
 

@@ -17,6 +17,8 @@ class ModernMember(Member):
     _id = ""
     _epoch = _JOINS
     _topic_id: UUID | None = None
+    _says_all = True
+    """Whether it has not heard what came of its last heartbeat: who says all is told its whole assignment."""
 
     @property
     def id(self) -> str:
@@ -39,9 +41,11 @@ class ModernMember(Member):
         try:
             answer = await self._ask(self._epoch)
         except Unanswered:
+            self._says_all = True
             return
         code = ErrorCode(int(answer.error_code))
         self.heard("a heartbeat", code)
+        self._says_all = code != ErrorCode.NONE
         if code == ErrorCode.NONE:
             self._take(answer, sent_s)
         elif code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -59,14 +63,15 @@ class ModernMember(Member):
 
     async def _ask(self, epoch: int) -> Entity:
         joins = epoch == _JOINS
+        says_all = joins or self._says_all
         content = {
             "group_id": self.ownership.group,
             "member_id": self._id,
             "member_epoch": epoch,
             "instance_id": None,
             "rack_id": None,
-            "rebalance_timeout": int(REBALANCE_S * 1000),
-            "subscribed_topic_names": (self.topic,) if joins else None,
+            "rebalance_timeout": int(REBALANCE_S * 1000) if says_all else -1,
+            "subscribed_topic_names": (self.topic,) if says_all else None,
             "subscribed_topic_regex": None,
             "server_assignor": None,
             "topic_partitions": () if joins else self._owned_fields(),

@@ -114,3 +114,44 @@ async def test_a_timer_that_was_put_off_while_it_waited_for_a_commit_comes_to_no
     assert runtime.state.sums == ({"a": 1} if put_off else {"a": 1, "ended": 1})
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+class RefusingLog(FussyLog):
+    """Takes nothing for a while, as without enough replicas."""
+
+    refusals = 3
+
+    def append(self, records: Sequence[KeyValue]) -> int:
+        if self.refusals:
+            self.refusals -= 1
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "too few replicas")
+        return super().append(records)
+
+
+async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the end of the session of a member that is gone: it would hold its partitions for ever."""
+    monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.0)
+    log, timers = RefusingLog(), TimerService[TallyDecision]()
+
+    async def load() -> Tally:
+        return Tally()
+
+    taken = asyncio.Event()
+
+    def at_the_end(tally: Tally) -> tuple[Sequence[Added], None]:
+        if not log.refusals:
+            taken.set()
+        return [Added("ended", 1)], None
+
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10)
+    await runtime.load()
+    running = asyncio.ensure_future(runtime.run())
+    timers.schedule("session", 0.0, at_the_end)
+    await taken.wait()
+    await runtime.submit(lambda tally: ((), None))
+    assert (runtime.state.sums, "session" in timers) == ({"ended": 1}, False)
+    assert caplog.text.count("is tried again") == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -4,7 +4,8 @@ import pytest
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
+from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
+from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from tests.support.consumer_groups import GROUP, Coordinator, refused
 
 
@@ -230,3 +231,16 @@ def test_a_refused_request_writes_nothing(coordinator: Coordinator) -> None:
         coordinator.join("a", regex="(")
     assert coordinator.log == []
     assert GROUP not in coordinator.state.groups
+
+
+def test_a_member_whose_leaving_the_log_refuses_is_put_out_when_its_session_is_over(coordinator: Coordinator) -> None:
+    """With too few replicas nothing is written; nobody else would ever free its partitions."""
+    topic = coordinator.topic("orders", 2)
+    coordinator.join("a", "orders")
+    leaving = HeartbeatRequest(GROUP, "a", -1)
+    # What it decides is thrown away, as the log's refusal has it.
+    assert heartbeat(coordinator.state, coordinator.environment, leaving)[0]
+    assert "a" in coordinator.group.members
+    coordinator.wait(60)
+    assert "a" not in coordinator.group.members
+    assert coordinator.join("b", "orders").assignment == {topic: (0, 1)}
