@@ -40,6 +40,18 @@ def _is_coordinated(on: Play, group: str) -> bool:
     return on.quietly("offset_fetch", 7, group_id=group, topics=[])["error_code"] not in NOT_READY
 
 
+def coordinators_found(on: Play) -> None:
+    prepared(on)
+    for version in range(7):
+        several = {"key": "a-group", "key_type": 0, "coordinator_keys": ["a-group", "b-group", "a-group"]}
+        on.ask(f"version {version}", "find_coordinator", version, **trimmed("find_coordinator", version, several))
+        empty = {"key": "", "key_type": 0, "coordinator_keys": [""]}
+        on.ask(
+            f"empty id, version {version}", "find_coordinator", version, **trimmed("find_coordinator", version, empty)
+        )
+    on.ask("no keys", "find_coordinator", 4, key_type=0, coordinator_keys=[])
+
+
 def _commit(on: Play, step: str, version: int, group: str, offsets: Offsets, **who: Plain) -> None:
     fields = {
         "group_id": group,

@@ -67,6 +67,7 @@ WITH_LIMITS_IN_THE_FILE: Mapping[str, Sequence] = {
 }
 
 WITH_COORDINATORS: Mapping[str, Sequence] = {
+    "coordinators found": offsets.coordinators_found,
     "offsets of nobody": offsets.committed_by_nobody,
     "offsets refused": offsets.refused_to_nobody,
     "offsets of members": offsets.committed_by_members,

@@ -246,7 +246,7 @@ def cluster(on: Play) -> None:
 
 
 def coordinators(on: Play) -> None:
-    """No groups and no transactions here yet: every question gets an answer that clients ask again on."""
+    """With fewer brokers than the topic of groups is to have replicas, and without transactions."""
     for version in range(5):
         fields = {"key": "a-group", "key_type": 0, "coordinator_keys": ["a-group", "b-group"]}
         on.ask(f"version {version}", "find_coordinator", version, **trimmed("find_coordinator", version, fields))
