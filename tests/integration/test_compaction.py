@@ -1,18 +1,28 @@
 """A compacted topic on a real broker: what clients read of it after it was cleaned, and after kill -9."""
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.support.broker_process import BrokerProcess
+from broker_runtime.config import TopicConfig
+from broker_runtime.storage.batch import ProducerStamp
+from tests.support.acknowledged import Partitions, create_topic
+from tests.support.broker_admin import until
+from tests.support.broker_process import BrokerGroup, BrokerProcess
+from tests.support.cleaning import append_keyed, clean
+from tests.support.java import java
+from tests.support.kafka_libs import kafka_libs
+from tests.support.logs import LogHouse
 from tests.support.wire_client import WireClient
 
 TIMEOUT_S = 30.0
 KEYS = 20
-ROUNDS = 40
+ROUNDS = 30
 TOTAL = KEYS * ROUNDS + 2
 LAST = b"last"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -40,7 +50,7 @@ def make_topic(broker: BrokerProcess, name: str) -> None:
         assert made["error_code"] == "none", made
 
 
-def read(broker: BrokerProcess, topic: str, partition: int, start: int) -> list[tuple[int, bytes, bytes]]:
+def read(broker: BrokerProcess | BrokerGroup, topic: str, partition: int, start: int) -> list[tuple[int, bytes, bytes]]:
     """(offset, key, value) from an offset up to the last record."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, partition, start)])
@@ -88,3 +98,56 @@ def test_clients_read_the_last_record_of_each_key_from_everywhere_and_after_kill
     broker.start()
     for partition, last in enumerate(written):
         assert last.items() <= values(read(broker, "cleaned", partition, 1)).items()
+
+
+def test_a_new_replica_takes_what_the_leader_has_left_and_leads_with_it() -> None:
+    quick = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
+    with BrokerGroup(2, properties=QUICK | quick) as group:
+        create_topic(group.bootstrap, "moved", 1, 1, **{key.replace(".", "_"): value for key, value in CONFIGS.items()})
+        partitions = Partitions(group.bootstrap, "moved")
+        producer = Producer({"bootstrap.servers": group.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        for number in range(TOTAL - 1):
+            producer.produce("moved", b"%d" % number + bytes(60), b"key %d" % (number % KEYS))
+            if number % KEYS == 0:
+                producer.flush(TIMEOUT_S)
+        producer.produce("moved", LAST, b"end")
+        assert producer.flush(TIMEOUT_S) == 0
+        until(lambda: len(read(group, "moved", 0, 0)) < TOTAL / 2, "the log is cleaned")
+        before = values(read(group, "moved", 0, 0))
+        (leader,) = partitions.leaders().values()
+        with WireClient((group.brokers[0].host, group.brokers[0].port())) as client:
+            moved = [{"name": "moved", "partitions": [{"partition_index": 0, "replicas": [leader, 1 - leader]}]}]
+            client.ask("alter_partition_reassignments", 0, timeout=60_000, topics=moved)
+        until(lambda: partitions.isr()[0] == {0, 1}, "the new replica is in sync")
+        group.brokers[leader].kill()
+        until(lambda: partitions.leaders()[0] == 1 - leader, "the new replica leads")
+        found = read(group, "moved", 0, 0)
+        assert values(found) == before
+        assert len(found) < TOTAL / 2
+
+
+def test_apache_kafkas_tool_reads_a_cleaned_segment(tmp_path: Path) -> None:
+    house = LogHouse(TopicConfig(cleanup_policy=("compact",)))
+    for number in range(10):
+        codec = number % len(CODECS)
+        # Of each batch a record of its own stays, and of the last ones a tombstone too.
+        records = [(b"all", b"%d" % number), (b"own %d" % number, b"x" * 100), (b"gone %d" % codec, None)]
+        append_keyed(house, *records, codec=codec, producer=ProducerStamp(codec, 0, 3 * (number // len(CODECS))))
+    append_keyed(house, (b"superseded", b"1"), producer=ProducerStamp(9, 0, 0))
+    append_keyed(house, (b"superseded", b"2"))
+    house.log.files.roll()
+    house.log.flush()
+    clean(house)
+    segment = house.log.segments[0]
+    copied = tmp_path / segment.path.name
+    copied.write_bytes(segment.file.pread(segment.size, 0))
+    tool = ["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", str(copied)]
+    command = [java(), "-Xmx128m", "-cp", f"{kafka_libs()}/*", *tool]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout.splitlines()
+    batches = [line for line in shown if line.startswith("baseOffset: ")]
+    assert len(batches) == 12
+    assert all("isvalid: true" in line for line in batches), shown
+    assert ["count: 0" in line for line in batches] == [False] * 10 + [True, False]
+    assert ["deleteHorizonMs: OptionalLong[" in line for line in batches] == [False] * 5 + [True] * 5 + [False] * 2
+    keys = [line.partition(" key: ")[2].partition(" ")[0] for line in shown if line.startswith("| offset: ")]
+    assert keys == ["own"] * 5 + ["own", "gone"] * 4 + ["all", "own", "gone"] + ["superseded"]
