@@ -57,8 +57,8 @@ class ClassicMember(Member):
             self.own((), NOT_IN_A_GROUP, 0.0)
             await self._join()
         else:
-            await self.work()
             await self._beat()
+            await self.work()
             await self.pause(2 * BEAT_S)
 
     async def _join(self) -> None:
@@ -88,7 +88,6 @@ class ClassicMember(Member):
         }
 
     async def _sync(self, generation: int, given: Mapping[str, bytes]) -> None:
-        sent_s = self.now()
         content = self._in(generation) | {
             "assignments": [{"member_id": member, "assignment": each} for member, each in given.items()]
         }
@@ -98,7 +97,8 @@ class ClassicMember(Member):
         code = ErrorCode(int(answer.error_code))
         if code == ErrorCode.NONE:
             self._generation = generation
-            self.own(assigned_in(answer.assignment), f"generation {generation}", sent_s)
+            # As in Apache Kafka an assignment that was there before it was asked for renews no session.
+            self.own(assigned_in(answer.assignment), f"generation {generation}", 0.0)
         else:
             self._forget_id(code)
             await self.pause()
