@@ -11,6 +11,7 @@ from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.heartbeats import heartbeat
 from broker_runtime.groups.classic.requests import HeartbeatRequest
+from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import HEARTBEAT
@@ -34,7 +35,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitab
 async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -> Reply:
     try:
         error = await context.groups.submit(
-            request.group_id, lambda state, environment: heartbeat(state, environment, request)
+            request.group_id, lambda state, environment: heartbeat(state, environment, request, CLASSIC_MEMBERS)
         )
     except KafkaError as refused:
         loading = refused.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -12,6 +12,7 @@ from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinedMember, JoinRequest
+from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
@@ -36,7 +37,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitab
 async def _join(request: JoinRequest, call: Call, context: BrokerContext) -> Reply:
     try:
         answer = await context.groups.submit_later(
-            request.group_id, lambda state, environment: join(state, environment, request)
+            request.group_id, lambda state, environment: join(state, environment, request, CLASSIC_MEMBERS)
         )
     except KafkaError as error:
         answer = JoinAnswer(error.code, request.member_id)

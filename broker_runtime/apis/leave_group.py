@@ -7,6 +7,7 @@ from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.leaving import leave
 from broker_runtime.groups.classic.requests import LeaveRequest, LeavingMember
+from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.versions import LEAVE_GROUP
 
@@ -22,7 +23,9 @@ async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
         members = (LeavingMember(request.member_id),)
     asked = LeaveRequest(request.group_id, members)
     try:
-        left = await context.groups.submit(asked.group_id, lambda state, environment: leave(state, environment, asked))
+        left = await context.groups.submit(
+            asked.group_id, lambda state, environment: leave(state, environment, asked, CLASSIC_MEMBERS)
+        )
     except KafkaError as error:
         return {"error_code": error.code, "members": []}
     if not several:

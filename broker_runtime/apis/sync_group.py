@@ -11,6 +11,7 @@ from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
+from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import SYNC_GROUP
@@ -33,7 +34,7 @@ async def _sync(request: SyncRequest, call: Call, context: BrokerContext) -> Rep
     else:
         try:
             answer = await context.groups.submit_later(
-                request.group_id, lambda state, environment: sync(state, environment, request)
+                request.group_id, lambda state, environment: sync(state, environment, request, CLASSIC_MEMBERS)
             )
         except KafkaError as error:
             answer = SyncAnswer(error.code)

@@ -24,6 +24,7 @@ QUICK = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
 }
 OTHER_PROCESS = """
 import sys
@@ -166,3 +167,23 @@ def test_topics_by_a_regular_expression_and_partitions_that_are_added(broker: Br
         for done in admin.create_partitions([NewPartitions("matched-one", PARTITIONS + 2)]).values():
             done.result(DEADLINE_S)
         until(lambda: shares(consumer) == [PARTITIONS + 2], consumer)
+
+
+def test_members_of_both_protocols_share_and_the_group_follows_those_who_stay(broker: BrokerProcess) -> None:
+    """Online migration: a classic group takes up a member of KIP-848, and is a classic one again when that has gone."""
+    fill(broker.bootstrap, "mixed")
+    old = {"group.protocol": "classic", "session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
+    old["partition.assignment.strategy"] = "cooperative-sticky"
+    with member(broker.bootstrap, "mixed", "mixed", **old) as classic:
+        until(lambda: shares(classic) == [PARTITIONS], classic)
+        with member(broker.bootstrap, "mixed", "mixed") as modern:
+            until(lambda: shares(classic, modern) == [2, 2], classic, modern)
+            assert indexes(classic, modern) == list(range(PARTITIONS))
+            classic.commit(offsets=[TopicPartition("mixed", part.partition, 1) for part in classic.assignment()])
+        until(lambda: shares(classic) == [PARTITIONS], classic)
+        with member(broker.bootstrap, "mixed", "mixed", **old) as second:
+            until(lambda: shares(classic, second) == [2, 2], classic, second)
+    with member(broker.bootstrap, "mixed", "mixed") as modern:
+        until(lambda: shares(modern) == [PARTITIONS], modern)
+    with member(broker.bootstrap, "mixed", "mixed", **old) as classic:
+        until(lambda: shares(classic) == [PARTITIONS], classic)

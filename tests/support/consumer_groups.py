@@ -16,6 +16,8 @@ from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Outbox
+from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
+from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
 from broker_runtime.groups.consumer.upkeep import loaded, on_topics_changed
@@ -29,6 +31,10 @@ from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRe
 T = TypeVar("T")
 GROUP = "readers"
 REBALANCE_TIMEOUT_MS = 60_000
+
+
+def empty_state() -> GroupsState:
+    return GroupsState({**CLASSIC_APPLIERS, **APPLIERS}, ClassicGroup)
 
 
 class ManualTimers:
@@ -91,7 +97,7 @@ class Coordinator:
 
     def __init__(self, config: BrokerConfig | None = None) -> None:
         self.environment = ManualEnvironment(config or BrokerConfig())
-        self.state = GroupsState(APPLIERS)
+        self.state = empty_state()
         self.log: list[GroupRecord] = []
         self.aside_at_once = True
         """Whether what is run aside is there before the next request."""
@@ -121,6 +127,7 @@ class Coordinator:
         for record in records:
             self.log.append(record)
             self.state.apply(record, self.state.next_offset)
+        self.environment.outbox.flush()
         if self.aside_at_once:
             self.run_aside()
         return answer
@@ -164,7 +171,7 @@ class Coordinator:
         return self.group.members[member_id].current.assigned_partitions
 
     def replayed(self) -> GroupsState:
-        state = GroupsState(APPLIERS)
+        state = empty_state()
         for offset, record in enumerate(self.log):
             state.apply(record, offset)
         return state

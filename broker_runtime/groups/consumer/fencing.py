@@ -4,6 +4,7 @@ import logging
 from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.consumer.downgrading import downgrade_soon
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.regexes import change_regex
@@ -74,6 +75,8 @@ def fence(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnviro
     bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
     records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))
     assign_soon(group, environment)
+    if not member.speaks_classic and len(group.members) > 1 and subscriptions.classic_members == len(group.members) - 1:
+        downgrade_soon(group_id, environment)
     return records
 
 

@@ -31,11 +31,7 @@ def speaker_of(
     group: ConsumerGroup, request: HeartbeatRequest, member_id: str, size_max: int, records: list[GroupRecord]
 ) -> Speaker:
     """Raises KafkaError. `records` get what replaces a static member."""
-    if len(group.members) >= size_max and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {size_max} members.",
-        )
+    check_room(group, member_id, size_max)
     if request.instance_id is None:
         known = group.members.get(member_id)
         if known is None and request.is_join:
@@ -48,6 +44,15 @@ def speaker_of(
         member = check_instance(static, request.instance_id, member_id)
     _check_epoch(member, request)
     return Speaker(member, member)
+
+
+def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
+    """Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    if len(group.members) >= size_max and member_id not in group.members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {size_max} members.",
+        )
 
 
 def check_instance(static: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:
@@ -79,6 +84,11 @@ def _static_join(
             f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the "
             f"instance id is owned by {static.member_id} member.",
         )
+    return replacement(group, static, member_id, records)
+
+
+def replacement(group: ConsumerGroup, static: ConsumerMember, member_id: str, records: list[GroupRecord]) -> Speaker:
+    """The next instance of a static member, which has what that one had."""
     member, group_id = static.replaced_by(member_id), group.group_id
     target = ConsumerGroupTargetAssignmentMemberValue(group.target.get(static.member_id, NOTHING))
     records += removal(group_id, static.member_id)

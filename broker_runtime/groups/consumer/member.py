@@ -8,6 +8,7 @@ from uuid import UUID
 
 from broker_runtime.groups.records import (
     Assignment,
+    ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
 )
@@ -81,3 +82,10 @@ class ConsumerMember:
             return False
         assigned = self.current.assigned_partitions
         return all(set(partitions) <= set(assigned.get(topic, ())) for topic, partitions in owned.items() if partitions)
+
+
+def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:
+    """Of one that speaks the classic protocol."""
+    classic = member.metadata.classic_member_metadata
+    assert classic is not None
+    return classic

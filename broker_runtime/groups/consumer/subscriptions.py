@@ -15,6 +15,8 @@ class Subscriptions:
         self.regexes: Counter[str] = Counter()
         self.assignors: Counter[str] = Counter()
         self.classic_members = 0
+        self.protocols: Counter[str] = Counter()
+        """Of the classic protocol, how many of those who speak that know each."""
         self.resolved: dict[str, ConsumerGroupRegularExpressionValue] = {}
         """By expression, what topics it matched when it was looked at last."""
 
@@ -23,12 +25,18 @@ class Subscriptions:
         for member, count in ((before, -1), (after, 1)):
             if member is None:
                 continue
-            self.classic_members += count * member.speaks_classic
+            self._change_classic(member, count)
             _add(self.topics, member.metadata.subscribed_topic_names, count)
             if member.regex is not None:
                 _add(self.regexes, (member.regex,), count)
             if member.metadata.server_assignor is not None:
                 _add(self.assignors, (member.metadata.server_assignor,), count)
+
+    def _change_classic(self, member: ConsumerMember, count: int) -> None:
+        classic = member.metadata.classic_member_metadata
+        if classic is not None:
+            self.classic_members += count
+            _add(self.protocols, {name for name, _ in classic.supported_protocols}, count)
 
     def resolve(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
         """None: nobody subscribes to it any more."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.groups.assignors import TopicDescription
+from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Topic
 
@@ -54,3 +55,13 @@ def _facts(topic: Topic, image: MetadataImage) -> TopicFacts:
     )
     number = int.from_bytes(blake2b(text.encode(), digest_size=_HASH_BYTES).digest(), "big")
     return TopicFacts(topic.id, number, TopicDescription(len(topic.partitions), racks))
+
+
+def by_id(named: Mapping[str, tuple[int, ...]], image: MetadataImage) -> Assignment:
+    """Of topics that exist."""
+    found: dict[UUID, tuple[int, ...]] = {}
+    for name, partitions in named.items():
+        topic = image.topics.get(name)
+        if topic is not None and partitions:
+            found[topic.id] = partitions
+    return found

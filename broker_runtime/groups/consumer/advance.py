@@ -1,0 +1,118 @@
+"""The steps of a member that has said what it wants and owns, whatever protocol it said that in. Pure.
+
+It is written down where it is new or another one, and the group's epoch goes up with what it asks for; a target
+assignment is computed where the epoch is ahead of the last one; and the member takes the next step towards its target.
+"""
+
+from uuid import UUID
+
+from broker_runtime.groups.consumer.fencing import arm_rebalance, disarm_rebalance
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.joining import Speaker
+from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
+from broker_runtime.groups.consumer.reconciliation import Goal, reconcile
+from broker_runtime.groups.consumer.regexes import RegexChange, change_regex, refresh, refresh_is_due
+from broker_runtime.groups.consumer.target import MemberChange, Target, target_for
+from broker_runtime.groups.consumer.topics import hash_of, known_topics
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import (
+    Assignment,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupRecord,
+)
+
+_FIRST_EPOCH = 2
+"""Apache Kafka's: there is one before it for members to be in while the first assignment is computed."""
+
+
+def advance(
+    group: ConsumerGroup,
+    environment: GroupEnvironment,
+    speaker: Speaker,
+    member: ConsumerMember,
+    owned: Assignment | None,
+    records: list[GroupRecord],
+) -> ConsumerMember:
+    """`member` is as it wants to be; returned as it is then. Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
+    group_id, member_id = group.group_id, member.member_id
+    if member != speaker.member:
+        records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), member.metadata))
+    change = MemberChange(speaker.registered, member, speaker.replaced_id)
+    regex_change = change_regex(group, change, records)
+    if refresh_is_due(group, change, environment):
+        refresh(group, change, environment)
+    names_changed = member.metadata.subscribed_topic_names != speaker.member.metadata.subscribed_topic_names
+    bump = group.epoch == 0 or names_changed or regex_change is RegexChange.RESOLVED
+    epoch = _group_epoch(group, environment, change, bump, records)
+    target = target_for(group, epoch, change, environment, records)
+    subscription_changed = names_changed or regex_change is not RegexChange.NONE
+    moved = _reconciled(group, member, target, environment, owned, subscription_changed)
+    if moved is not member:
+        records.append(GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), moved.current))
+        if moved.current.state == MemberState.UNREVOKED_PARTITIONS and not moved.speaks_classic:
+            arm_rebalance(group_id, moved, environment)
+        else:
+            disarm_rebalance(group_id, member_id, environment)
+    return moved
+
+
+def _group_epoch(
+    group: ConsumerGroup,
+    environment: GroupEnvironment,
+    change: MemberChange,
+    bump: bool,
+    records: list[GroupRecord],
+) -> int:
+    """It goes up where the member wants it, or topics are not what they were."""
+    if not bump and not group.metadata_stale:
+        return group.epoch
+    metadata_hash = _hash_after(group, environment, change)
+    group.metadata_stale = False
+    if not bump and metadata_hash == group.metadata_hash:
+        return group.epoch
+    value = ConsumerGroupMetadataValue(group.epoch + 1 if group.epoch else _FIRST_EPOCH, metadata_hash)
+    records.append(GroupRecord(ConsumerGroupMetadataKey(group.group_id), value))
+    return value.epoch
+
+
+def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: MemberChange) -> int:
+    """Of all topics that are subscribed to once the member is what it is to be."""
+    subscriptions, before, after = group.subscriptions, change.before, change.after
+    gone = [] if before is None else [before.metadata.subscribed_topic_names]
+    come = [] if after is None else [after.metadata.subscribed_topic_names]
+    if before is not None and before.regex is not None and (after is None or after.regex != before.regex):
+        resolved = subscriptions.resolved.get(before.regex)
+        if resolved is not None and subscriptions.regexes[before.regex] == 1:
+            gone.append(resolved.topics)
+    names = subscriptions.topics_after(gone, come)
+    if names is None:
+        if not group.metadata_stale:
+            return group.metadata_hash
+        names = frozenset(subscriptions.topics)
+    return hash_of(known_topics(names, environment.image, group.topic_facts))
+
+
+def _reconciled(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target: Target,
+    environment: GroupEnvironment,
+    owned: Assignment | None,
+    subscription_changed: bool,
+) -> ConsumerMember:
+    if not subscription_changed and member.is_reconciled_to(target.epoch):
+        return member
+    names, topics = group.subscriptions.topics_of(member), environment.image.topics
+
+    def is_subscribed(topic_id: UUID) -> bool:
+        topic = topics.by_id(topic_id)
+        return topic is not None and topic.name in names
+
+    def is_free(topic_id: UUID, partition: int) -> bool:
+        return group.owners.of(topic_id, partition) is None
+
+    goal = Goal(target.epoch, target.of_member, is_subscribed, is_free)
+    return reconcile(member, goal, owned, subscription_changed)

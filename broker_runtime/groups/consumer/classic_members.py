@@ -1,0 +1,255 @@
+"""Members of a KIP-848 group that speak the classic protocol: their requests, answered as that protocol's are. Pure.
+
+The coordinator assigns to them as to others; a join is what a heartbeat is to the others, the member's epoch is its
+generation, and "rebalance in progress" makes it join when there is a next step for it to take.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.joining import join_classic
+from broker_runtime.groups.classic.modern import Decided, ModernGroups
+from broker_runtime.groups.classic.requests import (
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveAnswer,
+    LeaveRequest,
+    LeavingMember,
+    SyncAnswer,
+    SyncRequest,
+)
+from broker_runtime.groups.consumer.advance import advance
+from broker_runtime.groups.consumer.downgrading import downgrade_soon, embedded_assignment
+from broker_runtime.groups.consumer.embedded import Subscription, read_subscription
+from broker_runtime.groups.consumer.fencing import arm_session, fence
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.joining import Speaker, check_instance, check_room, replacement
+from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, classic_of
+from broker_runtime.groups.consumer.topics import by_id
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import Group
+from broker_runtime.groups.records import ClassicMemberMetadata, GroupRecord
+from broker_runtime.groups.state import GroupsState
+
+
+class ClassicMembers:
+    """Implements `classic.modern.ModernGroups`."""
+
+    def join(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
+    ) -> Decided[Later[JoinAnswer]]:
+        assert isinstance(group, ConsumerGroup)
+        if group.is_empty:
+            return _take_over(state, environment, group, request)
+        try:
+            return _join(environment, group, request)
+        except KafkaError as error:
+            return (), Later.of(JoinAnswer(error.code, request.member_id))
+
+    def sync(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
+    ) -> Decided[Later[SyncAnswer]]:
+        assert isinstance(group, ConsumerGroup)
+        try:
+            return (), Later.of(_sync(environment, group, request))
+        except KafkaError as error:
+            return (), Later.of(SyncAnswer(error.code))
+
+    def heartbeat(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: HeartbeatRequest
+    ) -> Decided[ErrorCode]:
+        assert isinstance(group, ConsumerGroup)
+        try:
+            member = _member(group, request.member_id, request.group_instance_id, request.generation)
+        except KafkaError as error:
+            return (), error.code
+        arm_session(group.group_id, member, environment)
+        if not _may_go_on(group, member):
+            return (), ErrorCode.NONE
+        _expect_join(group, member, environment)
+        return (), ErrorCode.REBALANCE_IN_PROGRESS
+
+    def leave(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
+    ) -> Decided[LeaveAnswer]:
+        assert isinstance(group, ConsumerGroup)
+        records: list[GroupRecord] = []
+        errors = []
+        gone: set[str] = set()
+        for leaving in request.members:
+            try:
+                member = _leaving(group, leaving, gone)
+            except KafkaError as error:
+                errors.append(error.code)
+                continue
+            gone.add(member.member_id)
+            records += fence(group, member, environment)
+            errors.append(ErrorCode.NONE)
+        group.metadata_stale = group.metadata_stale or len(gone) > 1
+        return records, LeaveAnswer(tuple(errors))
+
+
+CLASSIC_MEMBERS: ModernGroups = ClassicMembers()
+
+
+def _take_over(
+    state: GroupsState, environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest
+) -> Decided[Later[JoinAnswer]]:
+    """Nobody is there who speaks the other protocol: the group is of the classic one from now on."""
+    if request.member_id:
+        return (), Later.of(JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+    ended = group.tombstones()
+    records, answer = join_classic(state, environment, request, ClassicGroup(group.group_id))
+    if state.groups.get(group.group_id) is group:
+        return records, answer
+    return [*ended, *records], answer
+
+
+def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest) -> Decided[Later[JoinAnswer]]:
+    """Raises KafkaError."""
+    member_id = request.member_id or environment.new_id()
+    check_room(group, member_id, environment.config.group_consumer_max_size)
+    subscription = _subscription(group, request)
+    if request.needs_known_id and not request.member_id and request.group_instance_id is None:
+        return (), Later.of(JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    records: list[GroupRecord] = []
+    speaker = _speaker(group, request, member_id, records)
+    owned = None if subscription.owned is None else by_id(subscription.owned, environment.image)
+    moved = advance(group, environment, speaker, _updated(speaker.member, request, subscription), owned or {}, records)
+    environment.timers.cancel((group.group_id, "join", member_id))
+    arm_session(group.group_id, moved, environment)
+    environment.timers.schedule(
+        (group.group_id, "sync", member_id),
+        request.rebalance_timeout_ms / 1000,
+        partial(_put_out, environment, group.group_id, member_id),
+    )
+    if speaker.registered is not None and not speaker.registered.speaks_classic:
+        downgrade_soon(group.group_id, environment)
+    protocol = classic_of(moved).supported_protocols[0].name
+    answer = JoinAnswer(ErrorCode.NONE, member_id, moved.epoch, group.protocol_type, protocol)
+    later: Later[JoinAnswer] = Later.of(answer)
+    return records, later
+
+
+def _subscription(group: ConsumerGroup, request: JoinRequest) -> Subscription:
+    """Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL) where the others cannot speak with it."""
+    subscriptions = group.subscriptions
+    common = any(subscriptions.protocols[name] == subscriptions.classic_members for name, _ in request.protocols)
+    if request.protocol_type != group.protocol_type or not common:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not those of the group")
+    try:
+        return read_subscription(request.protocols[0].metadata)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"no subscription: {error}") from error
+
+
+def _speaker(group: ConsumerGroup, request: JoinRequest, member_id: str, records: list[GroupRecord]) -> Speaker:
+    """A static member that comes without an id takes the place of its last instance, whatever that one speaks."""
+    if request.group_instance_id is None:
+        known = group.members.get(member_id)
+        return Speaker(known or ConsumerMember(member_id), known)
+    static = group.static_member(request.group_instance_id)
+    if request.member_id:
+        member = check_instance(static, request.group_instance_id, member_id)
+        return Speaker(member, member)
+    if static is None:
+        return Speaker(ConsumerMember(member_id), None)
+    return replacement(group, static, member_id, records)
+
+
+def _updated(member: ConsumerMember, request: JoinRequest, subscription: Subscription) -> ConsumerMember:
+    metadata = replace(
+        member.metadata,
+        instance_id=request.group_instance_id or member.metadata.instance_id,
+        rack_id=subscription.rack_id or member.metadata.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex=None,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic_member_metadata=ClassicMemberMetadata(request.session_timeout_ms, request.protocols),
+    )
+    return member if metadata == member.metadata else replace(member, metadata=metadata)
+
+
+def _sync(environment: GroupEnvironment, group: ConsumerGroup, request: SyncRequest) -> SyncAnswer:
+    """Raises KafkaError."""
+    member = _member(group, request.member_id, request.group_instance_id, request.generation)
+    protocol = classic_of(member).supported_protocols[0].name
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol not in (None, protocol):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member was told {protocol}")
+    if group.epoch > member.epoch and member.current.state != MemberState.UNREVOKED_PARTITIONS:
+        _expect_join(group, member, environment)
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "there is more to join for")
+    environment.timers.cancel((group.group_id, "sync", member.member_id))
+    arm_session(group.group_id, member, environment)
+    assignment = embedded_assignment(member, member.current.assigned_partitions, environment)
+    return SyncAnswer(ErrorCode.NONE, assignment, request.protocol_type, request.protocol)
+
+
+def _member(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
+    """Raises KafkaError."""
+    if instance_id is None:
+        member = group.member(member_id)
+    else:
+        member = check_instance(group.static_member(instance_id), instance_id, member_id)
+    _check_speaks_classic(member)
+    if generation != member.epoch:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the member is in generation {member.epoch}")
+    return member
+
+
+def _leaving(group: ConsumerGroup, leaving: LeavingMember, gone: set[str]) -> ConsumerMember:
+    """Raises KafkaError. An empty id with an instance is an administrator's word."""
+    static = group.static_member(leaving.group_instance_id)
+    if leaving.group_instance_id is None:
+        member = group.member(leaving.member_id)
+    else:
+        member_id = leaving.member_id or ("" if static is None else static.member_id)
+        member = check_instance(static, leaving.group_instance_id, member_id)
+    _check_speaks_classic(member)
+    if member.member_id in gone:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member has gone already")
+    return member
+
+
+def _check_speaks_classic(member: ConsumerMember) -> None:
+    if not member.speaks_classic:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member.member_id} does not use the classic protocol")
+
+
+def _may_go_on(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether a join would bring the member further."""
+    if member.epoch < group.epoch or member.current.state == MemberState.UNREVOKED_PARTITIONS:
+        return True
+    if member.current.state != MemberState.UNRELEASED_PARTITIONS:
+        return False
+    assigned, target = member.current.assigned_partitions, group.target.get(member.member_id, NOTHING)
+    return not any(
+        partition not in assigned.get(topic, ()) and group.owners.of(topic, partition) is not None
+        for topic, partitions in target.items()
+        for partition in partitions
+    )
+
+
+def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnvironment) -> None:
+    """Who is told to join and does not is put out."""
+    environment.timers.schedule_if_absent(
+        (group.group_id, "join", member.member_id),
+        member.metadata.rebalance_timeout_ms / 1000,
+        partial(_put_out, environment, group.group_id, member.member_id),
+    )
+
+
+def _put_out(
+    environment: GroupEnvironment, group_id: str, member_id: str, state: GroupsState
+) -> tuple[list[GroupRecord], None]:
+    group = state.groups.get(group_id)
+    member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+    if not isinstance(group, ConsumerGroup) or member is None or not member.speaks_classic:
+        return [], None
+    return fence(group, member, environment), None

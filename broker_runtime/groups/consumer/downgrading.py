@@ -1,0 +1,99 @@
+"""A group of KIP-848 whose members all speak the classic protocol is a group of that protocol again. Pure.
+
+It keeps the assignment that its members were to have, and rebalances. group.consumer.migration.policy says whether.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from broker_runtime.config.groups import MigrationPolicy
+from broker_runtime.groups.classic import rebalance
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.consumer.embedded import read_subscription, write_assignment
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, classic_of
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import (
+    Assignment,
+    ClassicMember,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    GroupRecord,
+)
+from broker_runtime.groups.state import GroupsState
+
+log = logging.getLogger(__name__)
+
+
+def downgrade_soon(group_id: str, environment: GroupEnvironment) -> None:
+    """To be asked where a member of KIP-848 goes and others stay: it is looked at in a decision of its own."""
+    environment.timers.schedule((group_id, "downgrade"), 0, partial(_downgrade, environment, group_id))
+
+
+def _downgrade(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[list[GroupRecord], None]:
+    group, config = state.groups.get(group_id), environment.config
+    if not isinstance(group, ConsumerGroup) or not group.members:
+        return [], None
+    fits = len(group.members) <= config.group_max_size and MigrationPolicy.of(config).downgrade
+    if group.subscriptions.classic_members < len(group.members) or not fits:
+        return [], None
+    value = _classic_value(group, environment)
+    environment.timers.schedule((group_id, "downgraded"), 0, partial(_begin, environment, group_id))
+    log.info("group %s speaks the classic protocol from now on", group_id)
+    return [*group.tombstones(), GroupRecord(GroupMetadataKey(group_id), value)], None
+
+
+def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
+    """The group is there: everybody is asked to join again."""
+    group = state.groups.get(group_id)
+    if not isinstance(group, ClassicGroup) or group.is_empty:
+        return (), None
+    for member in group.members.by_id.values():
+        rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
+    return rebalance.prepare_or_complete(group, environment), None
+
+
+def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> GroupMetadataValue:
+    members = list(group.members.values())
+    first = classic_of(members[0])
+    common = [name for name, _ in first.supported_protocols if group.subscriptions.protocols[name] == len(members)]
+    protocol = common[0] if common else first.supported_protocols[0].name
+    return GroupMetadataValue(
+        group.protocol_type,
+        group.epoch,
+        protocol,
+        members[0].member_id,
+        environment.now_ms(),
+        tuple(_classic_member(group, member, protocol, environment) for member in members),
+    )
+
+
+def _classic_member(
+    group: ConsumerGroup, member: ConsumerMember, protocol: str, environment: GroupEnvironment
+) -> ClassicMember:
+    metadata, classic = member.metadata, classic_of(member)
+    said = dict(classic.supported_protocols).get(protocol, b"")
+    target = group.target.get(member.member_id, NOTHING)
+    return ClassicMember(
+        member.member_id,
+        metadata.instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.rebalance_timeout_ms,
+        classic.session_timeout_ms,
+        said,
+        embedded_assignment(member, target, environment),
+    )
+
+
+def embedded_assignment(member: ConsumerMember, assignment: Assignment, environment: GroupEnvironment) -> bytes:
+    """As a member of the classic protocol reads it; topics that are gone are left out."""
+    topics = environment.image.topics
+    named: dict[str, tuple[int, ...]] = {}
+    for topic_id, partitions in assignment.items():
+        topic = topics.by_id(topic_id)
+        if topic is not None:
+            named[topic.name] = partitions
+    version = read_subscription(classic_of(member).supported_protocols[0].metadata).version
+    return write_assignment(version, named)

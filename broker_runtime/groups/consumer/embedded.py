@@ -1,0 +1,98 @@
+"""What members of the classic protocol say and are told inside of it, where its type is `consumer`. Pure.
+
+Both messages begin with an int16 version, and a newer version adds to the end: what is not understood is not read.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+_OWNED_SINCE, _GENERATION_SINCE, _RACK_SINCE = 1, 2, 3
+_ASSIGNMENT_VERSION_MAX = 3
+_NULL = _INT32.pack(-1)
+
+PartitionsByName = Mapping[str, tuple[int, ...]]
+
+
+class Subscription(NamedTuple):
+    """A member's metadata."""
+
+    version: int
+    topics: tuple[str, ...]
+    owned: PartitionsByName | None
+    """None where the version does not say it."""
+    rack_id: str | None
+
+
+class EmbeddedAssignment(NamedTuple):
+    """A member's assignment; `user_data` is that of an assignor of its own."""
+
+    partitions: PartitionsByName
+    user_data: bytes
+
+
+class _Bytes:
+    """Reads on. Raises ValueError where the bytes end too early."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self, kind: struct.Struct) -> int:
+        try:
+            (value,) = kind.unpack_from(self._data, self._at)
+        except struct.error as error:
+            raise ValueError(f"{len(self._data)} bytes end in a number: {error}") from None
+        self._at += kind.size
+        return int(value)
+
+    def text(self) -> str | None:
+        length = self.number(_INT16)
+        return None if length < 0 else self._take(length).decode()
+
+    def data(self) -> bytes:
+        return self._take(max(0, self.number(_INT32)))
+
+    def partitions(self) -> PartitionsByName:
+        found: dict[str, tuple[int, ...]] = {}
+        for _ in range(self.number(_INT32)):
+            name = self.text() or ""
+            found[name] = tuple(sorted({self.number(_INT32) for _ in range(self.number(_INT32))}))
+        return found
+
+    def _take(self, length: int) -> bytes:
+        end = self._at + length
+        if end > len(self._data):
+            raise ValueError(f"{length} bytes at {self._at} of {len(self._data)}")
+        taken, self._at = self._data[self._at : end], end
+        return taken
+
+
+def read_subscription(metadata: bytes) -> Subscription:
+    """Raises ValueError."""
+    reader = _Bytes(metadata)
+    version = reader.number(_INT16)
+    topics = tuple(reader.text() or "" for _ in range(reader.number(_INT32)))
+    reader.data()
+    owned = reader.partitions() if version >= _OWNED_SINCE else None
+    if version >= _GENERATION_SINCE:
+        reader.number(_INT32)
+    return Subscription(version, topics, owned, reader.text() if version >= _RACK_SINCE else None)
+
+
+def read_assignment(assignment: bytes) -> EmbeddedAssignment:
+    """Raises ValueError. No bytes are no partitions."""
+    if not assignment:
+        return EmbeddedAssignment({}, b"")
+    reader = _Bytes(assignment)
+    reader.number(_INT16)
+    return EmbeddedAssignment(reader.partitions(), reader.data())
+
+
+def write_assignment(version: int, partitions: PartitionsByName) -> bytes:
+    """In the version of the member's subscription."""
+    parts = [_INT16.pack(min(version, _ASSIGNMENT_VERSION_MAX)), _INT32.pack(len(partitions))]
+    for name, indexes in partitions.items():
+        encoded = name.encode()
+        parts += (_INT16.pack(len(encoded)), encoded, _INT32.pack(len(indexes)), *map(_INT32.pack, indexes))
+    return b"".join((*parts, _NULL))

@@ -1,0 +1,116 @@
+"""A group of the classic protocol becomes one of KIP-848, when a member of that protocol joins it (KIP-848). Pure.
+
+All its members stay, as members that speak the classic protocol, with the assignment of the last generation; who waits
+for the next one is asked to join again. group.consumer.migration.policy says whether groups with members may.
+"""
+
+import logging
+from collections.abc import Iterator
+
+from broker_runtime.config.groups import MigrationPolicy
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.classic import rebalance
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.requests import JoinAnswer
+from broker_runtime.groups.consumer.embedded import read_assignment, read_subscription
+from broker_runtime.groups.consumer.fencing import arm_session
+from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
+from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState
+from broker_runtime.groups.consumer.topics import by_id
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import (
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupRecord,
+)
+from broker_runtime.groups.state import GroupsState
+
+log = logging.getLogger(__name__)
+
+
+def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[GroupRecord]) -> ConsumerGroup:
+    """The group as its records will make it, which are added to `records`. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
+    config = environment.config
+    if not MigrationPolicy.of(config).upgrade:
+        raise _not_upgraded(group, "online upgrade is disabled")
+    if group.protocol_type != ConsumerGroup.protocol_type:
+        raise _not_upgraded(group, "the group does not use the consumer embedded protocol")
+    if len(group.members) > config.group_consumer_max_size:
+        raise _not_upgraded(group, "the group size exceeds the consumer group maximum size")
+    try:
+        made = list(_records(group, environment))
+    except ValueError as error:
+        raise _not_upgraded(group, f"the embedded consumer protocol is malformed: {error}") from error
+    scratch = GroupsState(APPLIERS)
+    for offset, record in enumerate(made):
+        scratch.apply(record, offset)
+    records += group.tombstones()
+    records += made
+    found = scratch.groups[group.group_id]
+    assert isinstance(found, ConsumerGroup)
+    return found
+
+
+def release_waiting(group: ClassicGroup, environment: GroupEnvironment) -> None:
+    """Of a group that has been upgraded: who waits joins again, and sessions go on."""
+    rebalance.tell_those_who_sync(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
+    for member in group.members.by_id.values():
+        if member.join is not None:
+            environment.outbox.send(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            group.members.wait_for_join(member, None)
+        arm_session(group.group_id, ConsumerMember(member.member_id, _metadata(group, member)), environment)
+    log.info("group %s speaks the consumer protocol from now on", group.group_id)
+
+
+def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group because {why}."
+    )
+
+
+def _metadata(group: ClassicGroup, member: Member) -> ConsumerGroupMemberMetadataValue:
+    """Raises ValueError where its metadata is not understood."""
+    said = read_subscription(member.protocols[0].metadata)
+    return ConsumerGroupMemberMetadataValue(
+        member.group_instance_id,
+        said.rack_id,
+        member.client_id,
+        member.client_host,
+        tuple(sorted(set(said.topics))),
+        None,
+        member.rebalance_timeout_ms,
+        None,
+        ClassicMemberMetadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _records(group: ClassicGroup, environment: GroupEnvironment) -> Iterator[GroupRecord]:
+    """Raises ValueError where what a member has said is not understood."""
+    group_id, epoch = group.group_id, group.generation
+    held = {}
+    for member in group.members.by_id.values():
+        given = read_assignment(member.assignment)
+        if given.user_data:
+            raise ValueError("an assignor of the members' own has said more than partitions")
+        held[member.member_id] = by_id(given.partitions, environment.image)
+        yield GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member.member_id), _metadata(group, member))
+    yield GroupRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch))
+    for member_id, assigned in held.items():
+        target = ConsumerGroupTargetAssignmentMemberValue(assigned)
+        yield GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), target)
+    yield GroupRecord(
+        ConsumerGroupTargetAssignmentMetadataKey(group_id), ConsumerGroupTargetAssignmentMetadataValue(epoch)
+    )
+    for member_id, assigned in held.items():
+        current = ConsumerGroupCurrentMemberAssignmentValue(epoch, epoch, MemberState.STABLE, assigned, NOTHING)
+        yield GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), current)
