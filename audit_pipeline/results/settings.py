@@ -26,11 +26,13 @@ WINDOW_DAYS: Final = 30
 
 APIS: Final = (
     "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs", "ApiVersions",
-    "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster",
-    "DescribeConfigs", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions",
-    "ElectLeaders", "Fetch", "FindCoordinator", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup",
-    "ListConfigResources", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetFetch",
-    "OffsetForLeaderEpoch", "Produce", "UnregisterBroker", "UpdateFeatures",
+    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreatePartitions", "CreateTopics", "DeleteGroups",
+    "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs", "DescribeGroups",
+    "DescribeLogDirs", "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions", "ElectLeaders", "Fetch",
+    "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup",
+    "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit",
+    "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Produce", "SyncGroup", "UnregisterBroker",
+    "UpdateFeatures",
 )  # fmt: skip
 """Kafka's names of those that brokers serve, as events have them."""
 
