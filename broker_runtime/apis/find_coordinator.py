@@ -25,7 +25,7 @@ def handle(request: FindCoordinatorRequest | FindCoordinatorRequestV3, call: Cal
     key_type = request.key_type if call.version >= 1 else _GROUP
     if call.version < _SEVERAL_SINCE:
         return _coordinator(key_type, cast("FindCoordinatorRequestV3", request).key, call, context)
-    keys = dict.fromkeys(cast("FindCoordinatorRequest", request).coordinator_keys)
+    keys = cast("FindCoordinatorRequest", request).coordinator_keys
     if len(keys) > _KEYS_MAX:
         raise ProtocolError("too-large", f"FindCoordinator for {len(keys)} keys; ask for at most {_KEYS_MAX} at once")
     return {"coordinators": [{"key": key, **_coordinator(key_type, key, call, context)} for key in keys]}
@@ -52,7 +52,7 @@ def _coordinator(key_type: int, key: str, call: Call, context: BrokerContext) ->
         "host": endpoint.host,
         "port": endpoint.port,
         "error_code": ErrorCode.NONE,
-        "error_message": None,
+        "error_message": "" if call.version >= _SEVERAL_SINCE else ErrorCode.NONE.name,
     }
 
 

@@ -8,6 +8,7 @@ from tests.integration.differential import (
     connections,
     consumer_groups,
     frames,
+    group_views,
     offsets,
     partitions,
     records,
@@ -74,6 +75,7 @@ WITH_COORDINATORS: Mapping[str, Sequence] = {
     "offsets deleted": offsets.deleted,
     "offsets of deleted topics": offsets.gone_with_their_topic,
     "offsets by topic ids": offsets.by_topic_ids,
+    "groups listed and described": group_views.described,
 }
 
 OF_CONSUMER_GROUPS: Mapping[str, Sequence] = {

@@ -67,7 +67,6 @@ WITH_FEWER_REPLICAS = (
     "The topic of groups is made with as many replicas as there are brokers, up to offsets.topic.replication.factor; "
     "Kafka has no coordinators until there are so many brokers."
 )
-NO_ERROR = "A message comes with an error only."
 NO_START = "A partition that refused its records tells no start of the log."
 NO_TRANSACTIONS = "Transactions are not served: who asks for one is told, and nothing is stored."
 BATCHES = (
@@ -305,15 +304,6 @@ TABLE: Sequence[Wanted] = (
         "A negative limit counts as the smallest one; Kafka fails over it.",
     ),
     Wanted("offsets looked up", "a partition twice/*", ABSENT, ENTRY, TWICE),
-    Wanted("coordinators found", "*/error_message", "NONE", "None", NO_ERROR),
-    Wanted("coordinators found", "*/error_message", "", "None", NO_ERROR),
-    Wanted(
-        "coordinators found",
-        "version */coordinators/a-group+",
-        ENTRY,
-        ABSENT,
-        "A group that is named twice is answered once.",
-    ),
     Wanted(
         "offsets of nobody",
         "no partitions, */topics/kept",

@@ -53,11 +53,11 @@ async def test_transactions_have_none_and_other_types_do_not_exist() -> None:
             assert (await find(node, 6, key_type=kind)).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_each_key_is_answered_once_and_so_many_of_them() -> None:
+async def test_each_key_is_answered_as_often_as_it_is_asked_for_and_so_many_of_them() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["a", "b", "a"]})
-        assert [each.key for each in answer.coordinators] == ["a", "b"]
+        assert [each.key for each in answer.coordinators] == ["a", "b", "a"]
         many = {"key_type": 0, "coordinator_keys": [str(n) for n in range(10_001)]}
         with pytest.raises(ProtocolError, match="at most 10000 at once"):
             await node.ask(API, 4, many)
