@@ -5,6 +5,7 @@
 - Everything else is `groups.offsets`' to decide; a committer that is refused is refused for all of its partitions.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
+from broker_runtime.groups.offsets.delete import SLICE
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.versions import OFFSET_COMMIT
 
@@ -65,15 +67,30 @@ async def _commit(
         version,
     )
     retention_ms = round(request.retention_time.total_seconds() * 1000) if version in _RETENTION else -1
+    if len(offsets) <= SLICE:
+        return await _commit_some(request.group_id, committer, offsets, retention_ms, context)
+    answers = await asyncio.gather(
+        *(
+            _commit_some(request.group_id, committer, offsets[at : at + SLICE], retention_ms, context)
+            for at in range(0, len(offsets), SLICE)
+        )
+    )
+    return [code for answer in answers for code in answer]
+
+
+async def _commit_some(
+    group_id: str, committer: Committer, offsets: Sequence[OffsetToCommit], retention_ms: int, context: BrokerContext
+) -> Sequence[ErrorCode]:
+    """So many that others have their turn before the next ones; each partition has an error of its own."""
     try:
         return await context.groups.submit(
-            request.group_id,
+            group_id,
             lambda state, environment: commit(
                 state,
                 environment,
                 partial(keep_session, environment),
                 committer,
-                request.group_id,
+                group_id,
                 offsets,
                 retention_ms,
             ),

@@ -61,6 +61,28 @@ async def test_what_is_committed_is_read_back(version: int) -> None:
         assert await fetch(node, 9, [0, 1, 2]) == (0, [(0, 5, "at 5", 0), (1, -1, "", 0), (2, 7, "at 7", 0)])
 
 
+async def test_very_many_are_taken_in_slices_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_commit, "SLICE", 2)
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        parts = [
+            {
+                "partition_index": index,
+                "committed_offset": offset,
+                "committed_leader_epoch": -1,
+                "committed_metadata": "",
+            }
+            for offset, index in enumerate([0, 1, 7, 2, 0, 1, 7, 2, 0])
+        ]
+        content = {"group_id": "billing", "member_id": "", "generation_id_or_member_epoch": -1}
+        (answered,) = (
+            await node.ask(COMMIT, 9, content | {"topics": [{"name": "orders", "partitions": parts}]})
+        ).topics
+        codes = [(part.partition_index, int(part.error_code)) for part in answered.partitions]
+        assert codes == [(index, 3 if index == 7 else 0) for index in (0, 1, 7, 2, 0, 1, 7, 2, 0)]
+        assert await fetch(node, 9, [0, 1, 2]) == (0, [(0, 8, "", 0), (1, 5, "", 0), (2, 7, "", 0)])
+
+
 @pytest.mark.parametrize("version", versions(FETCH))
 async def test_every_version_reads_what_is_committed(version: int) -> None:
     async with CoordinatingBroker() as node:
