@@ -39,6 +39,7 @@ after a fail-over there is the generation that was last complete, and its member
 |---|---|
 | INVALID_GROUP_ID (24) | the group has no id |
 | INVALID_SESSION_TIMEOUT (26) | the session timeout is outside the limits above |
+| INVALID_REQUEST (42) | more than `sluicegate.group.member.bytes.max` is said or assigned, or a text is too long |
 | GROUP_MAX_SIZE_REACHED (81) | the group has `group.max.size` members, or as many have joined, or have been given ids |
 
 ## Every request in every state

@@ -95,6 +95,14 @@ class ClassicGroupConfig(Config):
         "Members that one group of the classic protocol may have (Kafka: 2147483647).",
         at_least(1),
     )
+    sluicegate_group_member_bytes_max: Key[int] = static(
+        "sluicegate.group.member.bytes.max",
+        INT,
+        1_048_576,
+        "What a member of a group of the classic protocol may say of itself, in all its protocols together, and what "
+        "its leader may assign to it. More is refused (INVALID_REQUEST).",
+        at_least(1),
+    )
 
 
 class ConsumerGroupConfig(Config):

@@ -64,6 +64,8 @@ class GroupMetadataValue:
     current_state_timestamp_ms: int
     """-1 where it is not known."""
     members: tuple[ClassicMember, ...]
+    packed_members: bytes | None = field(default=None, compare=False, repr=False)
+    """The members' bytes where they are there already: to pack thousands at once would hold the event loop too long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from broker_runtime.groups.classic.members import Members
 from broker_runtime.groups.classic.states import PREVIOUS, ClassicState
 from broker_runtime.groups.classic.subscriptions import CONSUMER, subscribed_topics
 from broker_runtime.groups.group import Committer, GroupType, OffsetRetention
-from broker_runtime.groups.records import GroupMetadataKey, GroupMetadataValue, GroupRecord, Key
+from broker_runtime.groups.records import ClassicMember, GroupMetadataKey, GroupMetadataValue, GroupRecord, Key
 from broker_runtime.groups.state import Applier, GroupsState
 
 
@@ -90,14 +90,10 @@ class ClassicGroup:
         self.previous_state, self.state = self.state, state
         self.state_since_ms = now_ms
 
-    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupRecord:
-        """Of the group as it is, with these assignments by member id; who is not among them has an empty one."""
-        members = tuple(
-            member.recorded(self.protocol or "", assignments.get(member.member_id, b""))
-            for member in self.members.by_id.values()
-        )
+    def record(self, members: Sequence[ClassicMember], now_ms: int, packed_members: bytes | None = None) -> GroupRecord:
+        """Of the group as it is, with these members: all of its own."""
         self._decided = GroupMetadataValue(
-            self.protocol_type, self.generation, self.protocol, self.leader, now_ms, members
+            self.protocol_type, self.generation, self.protocol, self.leader, now_ms, tuple(members), packed_members
         )
         return GroupRecord(GroupMetadataKey(self.group_id), self._decided)
 

@@ -1,5 +1,6 @@
 """JoinGroup (11): who may be in a group, and what it means for the others that somebody comes (again). Pure."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from broker_runtime.errors import ErrorCode
@@ -15,6 +16,9 @@ from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.state import GroupsState
 
 Joining = Decided[Later[JoinAnswer]]
+
+_TEXT_MAX = 8_000
+"""Characters: with an id behind it, a text has to have room in a record, which counts up to 32,767 bytes."""
 
 
 def join(
@@ -53,9 +57,17 @@ def _request_refusal(environment: GroupEnvironment, request: JoinRequest) -> Err
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     config = environment.config
+    said = sum(len(metadata) for _, metadata in request.protocols)
+    if said > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
+        return ErrorCode.INVALID_REQUEST
     if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     return None
+
+
+def _texts(request: JoinRequest) -> Iterator[str]:
+    yield from (request.group_id, request.client_id, request.group_instance_id or "", request.protocol_type)
+    yield from (name for name, _ in request.protocols)
 
 
 def _refused(error: ErrorCode, member_id: str) -> Joining:
@@ -160,7 +172,9 @@ def _replace(group: ClassicGroup, environment: GroupEnvironment, request: JoinRe
     member = _successor(group, environment, request, new_id)
     rebalance.renew_session(group, environment, new_id, request.session_timeout_ms)
     if group.state is ClassicState.STABLE and group.members.elected_protocol() == group.protocol:
-        record = group.record(_assignments(group), environment.now_ms())
+        protocol = group.protocol or ""
+        recorded = [each.recorded(protocol, each.assignment) for each in group.members.by_id.values()]
+        record = group.record(recorded, environment.now_ms())
         return [record], Later.of(_took_over(group, member, request, old_leader))
     later: Later[JoinAnswer] = Later()
     group.members.wait_for_join(member, later)
@@ -194,7 +208,3 @@ def _took_over(group: ClassicGroup, member: Member, request: JoinRequest, old_le
     if request.can_skip_assignment:
         return replace(answer, skip_assignment=leads)
     return replace(answer, leader=old_leader or NO_ID, members=())
-
-
-def _assignments(group: ClassicGroup) -> dict[str, bytes]:
-    return {member_id: member.assignment for member_id, member in group.members.by_id.items()}

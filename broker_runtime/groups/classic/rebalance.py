@@ -78,7 +78,7 @@ def complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
         group.leader = group.protocol = None
         group.topics = frozenset() if group.protocol_type == CONSUMER else None
         group.enter(ClassicState.EMPTY, environment.now_ms())
-        return [group.record({}, environment.now_ms())]
+        return [group.record((), environment.now_ms())]
     group.protocol = members.elected_protocol()
     group.enter(ClassicState.COMPLETING_REBALANCE, environment.now_ms())
     members.pending_sync.update(members.by_id)
@@ -199,9 +199,10 @@ def _answer_joins(group: ClassicGroup, environment: GroupEnvironment) -> None:
             group.members.wait_for_join(member, None)
             member.is_new = False
 
-    def last() -> None:
+    def last() -> Records:
         if group.generation == generation and understood:
             group.topics = frozenset(topics)
+        return NOTHING
 
     others = (member for member in list(group.members.by_id.values()) if member is not leader)
     tell(leader)

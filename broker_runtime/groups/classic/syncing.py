@@ -1,5 +1,6 @@
 """SyncGroup (14): the leader brings the assignment, and everybody has its part when that is durable. Pure."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from broker_runtime.errors import ErrorCode
@@ -13,6 +14,8 @@ from broker_runtime.groups.classic.rebalance import NOTHING, Records
 from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.record_codec import write_member
+from broker_runtime.groups.records import ClassicMember
 from broker_runtime.groups.state import GroupsState
 
 Syncing = Decided[Later[SyncAnswer]]
@@ -35,6 +38,9 @@ def sync(
     refusal = _refusal(group, request)
     if refusal is not None:
         return _refused(refusal)
+    longest = environment.config.sluicegate_group_member_bytes_max
+    if any(len(assignment) > longest for _, assignment in request.assignments):
+        return _refused(ErrorCode.INVALID_REQUEST)
     rebalance.has_synced(group, environment, request.member_id)
     member = group.members.by_id[request.member_id]
     if group.state is ClassicState.STABLE:
@@ -65,9 +71,33 @@ def _wait(group: ClassicGroup, environment: GroupEnvironment, request: SyncReque
     group.members.wait_for_sync(member, later)
     if group.leader != member.member_id:
         return NOTHING, later
-    key = (group.group_id, "assigned")
-    environment.timers.schedule(key, 0.0, partial(_was_written, group, group.generation, environment))
-    return [group.record(dict(request.assignments), environment.now_ms())], later
+    return _assign(group, environment, dict(request.assignments)), later
+
+
+def _assign(group: ClassicGroup, environment: GroupEnvironment, assignments: Mapping[str, bytes]) -> Records:
+    """What the leader says is written, unless another rebalance begins before it is packed. Who is not among the
+    assignments has an empty one."""
+    generation, protocol = group.generation, group.protocol or ""
+    members: list[ClassicMember] = []
+    packed: list[bytes] = []
+
+    def still_wanted() -> bool:
+        return group.generation == generation and group.state is ClassicState.COMPLETING_REBALANCE
+
+    def pack(member: Member) -> None:
+        if still_wanted():
+            recorded = member.recorded(protocol, assignments.get(member.member_id, b""))
+            members.append(recorded)
+            packed.append(write_member(recorded))
+
+    def write() -> Records:
+        if not still_wanted():
+            return NOTHING
+        key = (group.group_id, "assigned")
+        environment.timers.schedule(key, 0.0, partial(_was_written, group, generation, environment))
+        return [group.record(members, environment.now_ms(), b"".join(packed))]
+
+    return in_portions(group.group_id, environment, list(group.members.by_id.values()), pack, write)
 
 
 def _was_written(

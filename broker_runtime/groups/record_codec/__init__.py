@@ -4,7 +4,8 @@ A key is the number of its type and its fields, a value the number of its versio
 of Apache Kafka 4.3's group coordinator, and older versions are read.
 """
 
+from broker_runtime.groups.record_codec.classic import write_member
 from broker_runtime.groups.record_codec.codec import decode, encode
 from broker_runtime.groups.record_codec.damage import DamagedRecordError
 
-__all__ = ["DamagedRecordError", "decode", "encode"]
+__all__ = ["DamagedRecordError", "decode", "encode", "write_member"]

@@ -22,10 +22,13 @@ def write_group(value: GroupMetadataValue) -> bytes:
         INT64.pack(value.current_state_timestamp_ms),
         INT32.pack(len(value.members)),
     )
-    return b"".join((*head, *map(_written, value.members)))
+    if value.packed_members is not None:
+        return b"".join((*head, value.packed_members))
+    return b"".join((*head, *map(write_member, value.members)))
 
 
-def _written(member: ClassicMember) -> bytes:
+def write_member(member: ClassicMember) -> bytes:
+    """Raises KafkaError (INVALID_REQUEST) where a text is longer than the format has room for."""
     return b"".join(
         (
             plain(member.member_id),

@@ -52,7 +52,7 @@ def test_what_a_coordinator_that_takes_over_finds() -> None:
     assert group.members.static == {"i": "b"}
     assert group.members.by_id["b"].metadata("range") == subscription("t", "u")
     assert group.members.by_id["b"].assignment == b"owns"
-    assert group.record({"a": b"owns", "b": b"owns"}, 1_000).value == value(
+    assert group.record([m.recorded("range", b"owns") for m in group.members.by_id.values()], 1_000).value == value(
         member("a", "t"), member("b", "t", "u", instance="i")
     )
 
@@ -75,7 +75,7 @@ def test_its_own_record_keeps_who_waits() -> None:
     state = replayed(value(member("a", "t")))
     before = group_of(state)
     before.members.pending_ids["p"] = None
-    state.apply(before.record({"a": b"new"}, 2_000), 1)
+    state.apply(before.record([before.members.by_id["a"].recorded("range", b"new")], 2_000), 1)
     assert group_of(state) is before
     assert (before.members.by_id["a"].assignment, before.members.pending_ids) == (b"new", {"p": None})
 

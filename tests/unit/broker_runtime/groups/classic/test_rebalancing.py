@@ -1,16 +1,21 @@
 """Groups of the classic protocol in virtual time: who is waited for and how long, and what everybody is told."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.classic.heartbeats import keep_session
+from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.loading import loaded
-from broker_runtime.groups.classic.requests import LeavingMember
+from broker_runtime.groups.classic.requests import LeavingMember, SyncRequest
 from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.group import Committer
-from broker_runtime.groups.records import ClassicProtocol, GroupMetadataValue
+from broker_runtime.groups.record_codec import encode
+from broker_runtime.groups.records import ClassicProtocol, GroupMetadataValue, GroupRecord
 from broker_runtime.groups.state import GroupsState
 from tests.support.classic_coordinator import (
     GROUP,
@@ -19,6 +24,7 @@ from tests.support.classic_coordinator import (
     START_MS,
     ClassicCoordinator,
     error_of,
+    join_request,
     told,
 )
 
@@ -471,3 +477,43 @@ def test_thousands_are_answered_in_portions_and_a_newcomer_between_them_is_no_re
     assert all(told(join).error is NONE for join in joins)
     assert {told(join).generation for join in joins} == ({1, 2} if late else {1})
     assert (at.group.state_name, at.group.topics) == ("CompletingRebalance", frozenset({"t"}))
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_the_assignment_of_thousands_is_packed_in_portions_and_written_as_if_at_once(interrupted: bool) -> None:
+    at = ClassicCoordinator()
+    came = [told(at.join(needs_known_id=True)).member_id for _ in range(250)]
+    for member_id in came:
+        at.join(member_id)
+    at.advance(6.0)
+    follower = at.sync(came[1])
+    parts = tuple((member_id, member_id.encode()) for member_id in came)
+    records, leader = sync(at.state, at, SyncRequest(GROUP, came[0], 1, assignments=parts))
+    assert records == ()
+    if interrupted:
+        records, _ = join(at.state, at, join_request(needs_known_id=False))
+        assert records == ()
+    at.advance(0.0)
+    if interrupted:
+        assert (error_of(leader), error_of(follower), at.log) == (IN_PROGRESS, IN_PROGRESS, [])
+        return
+    assert (told(leader).assignment, told(follower).assignment) == (came[0].encode(), came[1].encode())
+    (record,) = at.log
+    assert isinstance(record.value, GroupMetadataValue)
+    assert encode(record) == encode(GroupRecord(record.key, replace(record.value, packed_members=None)))
+
+
+def test_a_text_that_no_record_has_room_for_is_refused_before_anybody_waits() -> None:
+    at = ClassicCoordinator()
+    for wrong in ({"group_instance_id": "i" * 8_001}, {"protocols": (ClassicProtocol("p" * 8_001, b""),)}):
+        assert told(at.join(**wrong)).error is ErrorCode.INVALID_REQUEST
+    assert at.state.groups == {}
+
+
+def test_who_says_too_much_of_itself_or_assigns_too_much_is_refused() -> None:
+    at = ClassicCoordinator(BrokerConfig(sluicegate_group_member_bytes_max=20))
+    half = ClassicProtocol("a", bytes(10))
+    assert told(at.join(protocols=(half, half, ClassicProtocol("b", b"x")))).error is ErrorCode.INVALID_REQUEST
+    (member_id,) = at.stable(protocols=(half, half))
+    assert error_of(at.sync(member_id, assignments={member_id: bytes(21)})) is ErrorCode.INVALID_REQUEST
+    assert at.group.state is ClassicState.STABLE
