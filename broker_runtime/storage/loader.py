@@ -200,7 +200,8 @@ class _Segments:
                 self._drop(bases[len(found) :])
                 break
             number += 1
-            if self._gaps and (old := superseded(segment, bases[number:])):
+            if self._gaps and number < len(bases) and bases[number] < segment.next_offset:
+                old = superseded(segment, bases[number:])
                 self._drop(bases[number : number + old])
                 del bases[number : number + old]
         return found

@@ -6,10 +6,12 @@ much on the event loop. All else is a step, which reads the stretch and unpacks 
 thread: it holds an open file and numbers, nothing that the log changes.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.stored_batches import headers
 
+_NEXT_OFFSET = attrgetter("next_offset")
 _READ_HERE_BYTES = 8 * 1024
 _LOOKED_AT_HERE = 200
 """Batches passed over and records of one batch, each about a microsecond."""
@@ -75,7 +78,8 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
 def _segments(log: Log) -> Iterator[Segment]:
     """Those with records that count, each looked up in its turn: meanwhile others may have taken their place."""
     offset = log.log_start_offset
-    while (segment := next((each for each in log.segments if each.next_offset > offset), None)) is not None:
+    while (number := bisect_right(log.segments, offset, key=_NEXT_OFFSET)) < len(log.segments):
+        segment = log.segments[number]
         yield segment
         offset = segment.next_offset
 

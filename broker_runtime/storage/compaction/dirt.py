@@ -52,7 +52,7 @@ class Dirt:
         return self.dirty_bytes > 0 and (self.delay_ms > 0 or self.ratio > config.min_cleanable_dirty_ratio)
 
 
-_GROUP_SEGMENTS_MAX = 64
+_GROUP_SEGMENTS_MAX = 32
 """The event loop removes the files of a group at once."""
 _RELATIVE_OFFSET_MAX = 2**31 - 1
 
