@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -105,7 +106,7 @@ def test_a_group_with_a_member_is_shown_in_all_ways_and_refused_what_would_distu
         assert rows(tools(GROUPS, "--list", "--state"), group) == [[group, "Stable"]]
         (typed,) = rows(tools(GROUPS, "--list", "--type"), group)
         assert typed[1].lower() == protocol
-        offsets = rows(tools(GROUPS, "--describe", *chosen), group)
+        offsets = rows(tools(GROUPS, "--describe", "--all-groups"), group)
         assert [row[1:6] for row in offsets] == ENDS
         assert {tuple(row[-2:]) for row in offsets} == {("/127.0.0.1", "till")}
         (member,) = rows(tools(GROUPS, "--describe", *chosen, "--members", "--verbose"), group)
@@ -124,7 +125,7 @@ def test_a_group_with_a_member_is_shown_in_all_ways_and_refused_what_would_distu
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_offsets_of_an_empty_group_are_reset_and_deleted_and_then_the_group(
-    bootstrap: str, tools: KafkaTools, protocol: str
+    bootstrap: str, tools: KafkaTools, tmp_path: Path, protocol: str
 ) -> None:
     group = f"empty-{protocol}"
     with consuming(bootstrap, group, protocol):
@@ -144,6 +145,11 @@ def test_offsets_of_an_empty_group_are_reset_and_deleted_and_then_the_group(
     assert committed() == ["4", "6", "4"]
     assert after("--by-duration", "PT1H", "--dry-run") == ["0", "0", "0"]
     assert after("--to-datetime", "2038-01-01T00:00:00.000", "--dry-run") == ["10", "10", "10"]
+    plan = tmp_path / "plan.csv"
+    exported = tools(GROUPS, "--reset-offsets", "--group", group, "--topic", TOPIC, "--to-offset", "3", "--export")
+    plan.write_text("".join(line for line in exported.splitlines(keepends=True) if TOPIC in line))
+    assert after("--from-file", str(plan), "--execute") == ["3", "3", "3"]
+    assert committed() == ["3", "3", "3"]
     assert after("--to-latest", "--execute") == ["10", "10", "10"]
     tools(GROUPS, "--delete-offsets", "--group", group, "--topic", f"{TOPIC}:2")
     assert committed() == ["10", "10"]
