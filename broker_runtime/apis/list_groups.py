@@ -1,6 +1,7 @@
 """ListGroups (16), versions 0 to 5 (filters of states from version 4, KIP-518; of types from version 5, KIP-848).
 
-All groups of this broker. While it is loading some of them it says COORDINATOR_LOAD_IN_PROGRESS, and clients ask again.
+All groups of this broker. While it is loading some of them it says COORDINATOR_LOAD_IN_PROGRESS, and where it cannot
+load them COORDINATOR_NOT_AVAILABLE: a list without them would look like a whole one. Clients ask again.
 """
 
 import asyncio
@@ -25,14 +26,16 @@ async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
     states = _lower(request.states_filter) if call.version >= _STATES_SINCE else frozenset()
     types = _lower(request.types_filter) if call.version >= _TYPES_SINCE else frozenset()
     found: list[Fields] = []
-    for term in list(context.groups.terms.values()):
+    for index, term in list(context.groups.terms.items()):
         try:
             groups = await term.submit(lambda state, _: ((), list(state.groups.values())))
         except KafkaError as error:
-            if error.code == ErrorCode.NOT_COORDINATOR:
-                # It was lost just now: whoever has it tells of its groups.
-                continue
-            return {"error_code": error.code, "groups": []}
+            if error.code != ErrorCode.NOT_COORDINATOR:
+                return {"error_code": error.code, "groups": []}
+            if index in context.groups.problems:
+                return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "groups": []}
+            # It was lost just now: whoever has it tells of its groups.
+            continue
         for begin in range(0, len(groups), _SLICE):
             found += _listed(groups[begin : begin + _SLICE], states, types)
             await asyncio.sleep(0)

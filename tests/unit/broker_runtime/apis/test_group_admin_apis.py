@@ -1,5 +1,6 @@
 """ListGroups, DescribeGroups, DeleteGroups and OffsetDelete in every version, over a coordinator in memory."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -81,6 +82,18 @@ async def test_a_broker_that_is_loading_groups_does_not_list_some_of_them_as_all
         node.follow()
         await node.loaded()
         assert await groups(node, 4, states_filter=()) == {}
+
+
+async def test_a_broker_that_cannot_load_some_groups_lists_none() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        await with_offsets(node, "billing")
+        node.append(b"\x00\x01\x00", b"no such record")
+        node.elect(1)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        answer = await node.ask(list_groups.API, 4, {"states_filter": ()})
+        assert (answer.error_code, answer.groups) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, ())
 
 
 @pytest.mark.parametrize("version", versions(describe_groups.API))
