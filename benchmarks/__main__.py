@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import controller_rows, idle_partition_rows, partition_rows, replicated_rows
+from benchmarks import controller_rows, group_rows, idle_partition_rows, partition_rows, replicated_rows
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
 from benchmarks.replicated_rows import ClusterRow
 from benchmarks.report import APACHE_KAFKA, write_picture, write_table
@@ -22,6 +22,12 @@ from benchmarks.rows import ROOT, ROWS, Row, apache_kafka, compile_broker, machi
 
 MEMORY = Path("/dev/shm")
 RESULTS = Path(__file__).parent / "results"
+CLUSTER_ROWS: Sequence[ClusterRow[Any]] = (
+    *replicated_rows.ROWS,
+    *idle_partition_rows.ROWS,
+    *partition_rows.ROWS,
+    *controller_rows.ROWS,
+)
 NOT_SLOWER = 0.97
 """What every row has to reach beside this project as it was, whatever its floor beside Apache Kafka."""
 
@@ -31,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", default="", help="only rows whose name contains this; nothing is written then")
     parser.add_argument("--before", type=Path, help="compare with another checkout of this project, not with Kafka")
+    parser.add_argument(
+        "--groups", type=int, metavar="MEMBERS", help="the rows of consumer groups instead, with so many members"
+    )
     options = parser.parse_args(arguments)
     if options.before is not None and not Path(production_python(options.before)).exists():
         parser.error(f"run `make .venv-runtime/.installed` in {options.before} first")
@@ -41,27 +50,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if MEMORY.is_dir():
         # The disk of the machine is not what is compared: its write-back throttles both subjects alike.
         tempfile.tempdir = str(MEMORY)
-    enforced = measure_apply_to_enforced(changes=100, brokers=3)
-    print("apply to enforced:", enforced, flush=True)
+    enforced = {} if options.groups else {"apply_to_enforced": measure_apply_to_enforced(changes=100, brokers=3)}
+    print(enforced, flush=True)
     missing = needs()
     if missing and options.before is None:
         print(f"the comparison with Apache Kafka is left out: {missing}")
         return 0
-    measured = {row.name: _measure(row, options) for row in ROWS if options.rows in row.name}
-    for group in (*replicated_rows.ROWS, *idle_partition_rows.ROWS, *partition_rows.ROWS, *controller_rows.ROWS):
+    alone: Sequence[Row] = () if options.groups else ROWS
+    measured = {row.name: _measure(row, options) for row in alone if options.rows in row.name}
+    for group in group_rows.rows(options.groups) if options.groups else CLUSTER_ROWS:
         if any(options.rows in name for name in group.names):
             measured |= _measure_clusters(group, options)
     figures = {
         "machine": machine(),
         "beside": APACHE_KAFKA if options.before is None else "before",
         "rounds": options.rounds,
-        "apply_to_enforced": enforced,
+        **enforced,
         "rows": measured,
     }
     if options.rows:
         print(json.dumps(figures, indent=1))
         return 0
-    name = "latest" if options.before is None else "before"
+    name = "groups" if options.groups else "latest" if options.before is None else "before"
     (RESULTS / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n")
     write_table(figures, RESULTS / f"{name}.md")
     write_picture(figures, RESULTS / f"{name}.png")

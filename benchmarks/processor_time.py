@@ -97,16 +97,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(load: Load, subject: Subject) -> str:
     """The start of the client is in its time."""
-    broker_before, client_before = _of_process(subject.pid), _of_children()
+    broker_before, client_before = process_times(subject.pid), _of_children()
     rate = load.run(subject)[load.rate]
-    user, system = (now - then for now, then in zip(_of_process(subject.pid), broker_before, strict=True))
+    user, system = (now - then for now, then in zip(process_times(subject.pid), broker_before, strict=True))
     client = _of_children() - client_before
     user, system, client = (seconds * 1e6 / (rate * SECONDS) for seconds in (user, system, client))
     broker = f"broker {user:,.1f} user, {system:,.1f} system"
     return f"us a {load.unit}: {broker}; client {client:,.1f} (at {rate:,.0f} a second)"
 
 
-def _of_process(pid: int) -> tuple[float, float]:
+def process_times(pid: int) -> tuple[float, float]:
     """Seconds in user mode and in the system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / _TICKS_PER_S, int(fields[12]) / _TICKS_PER_S

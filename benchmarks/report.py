@@ -32,13 +32,13 @@ def write_table(figures: Figures, path: Path) -> None:
         unit = row["unit"]
         cells = (name, f"{ours:,.1f} {unit}", f"{theirs:,.1f} {unit}", shown, _floor(row), _reached(row))
         lines.append(f"| {' | '.join(cells)} |")
-    enforced = figures["apply_to_enforced"]
-    lines += [
-        "",
-        f"Apply to enforced, {enforced['changes']} changes at {enforced['brokers']} brokers: "
-        f"p50 {enforced['p50_ms']:.0f} ms, p99 {enforced['p99_ms']:.0f} ms, greatest {enforced['max_ms']:.0f} ms.",
-        "",
-    ]
+    if enforced := figures.get("apply_to_enforced"):
+        lines += [
+            "",
+            f"Apply to enforced, {enforced['changes']} changes at {enforced['brokers']} brokers: "
+            f"p50 {enforced['p50_ms']:.0f} ms, p99 {enforced['p99_ms']:.0f} ms, greatest {enforced['max_ms']:.0f} ms.",
+        ]
+    lines.append("")
     path.write_text("\n".join(lines))
 
 

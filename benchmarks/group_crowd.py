@@ -1,0 +1,187 @@
+"""A process that plays the members of groups, and what its parent asks of it: `Crowd` here, the process by `-m`.
+
+Questions come as lines of JSON on stdin, and each is answered by one line of figures.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import Any, Self
+
+import uvloop
+
+from benchmarks.group_members import KINDS, Coordinators, Member, Pace, settled
+
+ROOT = Path(__file__).resolve().parents[1]
+ANSWER_TIMEOUT_S = 150.0
+_CONNECTING = 32
+"""At a time: the backlog of a listener is not what is measured."""
+_LOOK_S = 0.01
+
+
+class Crowd:
+    """The process, as its parent has it. It ends with the block."""
+
+    def __init__(self, bootstrap: str, protocol: str, groups: int, members: int, topic: str, partitions: int) -> None:
+        """`members` of each group, which share `partitions` of the topic. Groups are named by the protocol."""
+        self._settings: dict[str, Any] = {"bootstrap": bootstrap, "protocol": protocol, "groups": groups}
+        self._settings |= {"members": members, "topic": topic, "partitions": partitions}
+        self._settings |= {"prefix": protocol, "interval_s": None}
+        self._process: subprocess.Popen[str] | None = None
+
+    def beside(self, interval_s: float) -> Self:
+        """Other groups than those of the same protocol, with heartbeats in an interval of their own."""
+        self._settings |= {"prefix": f"beside-{self._settings['prefix']}", "interval_s": interval_s}
+        return self
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "benchmarks.group_crowd", json.dumps(self._settings)]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def begin(self, do: str, **options: float) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **options}) + "\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> dict[str, float]:
+        """Raises RuntimeError where the process gave up."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the members ended with code {self._process.wait()}")
+        figures: dict[str, float] = json.loads(line)
+        return figures
+
+    def ask(self, do: str, **options: float) -> dict[str, float]:
+        self.begin(do, **options)
+        return self.finish()
+
+
+class _Played:
+    """All members, in the process."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        brokers = [(host, int(port)) for host, port in (one.split(":") for one in settings["bootstrap"].split(","))]
+        self._coordinators = Coordinators(brokers)
+        self._pace = Pace(settings["interval_s"])
+        self._kind = KINDS[settings["protocol"]]
+        self._shared = (settings["topic"], settings["partitions"], self._coordinators, self._pace)
+        self._groups = [
+            [self._member(f"{settings['prefix']}-{number}") for _ in range(settings["members"])]
+            for number in range(settings["groups"])
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _member(self, group: str) -> Member:
+        return self._kind(group, *self._shared)
+
+    @property
+    def _members(self) -> list[Member]:
+        return [member for group in self._groups for member in group]
+
+    async def connect(self) -> dict[str, float]:
+        members = self._members
+        for first in range(0, len(members), _CONNECTING):
+            await asyncio.gather(*(member.connect() for member in members[first : first + _CONNECTING]))
+        return {}
+
+    async def join(self) -> dict[str, float]:
+        """All at once; until every group is settled."""
+        began = time.perf_counter()
+        self._tasks = [asyncio.create_task(member.run()) for member in self._members]
+        await self._until_settled(self._groups)
+        return {"seconds": time.perf_counter() - began}
+
+    async def hurry(self, seconds: float, commits: bool = False) -> dict[str, float]:
+        """Each member sends its next heartbeat, or commit, when the one before is answered."""
+        before, began = sum(member.answers for member in self._members), time.perf_counter()
+        with self._pace.hurry(commits):
+            await asyncio.sleep(seconds)
+            answers, took = sum(member.answers for member in self._members) - before, time.perf_counter() - began
+        await self._until_settled(self._groups)
+        return {"per_s": answers / took, "answers": answers}
+
+    async def watch(self, seconds: float) -> dict[str, float]:
+        """How long heartbeats take that come in their interval."""
+        times: list[float] = []
+        for member in self._members:
+            member.watched = times
+        await asyncio.sleep(seconds)
+        for member in self._members:
+            member.watched = None
+        times.sort()
+        return {"p50_ms": median(times) * 1000, "p99_ms": times[int(len(times) * 0.99)] * 1000, "beats": len(times)}
+
+    async def rebalance(self, seconds: float) -> dict[str, float]:
+        """One more member joins the first group and leaves it, again and again."""
+        group, took, end = self._groups[0], [], time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            newcomer = self._member(group[0].group)
+            task = asyncio.create_task(newcomer.run())
+            await self._until_settled([[newcomer, *group]])
+            took.append(time.perf_counter() - began)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            newcomer.close()
+            await newcomer.connect()
+            await newcomer.leave()
+            newcomer.close()
+        return {"seconds": median(took), "rebalances": len(took)}
+
+    async def own_again(self, since_s: float) -> dict[str, float]:
+        """Until every member has heard after `since_s` that it still has what it has, or has got its share anew."""
+        while any(member.confirmed_s < since_s for member in self._members):
+            self._check()
+            await asyncio.sleep(_LOOK_S)
+        await self._until_settled(self._groups)
+        return {"seconds": time.perf_counter() - since_s}
+
+    async def coordinator(self) -> dict[str, float]:
+        return {"node_id": (await self._coordinators.of(self._groups[0][0].group)).node_id}
+
+    async def _until_settled(self, groups: Sequence[Sequence[Member]]) -> None:
+        waiting = list(groups)
+        while waiting := [group for group in waiting if not settled(group)]:
+            self._check()
+            await asyncio.sleep(_LOOK_S)
+
+    def _check(self) -> None:
+        """What went wrong for one member ends all."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+
+async def _play(settings: dict[str, Any]) -> None:
+    played = _Played(settings)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        asked = json.loads(line)
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            print(json.dumps(await getattr(played, asked.pop("do"))(**asked)), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(_play(json.loads(sys.argv[1])))
