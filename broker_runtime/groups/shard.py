@@ -4,6 +4,7 @@ What members of groups ask for is decided by `classic` and `consumer`, what is c
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
@@ -58,7 +59,15 @@ class GroupShard:
         state, durable = empty_state(), self._leader.log
         async with self._surroundings.loads:
             end = durable.log_end_offset
-            await replay(durable, durable.log_start_offset, end, lambda item: _take_over(state, item), cleaned=True)
+            unknown: Counter[int] = Counter()
+            await replay(
+                durable, durable.log_start_offset, end, lambda item: _take_over(state, item, unknown), cleaned=True
+            )
+        if unknown:
+            told = ", ".join(f"{count} of type {number}" for number, count in sorted(unknown.items()))
+            log.info(
+                "%s has records of groups that this broker does not serve, which stay there: %s", durable.place, told
+            )
         state.next_offset = end
         return state
 
@@ -127,9 +136,11 @@ class GroupShard:
         return KafkaError(*_REFUSALS[why])
 
 
-def _take_over(state: GroupsState, item: Record) -> None:
+def _take_over(state: GroupsState, item: Record, unknown: Counter[int]) -> None:
+    """`unknown` counts the records that nothing is made of, by their types."""
     record = record_codec.decode(item.key, item.value)
     if record is None:
+        unknown[int.from_bytes((item.key or b"")[:2])] += 1
         state.next_offset = item.offset + 1
     else:
         state.apply(record, item.offset)
