@@ -11,7 +11,7 @@ from broker_runtime.groups.state import GroupsState
 T = TypeVar("T")
 Records = Sequence[GroupRecord]
 
-PORTION = 100
+PORTION = 50
 """Each answer that a portion gives wakes a task, which writes it: so many take a few milliseconds."""
 
 

@@ -10,6 +10,7 @@ from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.loading import loaded
+from broker_runtime.groups.classic.portions import PORTION
 from broker_runtime.groups.classic.requests import LeavingMember, SyncRequest
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.classic.syncing import sync
@@ -466,7 +467,7 @@ def test_thousands_are_answered_in_portions_and_a_newcomer_between_them_is_no_re
             action(at.state)
         at.outbox.flush()
     answered = sum(join.result is not None for join in joins)
-    assert answered == 101
+    assert answered == PORTION + 1
     if late:
         at.join(needs_known_id=False)
         assert at.group.state is ClassicState.PREPARING_REBALANCE
