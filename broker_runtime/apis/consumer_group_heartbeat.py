@@ -8,6 +8,7 @@ from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
+from broker_runtime.config.groups import CONSUMER
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.heartbeat import heartbeat
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
@@ -21,6 +22,8 @@ _REGEX_SINCE = 1
 
 async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
     """`request` is kio's entity of either version."""
+    if CONSUMER not in context.settings.config.group_coordinator_rebalance_protocols:
+        return _fields(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer")
     asked = _asked(request, call)
     try:
         answer = await context.groups.submit(

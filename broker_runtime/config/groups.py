@@ -10,6 +10,7 @@ from broker_runtime.config.declaration import Config, dynamic, static
 from broker_runtime.config.definition import Key, Type
 
 INT, LONG, SHORT, LIST, STRING = Type.INT, Type.LONG, Type.SHORT, Type.LIST, Type.STRING
+CLASSIC, CONSUMER = "classic", "consumer"
 MEMBERS_MAX = 20_000
 """A group of so many members rebalances without anybody else waiting for it; Kafka has no limit."""
 
@@ -67,9 +68,10 @@ class ClassicGroupConfig(Config):
     group_coordinator_rebalance_protocols: Key[tuple[str, ...]] = static(
         "group.coordinator.rebalance.protocols",
         LIST,
-        ("classic", "consumer"),
-        "Protocols that groups may speak. share and streams change nothing: there are no such groups.",
-        each_of("classic", "consumer", "share", "streams"),
+        (CLASSIC, CONSUMER),
+        "Protocols that members may speak: without consumer those of KIP-848 are refused (UNSUPPORTED_VERSION). share "
+        "and streams change nothing: there are no such groups.",
+        each_of(CLASSIC, CONSUMER, "share", "streams"),
     )
     group_min_session_timeout_ms: Key[int] = static(
         "group.min.session.timeout.ms", INT, 6_000, "Shortest session timeout that a member may ask for.", at_least(0)
@@ -250,6 +252,8 @@ def group_problem(config: GroupConfig) -> str | None:
         if getattr(config, low.attribute) > getattr(config, high.attribute):
             shown = f"({getattr(config, low.attribute)} and {getattr(config, high.attribute)})"
             return f"{low.name} must be less than or equal to {high.name} {shown}"
+    if CLASSIC not in config.group_coordinator_rebalance_protocols:
+        return f"{GroupConfig.group_coordinator_rebalance_protocols.name} must have {CLASSIC}: it is always served"
     heartbeat, session = config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms
     if heartbeat >= session:
         return (

@@ -32,6 +32,7 @@ ONE = {"node.id": "1"}
         ({"group.consumer.assignors": ""}, "a list of: uniform, range"),
         ({"group.consumer.migration.policy": "sideways"}, "one of: bidirectional, upgrade, downgrade, disabled"),
         ({"group.coordinator.rebalance.protocols": "classic,push"}, "a list of: classic, consumer"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "must have classic"),
         ({"offsets.topic.replication.factor": "32768"}, "between 1 and 32767"),
         ({"offsets.retention.minutes": "0"}, "at least 1"),
         ({"group.max.size": "0"}, "at least 1"),
