@@ -181,6 +181,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.group.lag.groups.max": Whole(0),
     "sluicegate.group.lag.interval.ms": Whole(1_000),
     "sluicegate.group.lag.partitions.max": Whole(1),
+    "sluicegate.group.member.bytes.max": Whole(1),
     "sluicegate.host.resolution.threads.max": Whole(1),
     "sluicegate.host.resolution.timeout.ms": Whole(1),
     "sluicegate.network.turn.max.us": Whole(1),
