@@ -6,55 +6,72 @@
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+from struct import Struct
 from typing import Any
 
 from broker_runtime.apis.call import Call
-from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
 from broker_runtime.apis.topics_by_name_or_id import WantedTopic, wanted_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_COMMIT
+from broker_runtime.wire.writer import array_length, string
 
+_THROTTLE_SINCE = 3
 _EPOCH_SINCE = 6
 _INSTANCE_SINCE = 7
 _BY_ID_SINCE = 10
 _RETENTION = range(2, 5)
+_INT32, _PARTITION = Struct(">i"), Struct(">ih")
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
-    """`request` is kio's entity of whichever version."""
+async def handle(request: Any, call: Call, context: BrokerContext) -> Reply:
+    """`request` is kio's entity of whichever version. What exists is looked at once: it may change meanwhile."""
     version, image = call.version, context.image
     wanted = [wanted_topic(each, each.partitions, image, by_id=version >= _BY_ID_SINCE) for each in request.topics]
+    codes = [[_problem(topic, part) for part in topic.partitions] for topic in wanted]
     offsets = [
-        _offset(topic, part, version) for topic in wanted for part in topic.partitions if _exists(topic, part) is None
+        _offset(topic, part, version)
+        for topic, problems in zip(wanted, codes, strict=True)
+        for part, problem in zip(topic.partitions, problems, strict=True)
+        if problem == ErrorCode.NONE
     ]
-    taken: Iterator[ErrorCode] = iter(())
     if offsets:
         taken = iter(await _commit(request, offsets, version, context))
-    return {
-        "topics": [
-            topic.answer(
-                [
-                    {"partition_index": part.partition_index, "error_code": _exists(topic, part) or next(taken)}
-                    for part in topic.partitions
-                ]
-            )
-            for topic in wanted
-        ]
-    }
+        codes = [[problem or next(taken) for problem in problems] for problems in codes]
+    call.error = next((code for of_topic in codes for code in of_topic if code), 0)
+    return call.packed(_packed(wanted, codes, call))
 
 
-def _exists(topic: WantedTopic[Any], part: Any) -> ErrorCode | None:
-    """The error where it does not."""
+def _problem(topic: WantedTopic[Any], part: Any) -> ErrorCode:
     if topic.known is None:
         return topic.problem
-    return None if part.partition_index in topic.known.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if part.partition_index in topic.known.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _packed(wanted: Sequence[WantedTopic[Any]], codes: Sequence[Sequence[ErrorCode]], call: Call) -> bytes:
+    """By hand: consumers commit again and again."""
+    version, flexible = call.version, call.flexible
+    end = b"\x00" if flexible else b""
+    parts = [_INT32.pack(call.throttle_ms)] if version >= _THROTTLE_SINCE else []
+    parts.append(array_length(len(wanted), flexible))
+    for topic, of_topic in zip(wanted, codes, strict=True):
+        if version >= _BY_ID_SINCE:
+            parts.append((topic.topic_id or ZERO_UUID).bytes)
+        else:
+            parts.append(string(topic.name or "", flexible))
+        parts.append(array_length(len(of_topic), flexible))
+        for part, code in zip(topic.partitions, of_topic, strict=True):
+            parts += (_PARTITION.pack(part.partition_index, code), end)
+        parts.append(end)
+    parts.append(end)
+    return b"".join(parts)
 
 
 async def _commit(

@@ -1,5 +1,6 @@
 """OffsetCommit and OffsetFetch in every version, over a coordinator in memory."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -8,7 +9,7 @@ import pytest
 
 from broker_runtime.apis import offset_commit, offset_fetch
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.topics import RemoveTopic
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic
 from tests.support.coordinating_broker import CoordinatingBroker, versions
 
 COMMIT, FETCH = offset_commit.API, offset_fetch.API
@@ -165,3 +166,14 @@ async def test_offsets_of_topics_that_are_gone_have_no_id_to_be_called_by() -> N
         node.metadata.write(RemoveTopic(other))
         assert await fetch(node, 10, None) == (0, [])
         assert await fetch(node, 9, None) == (0, [(0, 5, "", 0)])
+
+
+async def test_a_partition_that_is_added_while_a_commit_waits_moves_no_answer() -> None:
+    """What existed when the request came is what its answer is about."""
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        answer = asyncio.ensure_future(commit(node, 9, {0: 5, 3: 7, 1: 6}))
+        await asyncio.sleep(0)
+        node.metadata.write(PartitionRecord(node.orders, 3, (1,), (1,), 1, 0, 0))
+        assert await answer == [(0, 0), (3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (1, 0)]
+        assert await fetch(node, 9, None) == (0, [(0, 5, "at 5", 0), (1, 6, "at 6", 0)])
