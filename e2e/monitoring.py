@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 
 from e2e.cluster.waiting import wait_for
 from e2e.scraping import scrape_config_of_operator, scrape_config_of_pods, write_targets
@@ -112,8 +112,8 @@ def say_nonsense(shop: Shop) -> None:
 def produce_and_consume(shop: Shop, seconds: float) -> None:
     """Records of a topic there and back, for so long."""
     producer = Producer({"bootstrap.servers": shop.bootstrap(), "message.timeout.ms": 60000})
-    consumer = Consumer({"bootstrap.servers": shop.bootstrap(), "group.id": "nobody's"})
-    consumer.assign([TopicPartition(TOPIC, number, OFFSET_END) for number in range(PARTITIONS)])
+    consumer = Consumer({"bootstrap.servers": shop.bootstrap(), "group.id": "billing"})
+    consumer.subscribe([TOPIC])
     end_s = time.monotonic() + seconds
     try:
         while time.monotonic() < end_s:
@@ -139,6 +139,7 @@ def monitored_run(shop: Shop, folder: Path, storm_seconds: float) -> Iterator[Mo
     with observed(shop), prometheus_over(shop, folder) as prometheus:
         start_s = time.time()
         make_a_storm(shop, storm_seconds)
+        wait_for("the lag of a group", lambda: prometheus.query("kafka_consumergroup_lag_sum"))
         next_scrape(prometheus)
         yield MonitoredRun(prometheus, start_s, time.time())
 

@@ -180,6 +180,33 @@ CLUSTERS = Dashboard(
             ),
         ),
         Row(
+            "Groups",
+            (
+                Panel(
+                    "Lag of groups",
+                    "Records that a group has not committed yet, all of its topics",
+                    [Query(f"sum by (consumergroup) ({_now('kafka_consumergroup_lag_sum')})", "{{consumergroup}}")],
+                ),
+                Panel(
+                    "Groups by coordinator",
+                    "Those that a broker coordinates",
+                    [Query(f"sum by (pod) ({_now('kafka_server_group_coordinator_metrics_group_count')})", "{{pod}}")],
+                    stacked=True,
+                ),
+                Panel(
+                    "Coordinators",
+                    "Partitions of __consumer_offsets by state; groups of those that are not active wait",
+                    [
+                        Query(
+                            f"sum by (state) ({_now('kafka_server_group_coordinator_metrics_num_partitions')})",
+                            "{{state}}",
+                        )
+                    ],
+                    stacked=True,
+                ),
+            ),
+        ),
+        Row(
             "Processes",
             (
                 Panel(
