@@ -1,7 +1,8 @@
 """What stays of a compacted log, and what readers, followers and the next start see of it."""
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.storage.batch import DELETE_HORIZON, ProducerStamp, checksum, iter_records
+from broker_runtime.coordination.replay import replay
+from broker_runtime.storage.batch import DELETE_HORIZON, ProducerStamp, Record, checksum, iter_records
 from tests.support.cleaning import append_keyed, clean
 from tests.support.logs import LogHouse, read_all
 
@@ -92,3 +93,16 @@ def test_the_sequence_of_an_idempotent_producer_survives_its_records() -> None:
     assert _records(house) == [(2, b"a", b"3")]
     assert append_keyed(house, (b"a", b"1"), (b"a", b"2"), producer=ProducerStamp(7, 0, 0)) == 0
     assert append_keyed(house, (b"a", b"4"), producer=ProducerStamp(7, 0, 2)) == 3
+
+
+async def test_a_coordinator_loads_its_state_over_gaps_and_batches_without_records() -> None:
+    house = _house()
+    for number in range(40):
+        append_keyed(house, (b"a", b"%d" % number), (b"b%d" % (number % 3), b"x"), producer=ProducerStamp(number, 0, 0))
+    _seal(house)
+    append_keyed(house, (b"a", b"last"))
+    clean(house)
+    for start in (0, 33, 79, 81):
+        found: list[Record] = []
+        await replay(house.log, start, house.log.log_end_offset, found.append)
+        assert [record.offset for record in found] == [offset for offset, _, _ in _records(house) if offset >= start]
