@@ -11,6 +11,7 @@ _OF = 'namespace=~"$namespace", broker_cluster=~"$broker_cluster"'
 _IN = "$__rate_interval"
 _SOCKET = "kafka_server_socket_server_"
 _REPLICAS = "kafka_server_replica_manager_"
+_GROUPS = "kafka_server_group_coordinator_metrics_"
 _ONLINE, _ENFORCED = ', state="Online"', ', state="Enforced"'
 _SETTLED = ', state=~"Enforced|Conflicted"'
 _VARIABLES = (
@@ -190,18 +191,13 @@ CLUSTERS = Dashboard(
                 Panel(
                     "Groups by coordinator",
                     "Those that a broker coordinates",
-                    [Query(f"sum by (pod) ({_now('kafka_server_group_coordinator_metrics_group_count')})", "{{pod}}")],
+                    [Query(f"sum by (pod) ({_now(_GROUPS + 'group_count')})", "{{pod}}")],
                     stacked=True,
                 ),
                 Panel(
                     "Coordinators",
                     "Partitions of __consumer_offsets by state; groups of those that are not active wait",
-                    [
-                        Query(
-                            f"sum by (state) ({_now('kafka_server_group_coordinator_metrics_num_partitions')})",
-                            "{{state}}",
-                        )
-                    ],
+                    [Query(f"sum by (state) ({_now(_GROUPS + 'num_partitions')})", "{{state}}")],
                     stacked=True,
                 ),
             ),
