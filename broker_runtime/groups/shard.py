@@ -90,7 +90,7 @@ class GroupShard:
             consumer.on_topics_changed(state, changed)
             return (), None
 
-        timers.on_due(_TOPICS, look_again)
+        timers.on_due((_TOPICS, look_again), look_again)
         if removed:
             self._go_on(_TOPICS, topics_deleted(removed), lambda: None)
 

@@ -66,7 +66,8 @@ class ShardEnvironment:
             return
         if error is not None and not isinstance(error, Exception):
             raise error
-        self.timers.on_due(_ASIDE, then(done.result() if error is None else error))
+        # A key of its own: one that the log refuses is tried again under it, and stands in nobody's way.
+        self.timers.on_due((_ASIDE, done), then(done.result() if error is None else error))
 
     def close(self) -> None:
         self._closed = True

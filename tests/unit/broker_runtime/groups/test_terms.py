@@ -281,3 +281,41 @@ async def test_a_large_partition_is_loaded_while_others_have_their_turns() -> No
             await asyncio.sleep(0)
         assert rounds >= 5_000 / 128
         assert node.groups.terms[0].state.offsets.count == 5_000
+
+
+async def test_work_aside_that_the_log_refuses_is_tried_again_and_keeps_no_other_from_its_turn() -> None:
+    came: list[int] = []
+
+    def start(number: int) -> Any:
+        def decide(state: GroupsState, environment: GroupEnvironment) -> Decided:
+            def adopt(state: GroupsState) -> Decided:
+                came.append(number)
+                decided: Decided = committing(number, partition=number)(state, environment)
+                return decided[0], None
+
+            environment.run_aside(lambda: number, lambda _: adopt)
+            return (), None
+
+        return decide
+
+    async with CoordinatingBroker(partitions=1, replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        leader = node.leader()
+        leader.log.config = type(leader.log.config)(min_insync_replicas=2)
+        leader.isr = (1,)
+        for number in (1, 2):
+            await node.groups.submit(GROUP, start(number))
+            for _ in range(1000):
+                if number in came:
+                    break
+                await asyncio.sleep(0.001)
+            await turns()
+        assert came == [1, 2]
+        leader.isr = (1, 2)
+        for _ in range(3000):
+            node.follow()
+            if len(node.groups.terms[0].state.offsets.of(GROUP)) == 2:
+                break
+            await asyncio.sleep(0.001)
+        assert sorted(node.groups.terms[0].state.offsets.of(GROUP)) == [("orders", 1), ("orders", 2)]
