@@ -55,13 +55,14 @@ def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> 
 
 
 def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> GroupMetadataValue:
+    """Its generation is the epoch that the members know: their next heartbeats are asked to join, and not refused."""
     members = list(group.members.values())
     first = classic_of(members[0])
     common = [name for name, _ in first.supported_protocols if group.subscriptions.protocols[name] == len(members)]
     protocol = common[0] if common else first.supported_protocols[0].name
     return GroupMetadataValue(
         group.protocol_type,
-        group.epoch,
+        max(member.epoch for member in members),
         protocol,
         members[0].member_id,
         environment.now_ms(),

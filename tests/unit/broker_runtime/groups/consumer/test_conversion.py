@@ -238,10 +238,10 @@ def test_the_last_member_of_the_new_protocol_leaves_a_classic_group(coordinator:
     coordinator.wait(0)
     group = coordinator.state.groups[GROUP]
     assert isinstance(group, ClassicGroup)
-    assert (group.state_name, group.generation) == ("PreparingRebalance", 4)
-    assert old.beat(first, 4) is AGAIN
+    assert (group.state_name, group.generation) == ("PreparingRebalance", 3)
+    assert old.beat(first, 3) is AGAIN
     joined = old.joined(first)
-    assert (joined.error, joined.generation, joined.leader) == (NONE, 5, first)
+    assert (joined.error, joined.generation, joined.leader) == (NONE, 4, first)
     assert coordinator.replayed().groups[GROUP].type is GroupType.CLASSIC
 
 
