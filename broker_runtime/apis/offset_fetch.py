@@ -42,8 +42,12 @@ async def _group(asked: Any, version: int, context: BrokerContext) -> Fields:
             for topic in asked.topics
         ]
     topics = None if wanted is None else [(each.name, each.partitions) for each in wanted if each.name is not None]
+    ids = {each.name: each.topic_id for each in wanted or () if each.name is not None and each.topic_id is not None}
+    known = ids if version >= _BY_ID_SINCE else {}
     try:
-        found = await context.groups.submit(group_id, lambda state, _: ((), fetch(state, member, group_id, topics)))
+        found = await context.groups.submit(
+            group_id, lambda state, _: ((), fetch(state, member, group_id, topics, known))
+        )
     except KafkaError as error:
         refused = [] if version >= _GROUP_ERROR_SINCE else [_all_refused(each, error.code) for each in wanted or ()]
         return {"group_id": group_id, "topics": refused, "error_code": error.code}

@@ -49,8 +49,8 @@ class _Waiting:
     answer: asyncio.Future[Any]
     decided: Any = None
     refused: Exception | None = None
-    is_timer: bool = False
-    """Nobody waits for its answer: at the end of a term it is forgotten."""
+    timer: Hashable = None
+    """The key of a timer. Nobody waits for its answer: at the end of a term it is forgotten."""
 
 
 class CoordinatorRuntime(Generic[S, R]):
@@ -98,8 +98,8 @@ class CoordinatorRuntime(Generic[S, R]):
         self._enqueue(decide, answer)
         return await answer
 
-    def _enqueue(self, decide: Decision[S, R, T], answer: asyncio.Future[T], *, is_timer: bool = False) -> None:
-        self._queue.append(_Waiting(decide, answer, is_timer=is_timer))
+    def _enqueue(self, decide: Decision[S, R, T], answer: asyncio.Future[T], timer: Hashable = None) -> None:
+        self._queue.append(_Waiting(decide, answer, timer=timer))
         self._wake.set()
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
@@ -110,7 +110,7 @@ class CoordinatorRuntime(Generic[S, R]):
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(partial(self._timer_was_decided, key, decide))
-        self._enqueue(lambda state: ((), None) if key in self._timers else decide(state), answer, is_timer=True)
+        self._enqueue(lambda state: ((), None) if key in self._timers else decide(state), answer, key)
 
     def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], answer: asyncio.Future[None]) -> None:
         error = None if answer.cancelled() else answer.exception()
@@ -181,7 +181,7 @@ class CoordinatorRuntime(Generic[S, R]):
                 waiting.answer.set_result(waiting.decided)
 
     def _fail(self, waiting: _Waiting, why: Refusal) -> None:
-        if waiting.is_timer:
+        if waiting.timer is not None:
             waiting.answer.cancel()
         elif not waiting.answer.done():
             waiting.answer.set_exception(self._shard.refuse(why))
@@ -206,6 +206,9 @@ class CoordinatorRuntime(Generic[S, R]):
             self._append(self._shard.consequences(records, self.state))
         except KafkaError as error:
             waiting.refused = error if self.state.next_offset == before else self._shard.refuse(Refusal.LOST)
+            if waiting.timer is not None:
+                # It has set its own next step, which counts on what was refused: the same is tried again instead.
+                self._timers.cancel(waiting.timer)
 
     def _append(self, records: Sequence[R]) -> None:
         """Write, then apply. A request of very many records takes several batches, each of them a valid state."""

@@ -105,9 +105,14 @@ class GroupShard:
         environment.timers.schedule(_EXPIRY, environment.config.offsets_retention_check_interval_ms / _MS, begin)
 
     def _go_on(self, key: str, sweep: Sweep, afterwards: Callable[[], None]) -> None:
-        """Slice by slice; others come between."""
+        """Slice by slice; others come between. What comes a second time was refused by the log."""
+        was_refused = False
 
         def decide(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
+            nonlocal was_refused
+            if was_refused:
+                sweep.begin_anew()
+            was_refused = True
             records, goes_on = sweep.decide(state)
             if key == _EXPIRY:
                 self._surroundings.tally.expiring(records)

@@ -70,9 +70,11 @@ def _group_epoch(
     if not bump and not group.metadata_stale:
         return group.epoch
     metadata_hash = _hash_after(group, environment, change)
-    group.metadata_stale = False
-    if not bump and metadata_hash == group.metadata_hash:
-        return group.epoch
+    if metadata_hash == group.metadata_hash:
+        # Otherwise a record says what it is now, and the log may refuse that: the next request looks again.
+        group.metadata_stale = False
+        if not bump:
+            return group.epoch
     value = ConsumerGroupMetadataValue(group.epoch + 1 if group.epoch else _FIRST_EPOCH, metadata_hash)
     records.append(GroupRecord(ConsumerGroupMetadataKey(group.group_id), value))
     return value.epoch

@@ -69,7 +69,7 @@ class ConsumerGroup:
         self.resolving = False
         """A thread looks for the topics of expressions."""
         self.assigning = False
-        """A thread computes an assignment, or it is being written."""
+        """A thread computes an assignment, or it is being written, the record of its epoch last."""
         self.topic_facts: dict[str, TopicFacts] = {}
         self.partition_count = 0
         """Of all topics that the last assignment was computed for."""
@@ -230,6 +230,7 @@ def _apply_target_epoch(
     if value is not None:
         group = _made(state, key.group_id)
         group.assignment_epoch, group.assignment_timestamp_ms = value.assignment_epoch, value.assignment_timestamp_ms
+        group.assigning = False
     elif (found := _found(state, key.group_id)) is not None:
         found.assignment_epoch = found.assignment_timestamp_ms = 0
 

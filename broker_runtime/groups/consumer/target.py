@@ -123,7 +123,8 @@ def target_for(
         member_id = "" if change.after is None else change.after.member_id
         return Target(epoch, computed.targets.get(member_id, NOTHING))
     if group.assignment_epoch > 0:
-        _assign_aside(group, work, environment)
+        # Of the group as its records make it: these here may be refused.
+        _assign_later(group.group_id, 0, environment)
         return last
     # Nobody has an epoch to go by yet: the first is one without partitions, and the computed one comes behind it.
     records.append(_epoch_record(group.group_id, epoch - 1, 0))
@@ -204,9 +205,17 @@ def _assign_aside(group: ConsumerGroup, work: AssignmentWork, environment: Group
     group.assigning = True
 
     def then(result: Computed | Exception) -> GroupTimer:
-        return partial(_adopt, environment, work.group_id, result, 0)
+        return partial(_adopt_soon, environment, work.group_id, result, 0)
 
     environment.run_aside(work.compute, then)
+
+
+def _adopt_soon(
+    environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
+) -> tuple[list[GroupRecord], None]:
+    """All slices have one key, so that none comes before the log has taken the one before it."""
+    environment.timers.schedule((group_id, "adoption"), 0, partial(_adopt, environment, group_id, result, start))
+    return [], None
 
 
 def _adopt(
@@ -229,9 +238,8 @@ def _adopt(
     records = _records(group_id, chosen)
     start += _SLICE_RECORDS
     if start < len(result.changed):
-        environment.timers.schedule((group_id, "adoption"), 0, partial(_adopt, environment, group_id, result, start))
+        _adopt_soon(environment, group_id, result, start, state)
     else:
-        group.assigning = False
         records.append(_epoch_record(group_id, result.epoch, environment.now_ms()))
         if group.epoch > result.epoch:
             _assign_later(group_id, assignment_interval_ms(environment.config), environment)

@@ -32,6 +32,10 @@ class Sweep:
         self.decided: set[tuple[str, int]] = set()
         """Offsets of the group in turn that have a tombstone in this slice."""
 
+    def begin_anew(self) -> None:
+        """The log has refused a slice: everything is looked at again, as it is then."""
+        self._steps = None
+
     def decide(self, state: GroupsState) -> tuple[Sequence[GroupRecord], bool]:
         """The tombstones of the next slice, and whether there is more to look at."""
         if self._steps is None:

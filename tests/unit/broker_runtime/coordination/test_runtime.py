@@ -155,3 +155,36 @@ async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
     assert caplog.text.count("is tried again") == 1
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_again_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the slices of an assignment, or of offsets that go with their topic: none of them may be left out."""
+    monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.0)
+    log, timers = RefusingLog(), TimerService[TallyDecision]()
+    log.refusals = 1
+    done = asyncio.Event()
+
+    async def load() -> Tally:
+        return Tally()
+
+    def step(number: int) -> TallyDecision:
+        def decide(tally: Tally) -> tuple[Sequence[Added], None]:
+            if number < 3:
+                timers.schedule("slices", 0.0, step(number + 1))
+            else:
+                done.set()
+            return [Added(f"slice-{number}", 1)], None
+
+        return decide
+
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10)
+    await runtime.load()
+    running = asyncio.ensure_future(runtime.run())
+    timers.schedule("slices", 0.0, step(1))
+    await done.wait()
+    await runtime.submit(lambda tally: ((), None))
+    assert list(runtime.state.sums) == ["slice-1", "slice-2", "slice-3"]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

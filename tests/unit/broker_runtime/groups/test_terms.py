@@ -319,3 +319,31 @@ async def test_work_aside_that_the_log_refuses_is_tried_again_and_keeps_no_other
                 break
             await asyncio.sleep(0.001)
         assert sorted(node.groups.terms[0].state.offsets.of(GROUP)) == [("orders", 1), ("orders", 2)]
+
+
+async def test_offsets_of_a_topic_that_is_gone_go_though_the_log_refuses_that_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic that is made under the name later would be read from there."""
+    monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.001)
+    async with CoordinatingBroker(partitions=1, replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        leader = node.leader()
+        waiting = [asyncio.ensure_future(node.groups.submit(GROUP, committing(5, partition))) for partition in range(3)]
+        await turns()
+        node.follow()
+        await asyncio.gather(*waiting)
+        leader.log.config = type(leader.log.config)(min_insync_replicas=2)
+        leader.isr = (1,)
+        node.groups.topics_changed({"orders"}, {"orders": node.orders})
+        await turns()
+        offsets = node.groups.terms[0].state.offsets
+        assert len(offsets.of(GROUP)) == 3
+        leader.isr = (1, 2)
+        for _ in range(3000):
+            node.follow()
+            if not offsets.of(GROUP):
+                break
+            await asyncio.sleep(0.001)
+        assert offsets.of(GROUP) == {}

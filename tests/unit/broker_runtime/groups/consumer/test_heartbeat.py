@@ -244,3 +244,19 @@ def test_a_member_whose_leaving_the_log_refuses_is_put_out_when_its_session_is_o
     coordinator.wait(60)
     assert "a" not in coordinator.group.members
     assert coordinator.join("b", "orders").assignment == {topic: (0, 1)}
+
+
+def test_topics_that_have_changed_are_seen_though_the_log_refuses_what_follows_of_it() -> None:
+    """As with too few replicas for a moment: nothing else would tell the group of its new partitions."""
+    coordinator = Coordinator(BrokerConfig(group_consumer_assignment_interval_ms=0))
+    topic = coordinator.topic("orders", 1)
+    coordinator.join("a", "orders")
+    coordinator.topic("orders", 2)
+    owned = {topic: (0,)}
+    request = HeartbeatRequest(GROUP, "a", coordinator.group.epoch, owned=owned)
+    records, _ = heartbeat(coordinator.state, coordinator.environment, request)
+    assert records, "the log takes nothing of it"
+    told = coordinator.heartbeat("a", coordinator.group.epoch, owned=owned)
+    assert told.assignment == {topic: (0, 1)}
+    coordinator.heartbeat("a", told.member_epoch, owned={topic: (0, 1)})
+    assert not coordinator.group.metadata_stale

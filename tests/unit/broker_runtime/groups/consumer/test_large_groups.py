@@ -46,8 +46,9 @@ def test_no_decision_writes_more_than_a_slice() -> None:
     coordinator = of_many()
     coordinator.aside_at_once = False
     coordinator.wait(1)
-    work = coordinator.environment.aside.pop()
-    records, _ = work()(coordinator.state)
+    coordinator.decide(coordinator.environment.aside.pop()())
+    ((_, slice_of_it),) = coordinator.environment.timers.take_due()
+    records, _ = slice_of_it(coordinator.state)
     assert 0 < len(records) <= 64
     assert all(isinstance(record.key, ConsumerGroupTargetAssignmentMemberKey) for record in records)
 
@@ -89,3 +90,22 @@ def test_a_fail_over_forgets_what_was_computed_and_computes_it_again() -> None:
     beat(coordinator)
     beat(coordinator)
     assert coordinator.group.assignment_epoch == coordinator.group.epoch
+
+
+def test_an_assignment_is_being_written_until_the_log_has_its_last_record() -> None:
+    """Otherwise another might be computed beside it, of what is there by half."""
+    coordinator = of_many()
+    coordinator.aside_at_once = False
+    coordinator.wait(1)
+    coordinator.decide(coordinator.environment.aside.pop()())
+    timers = coordinator.environment.timers
+    while coordinator.group.assigning:
+        ((_, slice_of_it),) = timers.take_due()
+        # The log refuses it, and it comes once more.
+        slice_of_it(coordinator.state)
+        timers.cancel((coordinator.group.group_id, "adoption"))
+        assert coordinator.group.assigning
+        coordinator.decide(slice_of_it)
+    assert sum(map(len, coordinator.group.target.values())) > 0
+    assert len(coordinator.group.target) == len(coordinator.group.members)
+    assert durable(coordinator.replayed()) == durable(coordinator.state)
