@@ -77,11 +77,10 @@ def _asked(request: Any, call: Call) -> HeartbeatRequest:
 
 def _owned(topics: Any) -> Assignment:
     """A topic that is named twice owns the partitions of both; the id of no topic is kio's None."""
-    owned: dict[UUID, tuple[int, ...]] = {}
+    owned: dict[UUID, list[int]] = {}
     for topic in topics:
-        topic_id = topic.topic_id or ZERO_UUID
-        owned[topic_id] = (*owned.get(topic_id, ()), *topic.partitions)
-    return owned
+        owned.setdefault(topic.topic_id or ZERO_UUID, []).extend(topic.partitions)
+    return {topic_id: tuple(partitions) for topic_id, partitions in owned.items()}
 
 
 API = ApiSpec(key=CONSUMER_GROUP_HEARTBEAT, name="ConsumerGroupHeartbeat", versions=(0, 1), handle=handle)

@@ -74,4 +74,11 @@ class GroupsState:
             self.offsets.apply(record.key, record.value)
         else:
             self._appliers[type(record.key)](self, record.key, record.value)
+            if record.value is None:
+                self._keep_offsets(record.key.group_id)
         self.next_offset = offset + 1
+
+    def _keep_offsets(self, group_id: str) -> None:
+        """Of a group that ends and leaves offsets, as where it takes another protocol: they are a group, and expire."""
+        if group_id not in self.groups and self.offsets.of(group_id):
+            self.groups[group_id] = self._simple_group(group_id)

@@ -57,7 +57,7 @@ def _request_refusal(environment: GroupEnvironment, request: JoinRequest) -> Err
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     config = environment.config
-    said = sum(len(metadata) for _, metadata in request.protocols)
+    said = sum(len(name) + len(metadata) for name, metadata in request.protocols)
     if said > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
         return ErrorCode.INVALID_REQUEST
     if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:

@@ -16,7 +16,7 @@ from broker_runtime.groups.consumer.joining import speaker_of
 from broker_runtime.groups.consumer.leaving import leave
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.regexes import refresh_is_due
-from broker_runtime.groups.consumer.upgrading import release_waiting, upgraded
+from broker_runtime.groups.consumer.upgrading import release_soon, upgraded
 from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import Assignment, GroupRecord
@@ -56,7 +56,7 @@ def heartbeat(
         records += () if group is None else group.tombstones()
         return _decide(ConsumerGroup(request.group_id), environment, request, records)
     decided = _decide(upgraded(group, environment, records), environment, request, records)
-    release_waiting(group, environment)
+    release_soon(group, environment)
     return decided
 
 

@@ -5,7 +5,8 @@ for the next one is asked to join again. group.consumer.migration.policy says wh
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from broker_runtime.config.groups import MigrationPolicy
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -16,7 +17,7 @@ from broker_runtime.groups.classic.requests import JoinAnswer
 from broker_runtime.groups.consumer.embedded import read_assignment, read_subscription
 from broker_runtime.groups.consumer.fencing import arm_session
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
-from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState
+from broker_runtime.groups.consumer.member import NOTHING, MemberState
 from broker_runtime.groups.consumer.topics import by_id
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
@@ -61,15 +62,26 @@ def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[G
     return found
 
 
-def release_waiting(group: ClassicGroup, environment: GroupEnvironment) -> None:
-    """Of a group that has been upgraded: who waits joins again, and sessions go on."""
+def release_soon(group: ClassicGroup, environment: GroupEnvironment) -> None:
+    """Of a group that is being upgraded: who waits joins again, and sessions go on, once the log has taken it."""
+    environment.timers.schedule((group.group_id, "upgraded"), 0, partial(_release_waiting, group, environment))
+
+
+def _release_waiting(
+    group: ClassicGroup, environment: GroupEnvironment, state: GroupsState
+) -> tuple[Sequence[GroupRecord], None]:
+    made = state.groups.get(group.group_id)
+    if not isinstance(made, ConsumerGroup):
+        return (), None
     rebalance.tell_those_who_sync(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
     for member in group.members.by_id.values():
         if member.join is not None:
             environment.outbox.send(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             group.members.wait_for_join(member, None)
-        arm_session(group.group_id, ConsumerMember(member.member_id, _metadata(group, member)), environment)
+        if (known := made.members.get(member.member_id)) is not None:
+            arm_session(group.group_id, known, environment)
     log.info("group %s speaks the consumer protocol from now on", group.group_id)
+    return (), None
 
 
 def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:

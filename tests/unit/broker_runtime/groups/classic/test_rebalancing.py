@@ -512,9 +512,9 @@ def test_a_text_that_no_record_has_room_for_is_refused_before_anybody_waits() ->
 
 
 def test_who_says_too_much_of_itself_or_assigns_too_much_is_refused() -> None:
-    at = ClassicCoordinator(BrokerConfig(sluicegate_group_member_bytes_max=20))
+    at = ClassicCoordinator(BrokerConfig(sluicegate_group_member_bytes_max=22))
     half = ClassicProtocol("a", bytes(10))
-    assert told(at.join(protocols=(half, half, ClassicProtocol("b", b"x")))).error is ErrorCode.INVALID_REQUEST
+    assert told(at.join(protocols=(half, half, ClassicProtocol("b", b"")))).error is ErrorCode.INVALID_REQUEST
     (member_id,) = at.stable(protocols=(half, half))
-    assert error_of(at.sync(member_id, assignments={member_id: bytes(21)})) is ErrorCode.INVALID_REQUEST
+    assert error_of(at.sync(member_id, assignments={member_id: bytes(23)})) is ErrorCode.INVALID_REQUEST
     assert at.group.state is ClassicState.STABLE

@@ -25,8 +25,11 @@ from broker_runtime.groups.classic.requests import (
 from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.embedded import read_assignment, write_assignment
+from broker_runtime.groups.consumer.heartbeat import heartbeat as heartbeat_of_new
+from broker_runtime.groups.consumer.validity import HeartbeatRequest as NewHeartbeatRequest
 from broker_runtime.groups.group import GroupType
-from broker_runtime.groups.records import ClassicProtocol
+from broker_runtime.groups.offsets.delete import delete_group
+from broker_runtime.groups.records import ClassicProtocol, GroupRecord, OffsetCommitKey, OffsetCommitValue
 from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
 
 PARTITIONS = 4
@@ -158,6 +161,7 @@ def test_who_waits_for_the_next_generation_is_asked_to_join_again(coordinator: C
     waiting = old.join()
     assert waiting.result is None
     coordinator.join("b", "orders")
+    coordinator.wait(0)
     answer = waiting.result
     assert isinstance(answer, JoinAnswer)
     assert answer.error is AGAIN
@@ -279,3 +283,35 @@ def test_a_static_member_changes_its_protocol(coordinator: Coordinator, old: Old
     assert coordinator.state.groups[GROUP].type is GroupType.CONSUMER
     assert set(coordinator.group.members) == {"b"}
     assert old.beat(joined.member_id, joined.generation) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_classic_group_whose_upgrade_the_log_refuses_goes_on_as_it_was(coordinator: Coordinator, old: Old) -> None:
+    stable_classic(coordinator, old)
+    waiting = old.join()
+    request = NewHeartbeatRequest(
+        GROUP, "b", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), owned={}
+    )
+    records, _ = heartbeat_of_new(coordinator.state, coordinator.environment, request)
+    assert records, "the log takes nothing of it"
+    coordinator.wait(0)
+    assert waiting.result is None, "it waits for the other member to join again"
+    group = coordinator.state.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert len(group.members) == 2
+    coordinator.wait(10)
+    assert isinstance(waiting.result, JoinAnswer)
+    assert (waiting.result.error, len(group.members)) == (NONE, 1), "the session of the one that says nothing is over"
+
+
+def test_the_offsets_of_a_group_that_ends_with_its_protocol_are_a_group_and_can_be_deleted() -> None:
+    """As where the coordinator fails when a classic member has begun to take over an empty group of KIP-848."""
+    coordinator = of()
+    coordinator.join("a", "orders")
+    committed = GroupRecord(OffsetCommitKey(GROUP, "orders", 0), OffsetCommitValue(5, -1, "", 0))
+    coordinator.decide(lambda state: ([committed], None))
+    coordinator.leave("a")
+    coordinator.decide(lambda state: (coordinator.group.tombstones(), None))
+    assert coordinator.replayed().groups.keys() == coordinator.state.groups.keys() == {GROUP}
+    while coordinator.decide(lambda state: delete_group(state, GROUP)):
+        pass
+    assert coordinator.replayed().groups == coordinator.state.groups == {}
