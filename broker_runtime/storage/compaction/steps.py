@@ -109,11 +109,12 @@ def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: B
             if kept and not header.attributes & DELETE_HORIZON and not all(record.has_value for record in kept):
                 horizon_ms = rules.now_ms + rules.delete_retention_ms
             written = 0
-            if kept is None or (len(kept) == header.record_count and horizon_ms is None):
+            stays = kept or header.last_offset in (last_offset, rules.last_of_producer.get(header.producer_id))
+            if kept is None or (stays and len(kept) == header.record_count and horizon_ms is None):
                 written = out.put(header, batch)
             else:
                 counts.batches_changed += 1
-                if kept or header.last_offset in (last_offset, rules.last_of_producer.get(header.producer_id)):
+                if stays:
                     written = out.put(header, rewritten(header, batch, body, kept, horizon_ms))
             yield header.size + written
     yield out.flush()

@@ -95,6 +95,21 @@ def test_the_sequence_of_an_idempotent_producer_survives_its_records() -> None:
     assert append_keyed(house, (b"a", b"4"), producer=ProducerStamp(7, 0, 2)) == 3
 
 
+def test_a_batch_without_records_goes_once_a_later_one_tells_the_same() -> None:
+    """Of the producer, or that the segment is whole."""
+    house = _house(TopicConfig(cleanup_policy=("compact",)))
+    sizes = []
+    for number in range(5):
+        append_keyed(house, (b"a", b"1"), producer=ProducerStamp(7, 0, 2 * number))
+        append_keyed(house, (b"a", b"2"), producer=ProducerStamp(7, 0, 2 * number + 1))
+        append_keyed(house, (b"a", b"3"))
+        _seal(house)
+        clean(house)
+        sizes.append(house.log.size)
+    assert sizes == [sizes[0]] * 5
+    assert _records(house) == [(14, b"a", b"3")]
+
+
 async def test_a_coordinator_loads_its_state_over_gaps_and_batches_without_records() -> None:
     house = _house()
     for number in range(40):
