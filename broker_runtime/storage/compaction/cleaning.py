@@ -7,7 +7,6 @@ what it has swapped by then stays, as each swap leaves a log that readers see th
 
 import errno
 from collections.abc import Generator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from broker_runtime.clock import Clock
@@ -63,9 +62,9 @@ class Cleaning:
         """Up to where the log is clean now. Raises CleaningStoppedError, OSError, KafkaError."""
         try:
             return (yield from self._run())
-        except (OSError, KafkaError) as error:
-            if self._log.failure is not None:
-                raise CleaningStoppedError(self._log.failure) from error
+        except (OSError, KafkaError):
+            # A log that was closed or cut under a work is not damaged.
+            self._check()
             raise
 
     def _run(self) -> Generator[Work, None, int]:
@@ -140,12 +139,17 @@ class Cleaning:
         yield log.place.sync_folder
 
     def _tidy(self, swap: Swap) -> None:
-        """Of a swap that did not come to its end; where that fails the next start does it, or the next cleaning."""
-        swaps = self._log.files.swaps
+        """Of a swap that did not come to its end. A swap that a start would complete, behind whatever the log has by
+        then, must not be left: where it cannot be withdrawn the log takes no more records before that start.
+        """
+        swaps, health = self._log.files.swaps, self._log.files.health
+        try:
+            swap.withdraw()
+        except OSError as error:
+            if swaps.pending is swap and health.offline is None:
+                health.give_up("withdrawing a swap of segments", error)
         if swaps.pending is swap:
             swaps.pending = None
-        with suppress(OSError):
-            swap.withdraw()
 
 
 def _source(segment: Segment, from_offset: int) -> Source:

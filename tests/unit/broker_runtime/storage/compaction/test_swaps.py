@@ -1,5 +1,6 @@
 """A swap of segments that something comes between: a cut, a deletion, retention, a crash, a disk that fails."""
 
+import errno
 import random
 from pathlib import Path
 
@@ -55,6 +56,42 @@ def test_a_cut_withdraws_a_swap_that_has_begun(seed: int) -> None:
         after()
         assert house.log.log_end_offset == 2
         assert _values(house) == {b"a": b"0", b"b0": b"x"}
+
+
+@pytest.mark.parametrize("work", range(6))
+def test_a_cut_below_the_high_watermark_stops_a_cleaning_and_is_no_damage(work: int) -> None:
+    """As after an unclean election: what the cleaning reads is gone from under it."""
+    house = _dirty()
+
+    def cut(number: int) -> None:
+        if number == work:
+            house.follower.truncate_to(1)
+
+    assert clean(house, before_work=cut) is None
+    assert house.log.log_end_offset == 0
+    house.kill()
+    assert house.log.log_end_offset == 0
+
+
+def test_a_swap_that_cannot_be_withdrawn_takes_the_log_offline() -> None:
+    """Else the next start would complete it over what has come in the place of its records."""
+    house = _dirty()
+
+    def fail() -> None:
+        if _names(house, SWAP_LOG):
+            raise OSError(errno.EIO, "input/output error")
+
+    house.fs.before_change = fail
+    assert clean(house) is None
+    house.fs.before_change = lambda: None
+    with pytest.raises(KafkaError, match="withdrawing a swap"):
+        append_keyed(house, (b"a", b"more"))
+    house.kill()
+    assert _values(house) == {b"a": b"last", b"b0": b"x", b"b1": b"x", b"b2": b"x"}
+    house.follower.truncate_to(1)
+    append_keyed(house, (b"a", b"other"))
+    house.kill()
+    assert _values(house) == {b"a": b"other"}
 
 
 def test_what_comes_in_place_of_cleaned_records_does_not_count_as_cleaned() -> None:
