@@ -4,41 +4,67 @@
 - Metadata of members is shown while the group is Stable: it is that of the protocol that was chosen. While it
   rebalances, their assignment is the one that they had before.
 - Authorized operations are not implemented: always the "not asked" value.
+
+Packed by hand and over many turns, as ConsumerGroupDescribe.
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.packed_topics import OPERATIONS_NOT_ASKED
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DESCRIBE_GROUPS
+from broker_runtime.wire.writer import array_length, byte_string, nullable_string, string
 
+_THROTTLE_SINCE = 1
+_OPERATIONS_SINCE = 3
+_INSTANCE_SINCE = 4
 _NOT_FOUND_SINCE = 6
 _DEAD = ClassicState.DEAD.value
+_MEMBERS_OF_A_TURN = 128
+_INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
+class _Group(NamedTuple):
+    """As it was decided last: with each member what it brought and has, which others take the place of later."""
+
+    state: str
+    protocol_type: str = ""
+    protocol: str | None = None
+    """None where metadata is not shown."""
+    members: Sequence[tuple[Member, Sequence[ClassicProtocol], bytes]] = ()
+
+
+async def handle(request: Any, call: Call, context: BrokerContext) -> Reply:
     """`request` is kio's entity of whichever version."""
-    return {"groups": await asyncio.gather(*(_described(group_id, call, context) for group_id in request.groups))}
+    groups = await asyncio.gather(*(_described(group_id, call, context) for group_id in request.groups))
+    throttle = _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b""
+    head = throttle + array_length(len(groups), call.flexible)
+    return call.packed(b"".join((head, *groups, b"\x00" if call.flexible else b"")))
 
 
-async def _described(group_id: str, call: Call, context: BrokerContext) -> Fields:
+async def _described(group_id: str, call: Call, context: BrokerContext) -> bytes:
     try:
-        return await context.groups.submit(group_id, lambda state, _: ((), _found(state, group_id)))
+        group = await context.groups.submit(group_id, lambda state, _: ((), _found(state, group_id)))
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            return _without_members(group_id, "", error.code, error.message)
-        told = call.version >= _NOT_FOUND_SINCE
-        return _without_members(group_id, _DEAD, error.code if told else ErrorCode.NONE, error.message)
+            return await _packed(group_id, _Group(""), error, call)
+        told = error if call.version >= _NOT_FOUND_SINCE else None
+        return await _packed(group_id, _Group(_DEAD), told, call)
+    return await _packed(group_id, group, None, call)
 
 
-def _found(state: GroupsState, group_id: str) -> Fields:
+def _found(state: GroupsState, group_id: str) -> _Group:
     """Raises KafkaError (GROUP_ID_NOT_FOUND)."""
     group = state.groups.get(group_id)
     if group is None:
@@ -46,35 +72,39 @@ def _found(state: GroupsState, group_id: str) -> Fields:
     if not isinstance(group, ClassicGroup):
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
     protocol = (group.protocol or "") if group.state is ClassicState.STABLE else None
-    members = [
-        {
-            "member_id": member.member_id,
-            "group_instance_id": member.group_instance_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "member_metadata": b"" if protocol is None else member.metadata(protocol),
-            "member_assignment": member.assignment,
-        }
-        for member in group.members.by_id.values()
-    ]
-    return _without_members(group_id, group.state_name, ErrorCode.NONE, None) | {
-        "protocol_type": group.protocol_type,
-        "protocol_data": protocol or "",
-        "members": members,
-    }
+    members = [(member, member.protocols, member.assignment) for member in group.members.by_id.values()]
+    return _Group(group.state_name, group.protocol_type, protocol, members)
 
 
-def _without_members(group_id: str, state: str, code: ErrorCode, why: str | None) -> dict[str, object]:
-    return {
-        "error_code": code,
-        "error_message": None if code == ErrorCode.NONE else why,
-        "group_id": group_id,
-        "group_state": state,
-        "protocol_type": "",
-        "protocol_data": "",
-        "members": (),
-        "authorized_operations": OPERATIONS_NOT_ASKED,
-    }
+async def _packed(group_id: str, group: _Group, error: KafkaError | None, call: Call) -> bytes:
+    version, flexible = call.version, call.flexible
+    parts = [_INT16.pack(ErrorCode.NONE if error is None else error.code)]
+    if error is not None:
+        call.error = error.code
+    if version >= _NOT_FOUND_SINCE:
+        parts.append(nullable_string(None if error is None else error.message, flexible))
+    texts = (group_id, group.state, group.protocol_type, group.protocol or "")
+    parts += [string(text, flexible) for text in texts]
+    parts.append(array_length(len(group.members), flexible))
+    for number, (member, protocols, assignment) in enumerate(group.members, 1):
+        metadata = next((said for name, said in protocols if name == group.protocol), b"")
+        parts.append(_packed_member(member, metadata, assignment, call))
+        if number % _MEMBERS_OF_A_TURN == 0:
+            await asyncio.sleep(0)
+    if version >= _OPERATIONS_SINCE:
+        parts.append(_INT32.pack(OPERATIONS_NOT_ASKED))
+    parts.append(b"\x00" if flexible else b"")
+    return b"".join(parts)
+
+
+def _packed_member(member: Member, metadata: bytes, assignment: bytes, call: Call) -> bytes:
+    flexible = call.flexible
+    parts = [string(member.member_id, flexible)]
+    if call.version >= _INSTANCE_SINCE:
+        parts.append(nullable_string(member.group_instance_id, flexible))
+    parts += (string(member.client_id, flexible), string(member.client_host, flexible))
+    parts += (byte_string(metadata, flexible), byte_string(assignment, flexible), b"\x00" if flexible else b"")
+    return b"".join(parts)
 
 
 API = ApiSpec(DESCRIBE_GROUPS, "DescribeGroups", (0, 6), handle)

@@ -158,3 +158,19 @@ async def test_offsets_are_deleted_of_what_nobody_reads() -> None:
         for group_id, code in (("", ErrorCode.INVALID_GROUP_ID), ("nothing", ErrorCode.GROUP_ID_NOT_FOUND)):
             answer = await node.ask(offset_delete.API, 0, {"group_id": group_id, "topics": [other]})
             assert (answer.error_code, answer.topics) == (code, ())
+
+
+async def test_a_group_of_thousands_is_described_over_many_turns() -> None:
+    members = tuple(ClassicMember(f"m-{n}", None, "client", "/h", 1, 1, SUBSCRIPTION, b"") for n in range(2_000))
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        value = GroupMetadataValue("consumer", 3, "range", "m-0", 0, members)
+        await write(node, "f", GroupRecord(GroupMetadataKey("f"), value))
+        asked = asyncio.ensure_future(node.ask(describe_groups.API, 2, {"groups": ["f"]}))
+        turns = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            turns += 1
+        (group,) = (await asked).groups
+        assert [each.member_id for each in group.members] == [f"m-{n}" for n in range(2_000)]
+        assert turns >= 2_000 // 128
