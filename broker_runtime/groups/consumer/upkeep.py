@@ -1,7 +1,8 @@
 """What the coordinator does for its groups without being asked: after a load, and when topics change. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.consumer.fencing import arm_rebalance, arm_session
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import MemberState
@@ -12,15 +13,27 @@ from broker_runtime.groups.state import GroupsState
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
     """The state was read from the log: all members have their whole session again, as nobody knows what they had."""
-    for group in state.groups.values():
-        if not isinstance(group, ConsumerGroup):
-            continue
-        for member in group.members.values():
-            arm_session(group.group_id, member, environment)
-            if member.current.state == MemberState.UNREVOKED_PARTITIONS and not member.speaks_classic:
-                arm_rebalance(group.group_id, member, environment)
+    groups = [group for group in state.groups.values() if isinstance(group, ConsumerGroup)]
+
+    def begin(found: tuple[ConsumerGroup, str]) -> None:
+        group, member_id = found
+        member = group.members.get(member_id)
+        if member is None or state.groups.get(group.group_id) is not group:
+            return
+        arm_session(group.group_id, member, environment)
+        if member.current.state == MemberState.UNREVOKED_PARTITIONS and not member.speaks_classic:
+            arm_rebalance(group.group_id, member, environment)
+
+    in_portions("", environment, _members(groups), begin)
+    for group in groups:
         if group.epoch > group.assignment_epoch:
             assign_soon(group, environment)
+
+
+def _members(groups: Iterable[ConsumerGroup]) -> Iterator[tuple[ConsumerGroup, str]]:
+    for group in groups:
+        for member_id in list(group.members):
+            yield group, member_id
 
 
 def on_topics_changed(state: GroupsState, topics: Iterable[str]) -> None:

@@ -109,3 +109,16 @@ def test_an_assignment_is_being_written_until_the_log_has_its_last_record() -> N
     assert sum(map(len, coordinator.group.target.values())) > 0
     assert len(coordinator.group.target) == len(coordinator.group.members)
     assert durable(coordinator.replayed()) == durable(coordinator.state)
+
+
+def test_after_a_fail_over_sessions_begin_in_portions_and_whoever_is_gone_is_missed() -> None:
+    coordinator = of_many()
+    coordinator.fail_over()
+    group_id, is_set = coordinator.group.group_id, coordinator.environment.timers.is_set
+    assert 0 < sum(is_set(group_id, "session", f"m{number}") for number in range(MEMBERS)) < MEMBERS
+    coordinator.leave("m7")
+    coordinator.wait(0)
+    coordinator.wait(44)
+    coordinator.heartbeat("m8", coordinator.group.members["m8"].epoch)
+    coordinator.wait(2)
+    assert set(coordinator.group.members) == {"m8"}
