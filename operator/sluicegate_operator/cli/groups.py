@@ -25,7 +25,7 @@ from sluicegate_operator.cli.offset_resets import (
     Way,
     parse_datetime,
     parse_duration,
-    parse_topic,
+    parse_topics,
 )
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
 from sluicegate_operator.kafka_admin.client import AdminClient
@@ -114,7 +114,7 @@ def reset_offsets(
         raise _bad_use("say which offsets: --topic TOPIC, or --all-topics")
     try:
         target = _target({way: value for way, value in ways.items() if value is not None})
-        topics = dict(parse_topic(text) for text in topic) if topic else None
+        topics = parse_topics(topic) if topic else None
     except ResetError as error:
         raise _bad_use(str(error)) from None
     request = ResetRequest(group, topics, target)

@@ -4,7 +4,7 @@ The ways are those of Apache Kafka's tool (KIP-122), and what lies outside of a 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -95,6 +95,16 @@ def parse_topic(text: str) -> tuple[str, tuple[int, ...] | None]:
     if not name or (colon and not re.fullmatch(r"\d+(,\d+)*", indexes)):
         raise ResetError(f"--topic {text}: write TOPIC, or TOPIC:0,1 for some of its partitions")
     return name, tuple(sorted({int(index) for index in indexes.split(",")})) if colon else None
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
+    """A topic that is named several times is all that was said of it."""
+    wanted: dict[str, tuple[int, ...] | None] = {}
+    for text in texts:
+        name, indexes = parse_topic(text)
+        said = wanted.get(name, ())
+        wanted[name] = None if said is None or indexes is None else tuple(sorted({*said, *indexes}))
+    return wanted
 
 
 def chosen_partitions(

@@ -16,6 +16,7 @@ from sluicegate_operator.cli.offset_resets import (
     parse_datetime,
     parse_duration,
     parse_topic,
+    parse_topics,
     plan_resets,
 )
 
@@ -107,3 +108,8 @@ def test_only_what_is_there_is_chosen() -> None:
         chosen_partitions({"none": None}, there)
     with pytest.raises(ResetError, match="it has 3 partitions, and no partition 3"):
         chosen_partitions({"orders": (0, 3)}, there)
+
+
+def test_a_topic_may_be_named_several_times() -> None:
+    assert parse_topics(["a:1", "b", "a:0,1"]) == {"a": (0, 1), "b": None}
+    assert parse_topics(["a:1", "a"]) == parse_topics(["a", "a:1"]) == {"a": None}
