@@ -1,6 +1,6 @@
 """ListConfigResources (74), versions 0 to 1 (KIP-1000, KIP-1142): what there is to be described or configured.
 
-Version 0 asks for client metrics subscriptions only; there are none, and no groups.
+Version 0 asks for client metrics subscriptions only; there are none, and groups have no configuration of their own.
 """
 
 from collections.abc import Iterable

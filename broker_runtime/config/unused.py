@@ -1,4 +1,5 @@
-"""Keys of Apache Kafka 4.3 that mean nothing to this broker, which has no groups, transactions or TLS (yet).
+"""Keys of Apache Kafka 4.3 that mean nothing to this broker, which has no transactions, no TLS, and no groups of
+shares or of streams.
 
 Pure data: names, types and update modes as Apache Kafka's own tables have them; the differential suite compares them
 with its jars. A key that this broker learns to use moves to the tables of keys that it has.

@@ -18,7 +18,10 @@ T = TypeVar("T")
 
 
 class State(Protocol[R_contra]):
-    """What a coordinator knows: everything that its log's records say, and nothing that they do not."""
+    """What a coordinator knows: everything that its log's records say.
+
+    What they do not say (who waits for a rebalance) is soft: a coordinator that takes over begins without it.
+    """
 
     @property
     def next_offset(self) -> int:
@@ -26,7 +29,8 @@ class State(Protocol[R_contra]):
         ...
 
     def apply(self, record: R_contra, offset: int) -> object:
-        """Raises ValueError when `offset` is not `next_offset`, or the record does not fit those before it."""
+        """Raises ValueError when `offset` is below `next_offset`, or the record does not fit those before it. Only a
+        log that was cleaned leaves offsets out: other states refuse that too."""
         ...
 
 
@@ -34,7 +38,8 @@ Decision = Callable[[S], tuple[Sequence[R], T]]
 """Decides one request: the records to write, and the answer once they are durable. Raises KafkaError to refuse.
 
 The records get the offsets from `state.next_offset` on, one after the other. A decision may count on that where a
-record says its own offset, and `State.apply` checks it. A decision changes no state: only records do.
+record says its own offset, and `State.apply` checks it. A decision changes nothing that the log says, only records
+do; soft state it may change, before which nothing may fail halfway, and which stands although the log refuses them.
 """
 
 
