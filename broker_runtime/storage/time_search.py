@@ -59,8 +59,8 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
     for segment in _segments(log):
         if segment.max_timestamp < 0:
             continue
-        if segment.offset_of_max < log.log_start_offset:
-            # Its newest record is deleted: the others have to be looked at.
+        if _newest_begins_before(log.log_start_offset, segment):
+            # Its newest record may be deleted: the others have to be looked at.
             oldest = segment
         elif known is None or segment.max_timestamp > known.max_timestamp:
             known = segment
@@ -73,6 +73,14 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
     start = known.position_of(known.offset_of_max)
     found = yield from _first_since(_stretch(log, known, start, unpacked_bytes_max), known.max_timestamp)
     return found if found is not None else best
+
+
+def _newest_begins_before(offset: int, segment: Segment) -> bool:
+    """Of the batch with the newest record; which of its records that is only the batch tells."""
+    if segment.offset_of_max < offset or segment.base_offset >= offset:
+        return segment.offset_of_max < offset
+    position = segment.position_of(segment.offset_of_max)
+    return position is not None and next(segment.headers(position))[1].base_offset < offset
 
 
 def _segments(log: Log) -> Iterator[Segment]:

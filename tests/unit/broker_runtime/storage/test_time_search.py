@@ -53,6 +53,16 @@ def test_the_very_record_is_found_inside_a_batch(codec: int) -> None:
     assert _newest(house.log) == (4, 9000, 3), "the first of several"
 
 
+def test_the_newest_record_may_lie_in_the_deleted_part_of_a_batch_that_is_not_all_deleted() -> None:
+    house = LogHouse()
+    _append(house, 9000, 1000)
+    _append(house, 2000, 3000)
+    house.log.delete_records(1)
+    assert _newest(house.log) == (3, 3000, 0)
+    house.log.delete_records(3)
+    assert _newest(house.log) == (3, 3000, 0)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_any_time_in_any_log_is_found_as_a_look_at_every_record_finds_it(seed: int) -> None:
     chance = random.Random(seed)
