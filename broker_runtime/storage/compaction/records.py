@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from broker_runtime.checksum import crc32c
+from broker_runtime.config import LONG_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import (
     COMPRESSION_MASK,
@@ -98,7 +99,7 @@ def rewritten(
         return _framed(header, b"", 0, attributes & ~COMPRESSION_MASK, header.max_timestamp, header.max_timestamp)
     newest_ms = header.max_timestamp
     if not attributes & LOG_APPEND_TIME:
-        newest_ms = base_ms + max(record.time_delta for record in kept)
+        newest_ms = _long(base_ms + max(record.time_delta for record in kept))
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON
         records = _moved(body, kept, base_ms - horizon_ms)
@@ -131,12 +132,17 @@ def _moved(body: bytes, kept: Sequence[StoredRecord], by_ms: int) -> bytes:
     for record in kept:
         _, at = _varint(body, record.begin)
         moved = bytearray(body[at : at + 1])
-        write_varint(moved, record.time_delta + by_ms)
+        write_varint(moved, _long(record.time_delta + by_ms))
         _, rest = _varint(body, at + 1)
         moved += body[rest : record.end]
         write_varint(out, len(moved))
         out += moved
     return bytes(out)
+
+
+def _long(ms: int) -> int:
+    """The nearest time that fits: the times of a batch are its producer's to say, and no reason to end a broker."""
+    return max(~LONG_MAX, min(ms, LONG_MAX))
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from broker_runtime.config import LONG_MAX
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import CONTROL, DELETE_HORIZON, Header, parse_header
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.records import StoredRecord, body_of, rewritten, stored_records
@@ -17,6 +19,8 @@ from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.stored_batches import batches
 
 Steps = Iterator[int]
+SEGMENT_BYTES_MAX = 2**31 - 1
+"""Positions in an index are no larger."""
 _RECORDS_PER_STEP = 256
 
 
@@ -107,7 +111,7 @@ def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: B
                 body = body_of(header, batch, buffers.unpacked_bytes_max)
                 kept = yield from _kept_records(body, header, rules, counts)
             if kept and not header.attributes & DELETE_HORIZON and not all(record.has_value for record in kept):
-                horizon_ms = rules.now_ms + rules.delete_retention_ms
+                horizon_ms = min(rules.now_ms + rules.delete_retention_ms, LONG_MAX)
             written = 0
             stays = kept or header.last_offset in (last_offset, rules.last_of_producer.get(header.producer_id))
             if kept is None or (stays and len(kept) == header.record_count and horizon_ms is None):
@@ -156,6 +160,9 @@ class _Output:
     def put(self, header: Header, batch: bytes | memoryview) -> int:
         """How many bytes were written by it."""
         new, interval = self._new, self._buffers.index_interval_bytes
+        if new.size + len(batch) > SEGMENT_BYTES_MAX:
+            # Other varints and another compression may take more room than there was.
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{new.path} would be larger than a segment may be")
         new.commit(len(batch), header.last_offset, parse_header(batch).newest_ms, interval)
         self._waiting.append(batch)
         return self.flush() if new.size - self._written >= self._buffers.io_bytes else 0

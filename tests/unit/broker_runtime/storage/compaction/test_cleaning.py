@@ -1,8 +1,24 @@
 """What stays of a compacted log, and what readers, followers and the next start see of it."""
 
-from broker_runtime.config import TopicConfig
+import pytest
+
+from broker_runtime.config import LONG_MAX, TopicConfig
 from broker_runtime.coordination.replay import replay
-from broker_runtime.storage.batch import DELETE_HORIZON, ProducerStamp, Record, checksum, iter_records
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import (
+    CRC,
+    CRC_FROM,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    ProducerStamp,
+    Record,
+    checksum,
+    encode_batch,
+    iter_records,
+    parse_header,
+)
+from broker_runtime.storage.compaction import steps
 from tests.support.cleaning import append_keyed, clean
 from tests.support.logs import LogHouse, read_all
 
@@ -67,6 +83,45 @@ def test_a_tombstone_stays_until_its_horizon() -> None:
     _seal(house)
     clean(house)
     assert _records(house) == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"d", b"1")]
+
+
+def test_a_tombstone_may_stay_for_ever() -> None:
+    house = _house(TopicConfig(cleanup_policy=("compact",), delete_retention_ms=LONG_MAX))
+    at = house.clock.wall_ms()
+    for _ in range(2):
+        append_keyed(house, (b"a", None))
+        _seal(house)
+        clean(house)
+    assert _records(house) == [(1, b"a", None)]
+    ((header, batch),) = read_all(house.log)
+    assert (header.base_timestamp, header.max_timestamp) == (LONG_MAX, at)
+    assert [record.timestamp for record in iter_records(batch)] == [at]
+
+
+@pytest.mark.parametrize("value", [b"1", None])
+def test_a_batch_whose_times_are_more_than_can_be_said_is_cleaned(value: bytes | None) -> None:
+    """Produced with a header that says less: records' times are not looked at then."""
+    house = _house()
+    batch = bytearray(encode_batch([(b"k", value), (b"j", b"2")], 0))
+    batch[HEADER_BYTES + 2] = 2
+    batch[:HEADER_BYTES] = HEADER.pack(*parse_header(batch)._replace(base_timestamp=LONG_MAX, max_timestamp=5))
+    CRC.pack_into(batch, CRC_FROM - CRC.size, checksum(batch))
+    house.log.append(memoryview(batch))
+    append_keyed(house, (b"j", b"3"))
+    _seal(house)
+    clean(house)
+    assert _records(house) == [(0, b"k", value), (2, b"j", b"3")]
+
+
+def test_a_segment_that_would_grow_beyond_the_largest_cannot_be_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The times of many tombstones take more room once they count from a delete horizon."""
+    house = _house()
+    append_keyed(house, *((b"%d" % number, None) for number in range(300)))
+    _seal(house)
+    monkeypatch.setattr(steps, "SEGMENT_BYTES_MAX", house.log.segments[0].size)
+    with pytest.raises(KafkaError, match="larger than a segment may be"):
+        clean(house)
+    assert len(_records(house)) == 300
 
 
 def test_times_stay_behind_a_delete_horizon() -> None:
