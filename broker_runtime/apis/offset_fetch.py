@@ -43,10 +43,9 @@ async def _group(asked: Any, version: int, context: BrokerContext) -> Fields:
         ]
     topics = None if wanted is None else [(each.name, each.partitions) for each in wanted if each.name is not None]
     ids = {each.name: each.topic_id for each in wanted or () if each.name is not None and each.topic_id is not None}
-    known = ids if version >= _BY_ID_SINCE else {}
     try:
         found = await context.groups.submit(
-            group_id, lambda state, _: ((), fetch(state, member, group_id, topics, known))
+            group_id, lambda state, _: ((), fetch(state, member, group_id, topics, ids))
         )
     except KafkaError as error:
         refused = [] if version >= _GROUP_ERROR_SINCE else [_all_refused(each, error.code) for each in wanted or ()]
