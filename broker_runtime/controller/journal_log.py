@@ -9,7 +9,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.controller.history import History
 from broker_runtime.controller.journal.seam import Backing, DeposedError
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.batching import FRAME_BYTES_MAX, KeyValue
 from broker_runtime.storage.log import Log
 
 
@@ -21,6 +21,7 @@ class JournalLog:
     def __init__(self, backing: Backing, history: History, clock: Clock) -> None:
         self.epoch = 0
         self._log: Log = backing.log
+        self.record_bytes_max = self._log.config.max_message_bytes - FRAME_BYTES_MAX
         self._journal = backing.journal
         self._election = backing.election
         self._history = history

@@ -11,7 +11,7 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.batching import FRAME_BYTES_MAX, KeyValue
 from broker_runtime.storage.log import Log
 
 
@@ -42,6 +42,7 @@ class ReplicatedLog:
         self._epoch = leader.leader_epoch
         self.batch_bytes_max = leader.log.config.max_message_bytes // 2
         """Far enough from max.message.bytes that the headers of records have room."""
+        self.record_bytes_max = leader.log.config.max_message_bytes - FRAME_BYTES_MAX
 
     @property
     def held(self) -> bool:

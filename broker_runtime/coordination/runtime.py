@@ -20,8 +20,8 @@ from typing import Any, Generic
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T
 from broker_runtime.coordination.timer_service import TimerService
-from broker_runtime.errors import KafkaError
-from broker_runtime.storage.batching import in_batches
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batching import KeyValue, in_batches
 
 log = logging.getLogger(__name__)
 
@@ -211,9 +211,22 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._timers.cancel(waiting.timer)
 
     def _append(self, records: Sequence[R]) -> None:
-        """Write, then apply. A request of very many records takes several batches, each of them a valid state."""
-        for batch in list(in_batches(records, self._shard.encode, self._durable.batch_bytes_max)):
+        """Write, then apply. A request of very many records takes several batches, each of them a valid state.
+
+        Where a record is too large for the log nothing is written: a group's end, say, without what it becomes.
+        """
+        batches = list(in_batches(records, self._shard.encode, self._durable.batch_bytes_max))
+        if len(batches) > 1:
+            self._check_sizes(batches)
+        for batch in batches:
             base = self._durable.append([encoded for _, encoded in batch])
             for offset, (record, _) in enumerate(batch, base):
                 self.state.apply(record, offset)
                 self._shard.applied(record, self.state)
+
+    def _check_sizes(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> None:
+        """Raises KafkaError. One that holds several records is small enough."""
+        for batch in batches:
+            size = sum(len(part or b"") for part in batch[0][1])
+            if size > self._durable.record_bytes_max:
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")

@@ -95,6 +95,8 @@ class DurableLog(Protocol):
 
     batch_bytes_max: int
     """A batch of several records is not larger than that, headers aside."""
+    record_bytes_max: int
+    """A record alone, its key and its value, is taken up to that."""
 
     @property
     def held(self) -> bool:

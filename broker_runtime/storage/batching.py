@@ -7,6 +7,9 @@ T = TypeVar("T")
 KeyValue = tuple[bytes | None, bytes | None]
 """A record as a log holds it."""
 
+FRAME_BYTES_MAX = 128
+"""What a batch of one record is larger than its key and value, at most."""
+
 
 def in_batches(
     records: Iterable[T], encode: Callable[[T], KeyValue], bytes_max: int

@@ -170,7 +170,7 @@ class Fetched:
 
     def __init__(self, place: PartitionPlace, log: ReplicatedLog) -> None:
         self.place, self.log = place, log
-        self.batch_bytes_max = log.batch_bytes_max
+        self.batch_bytes_max, self.record_bytes_max = log.batch_bytes_max, log.record_bytes_max
 
     @property
     def held(self) -> bool:

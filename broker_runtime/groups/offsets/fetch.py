@@ -32,7 +32,8 @@ def fetch(
 
     A group that is not there has no offsets, and that is no error. Raises KafkaError where the member may not ask.
     `topic_ids` are those of `topics` that exist: what was committed for another topic of the name is not theirs, also
-    where a coordinator was not there to delete it with its topic. Whether stable offsets are asked for changes nothing: there are no transactions.
+    where a coordinator was not there to delete it with its topic. Whether stable offsets are asked for changes nothing:
+    there are no transactions.
     """
     group = state.groups.get(group_id)
     if group is not None:

@@ -17,6 +17,7 @@ class FussyLog:
     """Takes any batch but those that have the key `bad`; a batch holds a few records."""
 
     batch_bytes_max = 400
+    record_bytes_max = 800
     held = True
 
     def __init__(self) -> None:
@@ -66,6 +67,16 @@ async def test_who_asked_for_what_the_log_took_a_part_of_is_not_told_that_it_was
         assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert 0 < len(log.keys) < 101
         assert len(runtime.state.sums) == len(log.keys), "state and log are the same"
+
+
+async def test_of_records_that_belong_together_nothing_is_written_where_one_is_too_large() -> None:
+    log = FussyLog()
+    records = [Added(f"name-{number}", 1) for number in range(100)] + [Added("n" * 900, 1)]
+    async with running(log) as runtime:
+        with pytest.raises(KafkaError) as refused:
+            await runtime.submit(lambda tally: (records, None))
+        assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
+        assert (log.keys, runtime.state.sums) == ([], {})
 
 
 class SlowLog(FussyLog):

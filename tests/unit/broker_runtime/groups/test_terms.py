@@ -11,7 +11,13 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import GroupType
-from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.groups.records import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    GroupRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metrics import group_tally_families
 from tests.support.coordinating_broker import CoordinatingBroker
@@ -347,3 +353,24 @@ async def test_offsets_of_a_topic_that_is_gone_go_though_the_log_refuses_that_at
                 break
             await asyncio.sleep(0.001)
         assert offsets.of(GROUP) == {}
+
+
+async def test_a_record_that_has_no_room_leaves_nothing_of_its_decision_in_the_log() -> None:
+    """As where a large group would become one of the classic protocol, whose members are one record."""
+    async with CoordinatingBroker(partitions=1) as node:
+        await node.lead()
+        limit = node.leader().log.config.max_message_bytes
+        end = node.leader().log.log_end_offset
+
+        def writing(size: int) -> Any:
+            def decide(state: GroupsState, environment: GroupEnvironment) -> Decided:
+                value = ConsumerGroupRegularExpressionValue(("t" * 30_000,) * (size // 30_000), 0, 0)
+                large = GroupRecord(ConsumerGroupRegularExpressionKey(GROUP, ".*"), value)
+                return [*committing(5)(state, environment)[0], large], None
+
+            return decide
+
+        assert await code_of(node, writing(limit + 30_000)) == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (node.leader().log.log_end_offset, node.groups.terms[0].state.offsets.count) == (end, 0)
+        await node.groups.submit(GROUP, writing(limit - 30_000))
+        assert node.leader().log.log_end_offset == end + 2
