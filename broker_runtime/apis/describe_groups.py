@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.groups_in_turn import in_turn
 from broker_runtime.apis.packed_topics import OPERATIONS_NOT_ASKED
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
@@ -47,7 +48,7 @@ class _Group(NamedTuple):
 
 async def handle(request: Any, call: Call, context: BrokerContext) -> Reply:
     """`request` is kio's entity of whichever version."""
-    groups = await asyncio.gather(*(_described(group_id, call, context) for group_id in request.groups))
+    groups = await in_turn(request.groups, lambda group_id: _described(group_id, call, context))
     throttle = _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b""
     head = throttle + array_length(len(groups), call.flexible)
     return call.packed(b"".join((head, *groups, b"\x00" if call.flexible else b"")))

@@ -4,13 +4,13 @@ Each group stands for itself. Version 1 has no place for a group's error: it sta
 transactions, so every offset is stable.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.groups_in_turn import in_turn
 from broker_runtime.apis.topics_by_name_or_id import WantedTopic, wanted_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import Committer
@@ -28,7 +28,7 @@ async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
     """`request` is kio's entity of whichever version."""
     if call.version < _SEVERAL_SINCE:
         return await _group(request, call.version, context)
-    return {"groups": await asyncio.gather(*(_group(group, call.version, context) for group in request.groups))}
+    return {"groups": await in_turn(request.groups, lambda group: _group(group, call.version, context))}
 
 
 async def _group(asked: Any, version: int, context: BrokerContext) -> Fields:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.apis import delete_groups, describe_groups, list_groups, offset_delete
+from broker_runtime.apis import delete_groups, describe_groups, list_groups, offset_delete, offset_fetch
+from broker_runtime.apis.context import ApiSpec
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
@@ -174,3 +175,22 @@ async def test_a_group_of_thousands_is_described_over_many_turns() -> None:
         (group,) = (await asked).groups
         assert [each.member_id for each in group.members] == [f"m-{n}" for n in range(2_000)]
         assert turns >= 2_000 // 128
+
+
+@pytest.mark.parametrize("api", [describe_groups.API, offset_fetch.API], ids=lambda api: api.name)
+async def test_however_many_groups_a_request_names_some_are_asked_for_at_a_time(api: ApiSpec[Any]) -> None:
+    names = [f"g{number}" for number in range(1_000)]
+    asked: dict[str, tuple[int, dict[str, Any]]] = {
+        "DescribeGroups": (2, {"groups": names}),
+        "OffsetFetch": (8, {"require_stable": False, "groups": [{"group_id": each, "topics": None} for each in names]}),
+    }
+    version, content = asked[api.name]
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        answer = asyncio.ensure_future(node.ask(api, version, content))
+        tasks = 0
+        while not answer.done():
+            await asyncio.sleep(0)
+            tasks = max(tasks, len(asyncio.all_tasks()))
+        assert [each.group_id for each in (await answer).groups] == names
+        assert tasks < 200
