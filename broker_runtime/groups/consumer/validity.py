@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.consumer.member import STATIC_LEAVE_EPOCH
+from broker_runtime.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from broker_runtime.groups.records import Assignment
 
 _OWN_IDS_SINCE = 1
@@ -77,7 +77,7 @@ def check_request(request: HeartbeatRequest, assignors: Collection[str]) -> None
 
 def _must_have_id(request: HeartbeatRequest) -> bool:
     """From version 1 on a member brings its id; before, the coordinator gives one to who joins without."""
-    return request.api_version >= _OWN_IDS_SINCE or request.member_epoch > 0 or request.member_epoch == -1
+    return request.api_version >= _OWN_IDS_SINCE or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
 
 
 def _check_join(request: HeartbeatRequest) -> None:

@@ -6,7 +6,7 @@ Exit codes: 2 for what was asked wrongly, 1 for what the cluster refuses or does
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,10 +69,13 @@ def describe(
     """Members, and for each partition the committed offset, the log's end, the lag and who holds it."""
     if bool(group) is every:
         raise _bad_use("name groups, or say --all")
+    _check_names(group or ())
     found = _ask(bootstrap_server, data_dir, cluster, lambda asked: reports(asked, group or ()))
     if output is Output.JSON:
         _print_json({"groups": [asdict(one) for one in found]})
         return
+    if not found:
+        print("there are no groups", file=sys.stderr)
     console = Console()
     for one in found:
         console.print(members_table(one))
@@ -108,6 +111,7 @@ def reset_offsets(
         Way.DURATION: by_duration,
         Way.DATETIME: to_datetime,
     }
+    _check_names([group])
     if dry_run and execute:
         raise _bad_use("--dry-run and --execute exclude each other")
     if bool(topic) is all_topics:
@@ -143,6 +147,7 @@ def delete(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Forget groups that have no members, with their offsets."""
+    _check_names(group)
     kept = _ask(bootstrap_server, data_dir, cluster, lambda asked: deleted(asked, group))
     if output is Output.JSON:
         _print_json({"groups": [{"id": name, "deleted": not why, "message": why} for name, why in kept.items()]})
@@ -153,6 +158,11 @@ def delete(
             print(f"group {name} deleted")
     if any(kept.values()):
         raise typer.Exit(REFUSED)
+
+
+def _check_names(groups: Sequence[str]) -> None:
+    if "" in groups:
+        raise _bad_use("a group has a name, and one of these is empty")
 
 
 def _target(given: dict[Way, Any]) -> Target:

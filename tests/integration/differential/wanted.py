@@ -360,7 +360,10 @@ def page() -> str:
         "",
         "Nor are defaults compared: where ours is another, broker-configuration.md has Kafka's beside it. Of groups",
         "these are `group.max.size` and `group.consumer.max.size`, 20,000 members where Kafka has no limit: what one",
-        "group asks of its coordinator must not keep all others waiting.",
+        "group asks of its coordinator must not keep all others waiting. For the same reason a member of the classic",
+        "protocol may say no more than `sluicegate.group.member.bytes.max`, and a regular expression has at most 4,096",
+        "characters and 1 MiB of memory. Of what is free the assignor `uniform` gives a member",
+        "first what has a replica in its rack; Kafka's does not look at racks.",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]
