@@ -29,7 +29,9 @@ _GROUP_MAX = 1_000
 _TIMER_RETRY_S = 0.5
 """As Apache Kafka's coordinators."""
 _TURN_S = 0.002
-"""After which no more is decided before others have their turn; who was answered has work of its own to do then."""
+"""After which others have their turn."""
+_TURN_ANSWERS = 50
+"""As many are answered in one turn: who was answered has work of its own to do then."""
 
 
 class TermPhase(Enum):
@@ -158,27 +160,26 @@ class CoordinatorRuntime(Generic[S, R]):
         self._queue.clear()
 
     async def _decide_some(self) -> None:
-        """As many as one turn has time for, and one commit for all of them."""
-        now, group = asyncio.get_running_loop().time, list[_Waiting]()
+        """All that wait now, up to a limit, and one commit for them; others have their turns in between."""
+        now, waits, group = asyncio.get_running_loop().time, min(len(self._queue), _GROUP_MAX), list[_Waiting]()
         stop_s = now() + _TURN_S
         try:
-            while self._queue and len(group) < _GROUP_MAX and now() < stop_s:
-                waiting = self._queue.popleft()
-                group.append(waiting)
-                self._decide(waiting)
+            while len(group) < waits:
+                if now() >= stop_s:
+                    await asyncio.sleep(0)
+                    stop_s = now() + _TURN_S
+                group.append(self._queue.popleft())
+                self._decide(group[-1])
             await self._durable.commit()
+            for answered, waiting in enumerate(group, 1):
+                _answer(waiting)
+                if answered % _TURN_ANSWERS == 0:
+                    await asyncio.sleep(0)
         except BaseException:
             # Whether the records are durable is not known: whoever loads the log next may find them.
             for waiting in group:
                 self._fail(waiting, Refusal.LOST)
             raise
-        for waiting in group:
-            if waiting.answer.done():
-                continue
-            if waiting.refused is not None:
-                waiting.answer.set_exception(waiting.refused)
-            else:
-                waiting.answer.set_result(waiting.decided)
 
     def _fail(self, waiting: _Waiting, why: Refusal) -> None:
         if waiting.timer is not None:
@@ -230,3 +231,12 @@ class CoordinatorRuntime(Generic[S, R]):
             size = sum(len(part or b"") for part in batch[0][1])
             if size > self._durable.record_bytes_max:
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")
+
+
+def _answer(waiting: _Waiting) -> None:
+    if waiting.answer.done():
+        return
+    if waiting.refused is not None:
+        waiting.answer.set_exception(waiting.refused)
+    else:
+        waiting.answer.set_result(waiting.decided)
