@@ -19,7 +19,7 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import upkeep as consumer
 from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
-from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.storage.batch import Record
@@ -53,6 +53,8 @@ class GroupShard:
         self.environment = ShardEnvironment(surroundings)
         self._surroundings = surroundings
         self._leader = leader
+        self._expiring: set[Key] = set()
+        """What the last slice of a sweep wants to be gone; it counts once the log has taken that."""
 
     async def load(self) -> GroupsState:
         """Raises KafkaError where the log cannot be read, ValueError where it holds what cannot be."""
@@ -115,7 +117,7 @@ class GroupShard:
             was_refused = True
             records, goes_on = sweep.decide(state)
             if key == _EXPIRY:
-                self._surroundings.tally.expiring(records)
+                self._expiring = {record.key for record in records}
             if goes_on:
                 self._go_on(key, sweep, afterwards)
             else:
@@ -129,7 +131,10 @@ class GroupShard:
         return record_codec.encode(record)
 
     def applied(self, record: GroupRecord, state: GroupsState) -> None:
-        self._surroundings.tally.applied(record)
+        expired = record.key in self._expiring
+        if expired:
+            self._expiring.remove(record.key)
+        self._surroundings.tally.applied(record, expired=expired)
 
     def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> Sequence[GroupRecord]:
         return ()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from broker_runtime.groups.group import GroupType
@@ -37,23 +37,20 @@ class Tally:
     load_ms: float = 0.0
     load_max_ms: float = 0.0
 
-    def applied(self, record: GroupRecord) -> None:
+    def applied(self, record: GroupRecord, *, expired: bool) -> None:
+        """`expired` is the tombstone of an offset that nobody has deleted."""
         key, value = record
         if isinstance(key, OffsetCommitKey):
-            if value is None:
-                self.offset_deletions += 1
-            else:
+            if value is not None:
                 self.offset_commits += 1
+            elif expired:
+                self.offset_expirations += 1
+            else:
+                self.offset_deletions += 1
         elif isinstance(key, GroupMetadataKey):
             self.classic_rebalances += isinstance(value, GroupMetadataValue) and bool(value.members)
         elif isinstance(key, ConsumerGroupMetadataKey):
             self.consumer_rebalances += value is not None
-
-    def expiring(self, records: Sequence[GroupRecord]) -> None:
-        """Their offsets count as expired, and not as deleted when they are applied."""
-        expired = sum(isinstance(record.key, OffsetCommitKey) for record in records)
-        self.offset_expirations += expired
-        self.offset_deletions -= expired
 
     def loaded(self, took_s: float) -> None:
         self.loads += 1

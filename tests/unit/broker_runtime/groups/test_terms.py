@@ -43,6 +43,14 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+async def followed(node: CoordinatingBroker, *waiting: asyncio.Future[Any]) -> None:
+    """Until all of these are answered."""
+    while not all(each.done() for each in waiting):
+        await asyncio.sleep(0)
+        node.follow()
+    await asyncio.gather(*waiting)
+
+
 async def code_of(node: CoordinatingBroker, decide: Any = look) -> ErrorCode:
     with pytest.raises(KafkaError) as refused:
         await node.groups.submit(GROUP, decide)
@@ -337,9 +345,7 @@ async def test_offsets_of_a_topic_that_is_gone_go_though_the_log_refuses_that_at
         await node.loaded()
         leader = node.leader()
         waiting = [asyncio.ensure_future(node.groups.submit(GROUP, committing(5, partition))) for partition in range(3)]
-        await turns()
-        node.follow()
-        await asyncio.gather(*waiting)
+        await followed(node, *waiting)
         leader.log.config = type(leader.log.config)(min_insync_replicas=2)
         leader.isr = (1,)
         node.groups.topics_changed({"orders"}, {"orders": node.orders})
@@ -374,3 +380,26 @@ async def test_a_record_that_has_no_room_leaves_nothing_of_its_decision_in_the_l
         assert (node.leader().log.log_end_offset, node.groups.terms[0].state.offsets.count) == (end, 0)
         await node.groups.submit(GROUP, writing(limit - 30_000))
         assert node.leader().log.log_end_offset == end + 2
+
+
+async def test_offsets_count_as_expired_when_the_log_has_taken_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.001)
+    settings = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "1"}
+    async with CoordinatingBroker(settings, partitions=1, replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        leader, tally = node.leader(), node.groups.tally
+        waiting = asyncio.ensure_future(node.groups.submit(GROUP, committing(5)))
+        await followed(node, waiting)
+        leader.log.config = type(leader.log.config)(min_insync_replicas=2)
+        leader.isr = (1,)
+        node.clock.advance(120)
+        await asyncio.sleep(0.05)
+        assert (tally.offset_expirations, tally.offset_deletions) == (0, 0)
+        leader.isr = (1, 2)
+        for _ in range(3000):
+            node.follow()
+            if not node.groups.terms[0].state.offsets.of(GROUP):
+                break
+            await asyncio.sleep(0.001)
+        assert (tally.offset_expirations, tally.offset_deletions) == (1, 0)
