@@ -1,86 +1,127 @@
 """ConsumerGroupHeartbeat (68), versions 0 and 1 (KIP-848): a member of a group is there, comes, changes or goes.
 
-From version 1 on a member brings its own id, and may subscribe by a regular expression.
+Read and packed by hand: every member sends one every few seconds, nearly all of them to say only that it is there. Such
+a one is answered at once where its coordinator has nothing else to do. From version 1 on a member brings its own id,
+and may subscribe by a regular expression.
 """
 
-from typing import Any
+from collections.abc import Awaitable
+from struct import Struct, pack, unpack
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
-from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.config.groups import CONSUMER
-from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.consumer.heartbeat import heartbeat
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat, settled
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.records import Assignment
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.messages import ERROR_MESSAGE_CHARACTERS_MAX, REQUEST_BYTES_MAX
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_HEARTBEAT
+from broker_runtime.wire.writer import array_length, nullable_string, string
 
-_MS = 1000
 _REGEX_SINCE = 1
+_INT32 = Struct(">i")
+_INT32_BYTES = 4
+_THROTTLE_ERROR_AND_NO_MESSAGE = Struct(">ihx")
+_THROTTLE_AND_ERROR = Struct(">ih")
+_EPOCH_AND_INTERVAL = Struct(">ii")
+_ASSIGNMENT = b"\x01"
+_NO_ASSIGNMENT = b"\xff"
+_NO_TAGS = b"\x00"
+_NO_MEMBER = b"\x00" + _EPOCH_AND_INTERVAL.pack(0, 0) + _NO_ASSIGNMENT
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
-    """`request` is kio's entity of either version."""
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
+    """Raises ProtocolError where the frame is none, or larger than a heartbeat may be."""
+    request = read(reader, call)
     if CONSUMER not in context.settings.config.group_coordinator_rebalance_protocols:
-        return _fields(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer")
-    asked = _asked(request, call)
+        return _refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer", call)
+    answer = context.groups.at_once(request.group_id, lambda state, environment: settled(state, environment, request))
+    return _beat(request, call, context) if answer is None else _packed(answer, call)
+
+
+async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -> Reply:
     try:
         answer = await context.groups.submit(
-            asked.group_id, lambda state, environment: heartbeat(state, environment, asked)
+            request.group_id, lambda state, environment: heartbeat(state, environment, request)
         )
     except KafkaError as error:
-        return _fields(error.code, error.message)
-    given = answer.assignment
-    assignment = None
-    if given is not None:
-        topics = [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in given.items()]
-        assignment = {"topic_partitions": topics}
-    return {
-        **_fields(ErrorCode.NONE, None),
-        "member_id": answer.member_id,
-        "member_epoch": answer.member_epoch,
-        "heartbeat_interval": answer.heartbeat_interval_ms,
-        "assignment": assignment,
-    }
+        return _refusal(error.code, error.message, call)
+    return _packed(answer, call)
 
 
-def _fields(code: ErrorCode, message: str | None) -> Fields:
-    return {
-        "error_code": code,
-        "error_message": message,
-        "member_id": None,
-        "member_epoch": 0,
-        "heartbeat_interval": 0,
-        "assignment": None,
-    }
-
-
-def _asked(request: Any, call: Call) -> HeartbeatRequest:
-    names = request.subscribed_topic_names
+def read(reader: RequestReader, call: Call) -> HeartbeatRequest:
+    """Raises ProtocolError."""
+    if reader.left > REQUEST_BYTES_MAX:
+        raise ProtocolError("too-large", f"a heartbeat of {reader.left} bytes; {REQUEST_BYTES_MAX} are allowed")
+    group_id, member_id = reader.string(), reader.string()
+    (member_epoch,) = reader.fixed(_INT32)
+    instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
+    (rebalance_timeout_ms,) = reader.fixed(_INT32)
+    names = reader.nullable_array_length()
+    subscribed = None if names < 0 else tuple([reader.string() for _ in range(names)])
+    regex = reader.nullable_string() if call.version >= _REGEX_SINCE else None
+    assignor = reader.nullable_string()
+    topics = reader.nullable_array_length()
+    owned = None if topics < 0 else _read_owned(reader, topics)
+    reader.end_struct()
     return HeartbeatRequest(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        member_epoch=request.member_epoch,
-        instance_id=request.instance_id,
-        rack_id=request.rack_id,
-        rebalance_timeout_ms=round(request.rebalance_timeout.total_seconds() * _MS),
-        subscribed_topic_names=None if names is None else tuple(names),
-        subscribed_topic_regex=request.subscribed_topic_regex if call.version >= _REGEX_SINCE else None,
-        server_assignor=request.server_assignor,
-        owned=None if request.topic_partitions is None else _owned(request.topic_partitions),
-        client_id=call.client_id or "",
-        client_host=f"/{call.connection.peer[0]}",
-        api_version=call.version,
+        group_id,
+        member_id,
+        member_epoch,
+        instance_id,
+        rack_id,
+        rebalance_timeout_ms,
+        subscribed,
+        regex,
+        assignor,
+        owned,
+        call.client_id or "",
+        f"/{call.connection.peer[0]}",
+        call.version,
     )
 
 
-def _owned(topics: Any) -> Assignment:
-    """A topic that is named twice owns the partitions of both; the id of no topic is kio's None."""
+def _read_owned(reader: RequestReader, topics: int) -> Assignment:
+    """A topic that is named twice owns the partitions of both."""
     owned: dict[UUID, list[int]] = {}
-    for topic in topics:
-        owned.setdefault(topic.topic_id or ZERO_UUID, []).extend(topic.partitions)
+    for _ in range(topics):
+        partitions = owned.setdefault(reader.uuid(), [])
+        count = reader.array_length()
+        partitions += unpack(f">{count}i", reader.view(count * _INT32_BYTES))
+        reader.end_struct()
     return {topic_id: tuple(partitions) for topic_id, partitions in owned.items()}
 
 
-API = ApiSpec(key=CONSUMER_GROUP_HEARTBEAT, name="ConsumerGroupHeartbeat", versions=(0, 1), handle=handle)
+def _packed(answer: HeartbeatAnswer, call: Call) -> Reply:
+    body = b"".join(
+        (
+            _THROTTLE_ERROR_AND_NO_MESSAGE.pack(call.throttle_ms, ErrorCode.NONE),
+            string(answer.member_id, call.flexible),
+            _EPOCH_AND_INTERVAL.pack(answer.member_epoch, answer.heartbeat_interval_ms),
+            _NO_ASSIGNMENT if answer.assignment is None else _packed_assignment(answer.assignment),
+            _NO_TAGS,
+        )
+    )
+    return call.packed(body)
+
+
+def _packed_assignment(assignment: Assignment) -> bytes:
+    parts = [_ASSIGNMENT, array_length(len(assignment), flexible=True)]
+    for topic_id, partitions in assignment.items():
+        count = len(partitions)
+        parts += (topic_id.bytes, array_length(count, flexible=True), pack(f">{count}i", *partitions), _NO_TAGS)
+    return b"".join((*parts, _NO_TAGS))
+
+
+def _refusal(code: ErrorCode, message: str | None, call: Call) -> Reply:
+    call.error = code
+    told = None if message is None else message[:ERROR_MESSAGE_CHARACTERS_MAX]
+    head = _THROTTLE_AND_ERROR.pack(call.throttle_ms, code)
+    return call.packed(head + nullable_string(told, call.flexible) + _NO_MEMBER + _NO_TAGS)
+
+
+API = ApiSpec(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", (0, 1), handle, reads="frame")

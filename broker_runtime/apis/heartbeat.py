@@ -23,13 +23,17 @@ _ERROR = Struct(">h")
 _THROTTLE_AND_ERROR = Struct(">ih")
 
 
-def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
     group_id = reader.string()
     (generation,) = reader.fixed(_INT32)
     member_id = reader.string()
     instance_id = reader.nullable_string() if call.version >= _INSTANCE_SINCE else None
     reader.end_struct()
-    return _beat(HeartbeatRequest(group_id, member_id, generation, instance_id), call, context)
+    request = HeartbeatRequest(group_id, member_id, generation, instance_id)
+    error = context.groups.at_once(
+        group_id, lambda state, environment: heartbeat(state, environment, request, CLASSIC_MEMBERS)[1]
+    )
+    return _beat(request, call, context) if error is None else _packed(error, call)
 
 
 async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -> Reply:
@@ -40,6 +44,10 @@ async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -
     except KafkaError as refused:
         loading = refused.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         error = ErrorCode.NONE if loading else refused.code
+    return _packed(error, call)
+
+
+def _packed(error: ErrorCode, call: Call) -> Reply:
     call.error = error
     if call.version < _THROTTLE_SINCE:
         return call.packed(_ERROR.pack(error))

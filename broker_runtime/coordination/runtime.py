@@ -11,7 +11,7 @@ told so, and the state counts no more. Whoever runs the coordinator next loads t
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -78,6 +78,8 @@ class CoordinatorRuntime(Generic[S, R]):
         self._queue: deque[_Waiting] = deque()
         self._queue_max = queue_max
         self._wake = asyncio.Event()
+        self._deciding = False
+        """Whether something is decided that is not known to be durable."""
         self._timers = timers
         timers.on_due = self._timer_is_due
         self._timer_trouble = Backoff(_TIMER_RETRY_S)
@@ -99,6 +101,14 @@ class CoordinatorRuntime(Generic[S, R]):
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._enqueue(decide, answer)
         return await answer
+
+    def at_once(self, look: Callable[[S], T | None]) -> T | None:
+        """What `look` finds in the state, where all of that is durable and nobody waits. None: it is to be submitted.
+
+        For what would write nothing, and which many ask for: it saves them the way through the queue. `look` raises
+        nothing, and gives None for what it does not know to be so.
+        """
+        return look(self.state) if not self._deciding and not self._queue and self.active else None
 
     def _enqueue(self, decide: Decision[S, R, T], answer: asyncio.Future[T], timer: Hashable = None) -> None:
         self._queue.append(_Waiting(decide, answer, timer=timer))
@@ -145,7 +155,9 @@ class CoordinatorRuntime(Generic[S, R]):
                 await self._wake.wait()
                 self._wake.clear()
                 while self._queue:
+                    self._deciding = True
                     await self._decide_some()
+                    self._deciding = False
                     self._shard.committed(self.state)
                     await asyncio.sleep(0)
         finally:
@@ -154,6 +166,7 @@ class CoordinatorRuntime(Generic[S, R]):
     def unload(self) -> None:
         """Refuse everything from here on, and tell everybody who waits. Twice is once."""
         self.phase = TermPhase.UNLOADED
+        self._deciding = False
         self._timers.clear()
         for waiting in self._queue:
             self._fail(waiting, Refusal.UNLOADED)

@@ -25,7 +25,7 @@ from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import CommittedOffsets, GroupsState
 from broker_runtime.groups.tally import Census, Tally
-from broker_runtime.groups.term import GroupDecision, Term
+from broker_runtime.groups.term import GroupDecision, GroupLook, Term
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 
@@ -117,11 +117,19 @@ class GroupCoordinatorService:
 
     def term_of(self, group_id: str) -> Term:
         """Raises KafkaError where this broker does not coordinate the group."""
-        topic = self._image.topics.get(GROUPS_TOPIC)
-        term = None if topic is None else self.terms.get(_partition_of(group_id, len(topic.partitions)))
+        term = self._find(group_id)
         if term is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate the group")
         return term
+
+    def _find(self, group_id: str) -> Term | None:
+        topic = self._image.topics.get(GROUPS_TOPIC)
+        return None if topic is None else self.terms.get(_partition_of(group_id, len(topic.partitions)))
+
+    def at_once(self, group_id: str, look: GroupLook[T]) -> T | None:
+        """What `look` finds, where that needs no turn; None: it is to be submitted, see `CoordinatorRuntime`."""
+        term = self._find(group_id)
+        return None if term is None else term.at_once(look)
 
     async def submit(self, group_id: str, decide: GroupDecision[T]) -> T:
         """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told."""

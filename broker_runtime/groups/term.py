@@ -20,6 +20,9 @@ T = TypeVar("T")
 GroupDecision = Callable[[GroupsState, GroupEnvironment], tuple[Sequence[GroupRecord], T]]
 """A `coordination.seam.Decision` that is given what it may use beside the state."""
 
+GroupLook = Callable[[GroupsState, GroupEnvironment], T | None]
+"""What would be decided without a record, see `CoordinatorRuntime.at_once`."""
+
 _TOLD: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -90,6 +93,11 @@ class Term:
             ) from None
         except KafkaError as error:
             raise KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name) from error
+
+    def at_once(self, look: GroupLook[T]) -> T | None:
+        """As of `CoordinatorRuntime`."""
+        environment = self.shard.environment
+        return self._runtime.at_once(lambda state: look(state, environment))
 
     async def submit_later(self, decide: GroupDecision[Later[T]]) -> T:
         """The same for an answer that may have to wait for others, as long as that takes.

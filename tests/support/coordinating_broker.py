@@ -148,7 +148,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         reads_itself = api.reads == "frame"
         request = RequestReader(body, 0, call.flexible) if reads_itself else decode_request(api.key, version, body)
         answer: Any = api.handle(request, call, cast("Any", self))
-        if not isinstance(answer, dict):
+        if not isinstance(answer, dict | tuple):
             answer = await answer
         if isinstance(answer, tuple):
             packed = b"".join(answer)[len(prefix(0, 0, call.flexible)) :]

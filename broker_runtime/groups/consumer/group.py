@@ -66,6 +66,8 @@ class ConsumerGroup:
         """Topics may have changed since the hash was computed: nobody knows after a load."""
         self.regexes_stale = True
         """Topics may have come since the expressions were looked at."""
+        self.refused_regexes: frozenset[str] = frozenset()
+        """Those of the log that are no expressions here, when they were last looked at: people have been told."""
         self.resolving = False
         """A thread looks for the topics of expressions."""
         self.assigning = False

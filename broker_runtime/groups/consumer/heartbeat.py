@@ -37,12 +37,10 @@ def heartbeat(
     state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest
 ) -> tuple[Sequence[GroupRecord], HeartbeatAnswer]:
     """Raises KafkaError."""
+    answer = settled(state, environment, request)
+    if answer is not None:
+        return (), answer
     group = state.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup) and request.member_epoch > 0 and request.changes_nothing:
-        member = group.members.get(request.member_id)
-        if member is not None and _is_settled(group, member, request, environment):
-            arm_session(request.group_id, member, environment)
-            return (), _answer(member, environment)
     check_request(request, environment.config.group_consumer_assignors)
     if request.member_epoch < 0:
         member_id, epoch = request.member_id, request.member_epoch
@@ -58,6 +56,18 @@ def heartbeat(
     decided = _decide(upgraded(group, environment, records), environment, request, records)
     release_soon(group, environment)
     return decided
+
+
+def settled(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> HeartbeatAnswer | None:
+    """The answer to who only says that it is there, where nothing else is to be done; None: `heartbeat` decides."""
+    group = state.groups.get(request.group_id)
+    if not isinstance(group, ConsumerGroup) or request.member_epoch <= 0 or not request.changes_nothing:
+        return None
+    member = group.members.get(request.member_id)
+    if member is None or not _is_settled(group, member, request, environment):
+        return None
+    arm_session(request.group_id, member, environment)
+    return _answer(member, environment)
 
 
 def _is_settled(

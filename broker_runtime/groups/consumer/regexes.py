@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from functools import partial
 
+from broker_runtime.errors import KafkaError
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.target import MemberChange, assign_soon
 from broker_runtime.groups.consumer.topics import hash_of, known_topics
@@ -24,6 +25,9 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.topic_regex import compile_topic_regex
 
 log = logging.getLogger(__name__)
+
+Found = Mapping[str, tuple[str, ...] | KafkaError]
+"""Topics by expression, sorted; an error where that is none of RE2, as another coordinator may have written it."""
 
 REFRESH_MIN_MS = 10_000
 """Between two looks at the topics, as in Apache Kafka: topics that are made one by one cost few rebalances."""
@@ -72,7 +76,7 @@ def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnviro
     group_id, regexes, names = group.group_id, tuple(_wanted(group, change)), tuple(environment.image.topics)
     version = environment.image.next_offset
 
-    def then(result: Mapping[str, tuple[str, ...]] | Exception) -> GroupTimer:
+    def then(result: Found | Exception) -> GroupTimer:
         return partial(_resolved, environment, group_id, version, result)
 
     environment.run_aside(partial(_match, regexes, names), then)
@@ -86,19 +90,31 @@ def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
     return +wanted
 
 
-def _match(regexes: Collection[str], names: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-    matched = {}
+def _match(regexes: Collection[str], names: Collection[str]) -> Found:
+    """One that is refused is no reason why the others of its group should find nothing."""
+    matched: dict[str, tuple[str, ...] | KafkaError] = {}
     for text in regexes:
-        regex = compile_topic_regex(text)
-        matched[text] = tuple(sorted(name for name in names if regex.matches(name)))
+        try:
+            regex = compile_topic_regex(text)
+        except KafkaError as error:
+            matched[text] = error
+        else:
+            matched[text] = tuple(sorted(name for name in names if regex.matches(name)))
     return matched
+
+
+def _tell_refused(group: ConsumerGroup, result: Found) -> None:
+    refused = {regex: found for regex, found in result.items() if isinstance(found, KafkaError)}
+    for regex in refused.keys() - group.refused_regexes:
+        log.warning("a subscription of group %s matches no topics: %s", group.group_id, refused[regex].message)
+    group.refused_regexes = frozenset(refused)
 
 
 def _resolved(
     environment: GroupEnvironment,
     group_id: str,
     version: int,
-    result: Mapping[str, tuple[str, ...]] | Exception,
+    result: Found | Exception,
     state: GroupsState,
 ) -> tuple[list[GroupRecord], None]:
     group = state.groups.get(group_id)
@@ -108,9 +124,11 @@ def _resolved(
     if isinstance(result, Exception):
         log.error("the topics of the expressions of group %s could not be found out", group_id, exc_info=result)
         return [], None
+    _tell_refused(group, result)
     subscriptions, now_ms = group.subscriptions, environment.now_ms()
     gone, come, records = [], [], []
-    for regex, topics in result.items():
+    for regex, found in result.items():
+        topics = () if isinstance(found, KafkaError) else found
         if not subscriptions.regexes[regex]:
             continue
         known = subscriptions.resolved.get(regex)

@@ -1,7 +1,7 @@
 """What a ConsumerGroupHeartbeat may not say, whatever the group is like. Pure."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
@@ -10,8 +10,7 @@ from broker_runtime.groups.records import Assignment
 _OWN_IDS_SINCE = 1
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(NamedTuple):
     """None, and a timeout of -1, say that a thing is what it was."""
 
     group_id: str

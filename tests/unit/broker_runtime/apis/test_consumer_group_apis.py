@@ -1,7 +1,6 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe in both versions, over a coordinator in memory (KIP-848)."""
 
 from time import process_time
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +8,7 @@ import pytest
 
 from broker_runtime.apis import consumer_group_describe, consumer_group_heartbeat
 from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.reader import RequestReader
 from tests.support.coordinating_broker import CoordinatingBroker, versions
 
 BOTH = versions(consumer_group_heartbeat.API)
@@ -90,7 +90,9 @@ async def test_a_group_of_many_is_described_whole() -> None:
 
 
 def test_a_topic_that_is_named_very_often_owns_all_its_partitions_and_holds_nobody_up() -> None:
-    topics = [SimpleNamespace(topic_id=UUID(int=1), partitions=(index,)) for index in range(40_000)]
+    topic = UUID(int=1).bytes
+    frame = b"".join(topic + b"\x02" + index.to_bytes(4, "big") + b"\x00" for index in range(40_000))
     began_s = process_time()
-    assert consumer_group_heartbeat._owned(topics) == {UUID(int=1): tuple(range(40_000))}
+    found = consumer_group_heartbeat._read_owned(RequestReader(memoryview(frame), 0, True), 40_000)
+    assert found == {UUID(int=1): tuple(range(40_000))}
     assert process_time() - began_s < 1.0, "it took three seconds where each was added to a copy of the others"

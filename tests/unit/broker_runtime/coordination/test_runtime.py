@@ -199,3 +199,36 @@ async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_a
     assert list(runtime.state.sums) == ["slice-1", "slice-2", "slice-3"]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_look_at_once_waits_for_nobody_and_sees_nothing_that_is_not_durable() -> None:
+    log = SlowLog()
+
+    async def load() -> Tally:
+        return Tally()
+
+    def look(tally: Tally) -> dict[str, int] | None:
+        return dict(tally.sums)
+
+    runtime = CoordinatorRuntime(TallyShard(load), log, TimerService[TallyDecision](), Tally(), 10)
+    assert runtime.at_once(look) is None, "nothing is loaded"
+    await runtime.load()
+    running = asyncio.ensure_future(runtime.run())
+    assert runtime.at_once(look) == {}
+    assert runtime.at_once(lambda tally: None) is None
+    log.durable.clear()
+    adding = asyncio.ensure_future(runtime.submit(lambda tally: ([Added("a", 1)], None)))
+    await asyncio.sleep(0)
+    assert runtime.at_once(look) is None, "somebody waits to be decided"
+    await asyncio.sleep(0)
+    assert runtime.state.sums == {"a": 1}
+    assert runtime.at_once(look) is None, "what was decided is not durable"
+    log.durable.set()
+    await adding
+    assert runtime.at_once(look) == {"a": 1}
+    log.held = False
+    assert runtime.at_once(look) is None, "the log is another's"
+    log.held = True
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert runtime.at_once(look) is None, "its term has ended"

@@ -1,10 +1,13 @@
 """Subscriptions by regular expressions (KIP-848)."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
-from tests.support.consumer_groups import Coordinator, durable, refused
+from broker_runtime.groups.records import ConsumerGroupMemberMetadataKey, GroupRecord
+from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
 
 
 @pytest.fixture
@@ -99,3 +102,24 @@ def test_names_and_an_expression_add_up(coordinator: Coordinator) -> None:
     coordinator.heartbeat("a", 2, subscribed_topic_regex="ord.*")
     coordinator.wait(2)
     assert coordinator.heartbeat("a", 2).assignment == {orders: (0,), other: (0,)}
+
+
+def test_what_the_log_has_and_is_no_expression_matches_nothing_and_is_told_once(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = coordinator.topic("orders", 1)
+    coordinator.join("a", regex="ord.*")
+    coordinator.join("b", regex="other")
+    metadata = replace(coordinator.group.members["b"].metadata, subscribed_topic_regex="(?=look-ahead)")
+    coordinator.decide(lambda _: ([GroupRecord(ConsumerGroupMemberMetadataKey(GROUP, "b"), metadata)], None))
+    coordinator.fail_over()
+    for number in range(3):
+        coordinator.topic(f"ord-{number}", 1)
+        coordinator.wait(11)
+        for member_id in ("a", "b"):
+            coordinator.heartbeat(member_id, coordinator.group.members[member_id].epoch)
+    assert coordinator.group.subscriptions.resolved["(?=look-ahead)"].topics == ()
+    assert coordinator.group.subscriptions.resolved["ord.*"].topics == ("ord-0", "ord-1", "ord-2", "orders")
+    assert orders in coordinator.group.target["a"]
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert told.startswith(f"a subscription of group {GROUP} matches no topics: '(?=look-ahead)'")
