@@ -238,13 +238,19 @@ class LocalFleet:
         if not orders:
             return
         ids = ", ".join(str(order.broker_id) for order in orders)
-        try:
-            await fence(view.active, orders)
-        except KafkaAdminError as error:
-            self._say(
-                f"{cluster}: earlier processes of brokers {ids} are not fenced before their sessions end: {error}"
-            )
-            return
+        while True:
+            try:
+                await fence(view.active, orders)
+                break
+            except KafkaAdminError as error:
+                # A controller may be active before its listener takes connections.
+                if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:
+                    self._say(
+                        f"{cluster}: earlier processes of brokers {ids}"
+                        f" are not fenced before their sessions end: {error}"
+                    )
+                    return
+            await asyncio.sleep(PROBE_INTERVAL_S)
         self._say(f"{cluster}: earlier processes of brokers {ids}, which were not stopped in order, are fenced")
 
     async def wait_ready(self, cluster: str) -> None:
