@@ -16,6 +16,9 @@ from sluicegate_operator.planning.roll import PartitionState
 REASSIGNMENTS_MAX = 20
 """Partitions that are moved at the same time: replication of all at once would starve the clients."""
 
+INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
+"""A broker makes them, with as many replicas as brokers are registered, up to offsets.topic.replication.factor."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScaleView:
@@ -171,11 +174,15 @@ class _Targets:
 
     def place(self, partition: PartitionState, staying_below: int) -> tuple[int, ...] | None:
         """The replicas that stay, and for each other one, in its place, a broker in a rack that the partition is not
-        in yet, if there is one, with the fewest replicas. None when there are not enough brokers."""
-        placed = list(partition.replicas)
-        kept = {replica for replica in placed if replica < staying_below}
-        for position, replica in enumerate(placed):
+        in yet, if there is one, with the fewest replicas. None when there are not enough brokers; an internal topic,
+        whose number of replicas nobody has chosen, has fewer then."""
+        kept = {replica for replica in partition.replicas if replica < staying_below}
+        placed: list[int] = []
+        for replica in partition.replicas:
             if replica < staying_below:
+                placed.append(replica)
+                continue
+            if partition.topic in INTERNAL_TOPICS and len(kept) == staying_below:
                 continue
             used = {self.racks.get(other) for other in kept} - {None}
             free = [broker for broker in self.load if broker not in kept]
@@ -184,7 +191,7 @@ class _Targets:
             best = min(free, key=lambda broker: (self.racks.get(broker) in used, self.load[broker], broker))
             self.load[best] += 1
             kept.add(best)
-            placed[position] = best
+            placed.append(best)
         return tuple(placed)
 
 

@@ -120,6 +120,17 @@ def test_racks_are_kept_and_the_emptiest_broker_is_taken() -> None:
     assert [move.replicas for move in step.moves] == [(2,)], "the one with the fewest replicas"
 
 
+def test_an_internal_topic_has_no_more_replicas_than_brokers_stay() -> None:
+    offsets = replace(partition(0, 4, 1, 2, 0), topic="__consumer_offsets")
+    assert [move.replicas for move in plan_scale(view(offsets)).moves] == [(1, 2, 0)]
+    of_those_that_go = replace(partition(0, 4, 3), topic="__consumer_offsets")
+    assert [move.replicas for move in plan_scale(view(of_those_that_go, wanted=1)).moves] == [(0,)]
+    seen = overview({0: ONLINE, 1: ONLINE, 2: OFFLINE, 3: ONLINE, 4: ONLINE}, (offsets,))
+    some = replace(offsets, replicas=(4, 1, 0), isr=(4, 1, 0))
+    step = plan_scale(replace(view(some), overview=seen))
+    assert step.reason is ScaleReason.TOO_FEW_BROKERS, "a broker that stays and is away is waited for"
+
+
 def test_moves_are_few_at_a_time_and_not_planned_twice() -> None:
     many = tuple(partition(n, 4, 0) for n in range(REASSIGNMENTS_MAX + 5))
     assert len(plan_scale(view(*many)).moves) == REASSIGNMENTS_MAX
