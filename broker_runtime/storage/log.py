@@ -20,6 +20,7 @@ from broker_runtime.storage.log_offsets import LogOffsets
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import StoredBatch
 from broker_runtime.storage.retention import is_roll_due
+from broker_runtime.storage.truncation import end_before
 from broker_runtime.storage.validation import check_batch, stamped_header
 from broker_runtime.wire.reply import FileRegion
 
@@ -149,9 +150,23 @@ class Log(LogOffsets):
             raise self._health.failure("read", error) from error
         return None
 
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(greatest known epoch up to this one, where it ends here); (-1, -1) when none is known."""
-        return self.files.epochs.end_offset_for(epoch, self.log_end_offset)
+    def end_offset_for_epoch(self, epoch: int, *, for_replica: bool = False) -> tuple[int, int]:
+        """(greatest known epoch up to this one, where it ends here); (-1, -1) when none is known.
+
+        `for_replica`: behind the last batch that is left of it or of older ones. A cleaning leaves offsets out, so a
+        replica that was made from a cleaned log does not know where the next epoch began, only where the first batch
+        lies that was left of it. What another replica has between the two may never have been this log's.
+
+        Raises KafkaError when a file cannot be read.
+        """
+        known, end = self.files.epochs.end_offset_for(epoch, self.log_end_offset)
+        is_whole = end == self.log_end_offset or end <= self.segments[0].base_offset
+        if not for_replica or is_whole or not self.files.swaps.may_have_gaps:
+            return known, end
+        try:
+            return known, end_before(self.segments, end)
+        except OSError as error:
+            raise self._health.failure("read", error) from error
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log start; returns where it is now. Segments wholly below it go with the next tick.

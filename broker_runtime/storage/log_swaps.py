@@ -24,6 +24,11 @@ class LogSwaps:
         self._syncs = syncs
         self._may_have_gaps = may_have_gaps
 
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether offsets may be left out between batches."""
+        return self._may_have_gaps
+
     def allow_gaps(self, why: str) -> None:
         """Called before the first offset is left out; noted for good with the next sync."""
         try:

@@ -72,10 +72,7 @@ class SegmentReader:
         position = self.position_of(offset)
         if position is None:
             return self.next_offset
-        _, header = next(self.headers(position))
-        if header.base_offset <= offset:
-            return header.base_offset
-        # Offsets are left out before that batch.
+        # Offsets may be left out before that batch.
         entry = self.indexes.offsets.entries.floor(offset - 1 - self.base_offset)
         try:
             return self._end_before(position, entry)

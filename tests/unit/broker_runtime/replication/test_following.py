@@ -1,12 +1,14 @@
 """A follower's fetcher against a leader's own handlers: catching up, truncation, mishaps."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from random import Random
+from typing import Any, cast
 
 import pytest
 
+from broker_runtime.apis import offset_for_leader_epoch
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.coordination.backoff import Backoff
@@ -17,10 +19,12 @@ from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
 from broker_runtime.replication.leader_questions import log_start
 from broker_runtime.storage.follower_log import FollowerLog
-from broker_runtime.wire.messages import encode_response_body
+from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
 from tests.support import virtual_time
-from tests.support.logs import TOPIC_ID, LogHouse, values_of
+from tests.support.calls import a_call
+from tests.support.cleaning import append_keyed, clean, records_of
+from tests.support.logs import TOPIC_ID, LogHouse, read_all, values_of
 from tests.support.manual_disk import ManualDisk
 from tests.support.replicas import TOPIC, LeadingNode, LinkTo, brokers, lag_of, leading
 
@@ -105,6 +109,56 @@ def test_two_logs_that_know_different_epochs_are_compared_step_by_step() -> None
     pair = Pair(ours, theirs, epoch=6)
     pair.run_until(lambda: pair.caught_up)
     assert pair.bytes_of(theirs) == pair.bytes_of(ours)
+
+
+def made_from_a_cleaned_log() -> LogHouse:
+    """Of epoch 1, which began at 3, a cleaning has left what lies at 5: the replica does not know of the rest."""
+    config = TopicConfig(cleanup_policy=("compact",))
+    first, house = LogHouse(config), LogHouse(config)
+    append_keyed(first, (b"other", b"v"))
+    for number in range(1, 6):
+        append_keyed(first, (b"k", b"%d" % number), leader_epoch=number // 3)
+    first.log.files.roll()
+    first.log.flush()
+    assert clean(first) is not None
+    house.follower.append(memoryview(b"".join(batch for _, batch in read_all(first.log))))
+    assert [record.offset for record in records_of(house.log)] == [0, 5]
+    return house
+
+
+def test_what_only_an_old_leader_had_goes_where_the_new_one_has_a_gap() -> None:
+    """It does not lie behind where the new leader knows the next epoch to begin."""
+    ours, theirs = made_from_a_cleaned_log(), LogHouse()
+    append_keyed(theirs, (b"other", b"v"))
+    for value in (b"1", b"2", b"lost", b"lost too"):
+        append_keyed(theirs, (b"k", value))
+    pair = Pair(ours, theirs)
+    pair.run_until(lambda: pair.caught_up)
+    assert pair.bytes_of(theirs) == pair.bytes_of(ours)
+
+
+def test_only_replicas_are_told_where_the_last_batch_of_an_epoch_ends() -> None:
+    """A consumer may have read what was there before it was cleaned."""
+    house = made_from_a_cleaned_log()
+    node = cast("Any", LeadingNode(leading(house.log, 1, 2, epoch=3), house.clock))
+    api = offset_for_leader_epoch.API
+
+    def ends(replica_id: int, *epochs: int) -> list[tuple[int, int]]:
+        parts = [{"partition": 0, "current_leader_epoch": 3, "leader_epoch": epoch} for epoch in epochs]
+        content = {"replica_id": replica_id, "topics": [{"topic": TOPIC, "partitions": parts}]}
+        body = memoryview(encode_request_body(api.key, 4, content))
+        answer = api.handle(decode_request(api.key, 4, body), a_call(api, 4), node)
+        if isinstance(answer, Awaitable):
+            answer = asyncio.run(_awaited(answer))
+        return [(part["leader_epoch"], part["end_offset"]) for part in cast("Any", answer)["topics"][0]["partitions"]]
+
+    assert ends(-1, 0, 1, 2, 3) == [(0, 5), (1, 6), (1, 6), (3, 6)]
+    assert ends(2, 0, 1, 2, 3) == [(0, 1), (1, 6), (1, 6), (3, 6)]
+    assert ends(2, *[0] * 100) == [(0, 1)] * 100
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 def test_a_follower_that_is_behind_what_the_leader_kept_begins_anew() -> None:

@@ -199,7 +199,8 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.written)
     @rule(share=st.floats(0, 1))
     def follow(self, share: float) -> None:
-        """Another replica, which begins at the leader's start, has the same after a crash."""
+        """Another replica, which begins at the leader's start, has the same after a crash, and lets nobody who would
+        follow it keep more of an epoch than there was of it."""
         log, other = self.house.log, LogHouse(CONFIG)
         other.follower.restart_at(log.log_start_offset)
         while (end := other.log.log_end_offset) < log.log_end_offset:
@@ -209,6 +210,10 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         other.kill()
         assert other.log.log_end_offset == log.log_end_offset
         assert records_of(other.log) == records_of(log)
+        batches = list(zip(self.bases, self.epochs, strict=True))
+        for asked in range(self.number // 4 + 2):
+            _, end = other.log.end_offset_for_epoch(asked, for_replica=True)
+            assert end <= max(epoch_end(batches, asked, len(self.written))[1], log.log_start_offset)
 
     @invariant()
     def readers_end_with_the_same_values(self) -> None:
