@@ -31,6 +31,9 @@ TOPIC, NARROW = "wide", "narrow"
 BESIDE_MEMBERS, BESIDE_INTERVAL_S = 20, 0.05
 HURRY_S, STEADY_S, REBALANCING_S = 4, 5, 8
 COMMITTERS = 50
+PRODUCING_S = 4
+CONSUMED_BYTES = {100: 100_000_000, 1_000: 400_000_000}
+"""By the size of a record: less than four seconds of producing make."""
 _SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
 """The default, which nodes of tests do without."""
 _REPLICATED = TIMING | _SETTINGS | {"offsets.topic.replication.factor": "3"}
@@ -127,6 +130,28 @@ def _commits(make: ClusterMaker) -> Measured:
         return (crowd.ask("hurry", seconds=HURRY_S, commits=True)["per_s"],)
 
 
+def _consume(protocol: str, size: int) -> Callable[[ClusterMaker], Measured]:
+    """Four partitions by two members of one group: the second of two groups, so that Kafka's code is compiled.
+
+    The clients are the bottleneck of the rate, not either broker; so what the broker spends is told, too.
+    """
+    records = CONSUMED_BYTES[size] // size
+
+    def measure(make: ClusterMaker) -> Measured:
+        with make() as cluster:
+            (broker,) = cluster.brokers.values()
+            workloads.create_topic(cluster.bootstrap, "load", partitions=4)
+            workloads.run("produce", cluster.bootstrap, "load", size=size, batch_bytes=1_000_000, seconds=PRODUCING_S)
+            consume = partial(workloads.run, "consume_in_group", cluster.bootstrap, "load", records=records)
+            consume(group="first", protocol=protocol)
+            before = sum(process_times(broker.pid))
+            figures = consume(group="second", protocol=protocol)
+            processor_s = sum(process_times(broker.pid)) - before
+            return figures["mb_per_s"], CONSUMED_BYTES[size] / processor_s / 1e6
+
+    return measure
+
+
 def _fail_over(protocol: str, members: int) -> Callable[[ClusterMaker], Measured]:
     """From kill -9 of the coordinator until every member has heard that it still owns its partitions, or others."""
 
@@ -149,6 +174,12 @@ def rows(members: int) -> tuple[ClusterRow[Cluster], ...]:
         found.append(_of_one(_BESIDE, f"{members:,} members, {protocol}", _beside(protocol, members)))
         names = {f"{members:,} members, {protocol}: kill -9 of the coordinator until all own again, s": 1.0}
         found.append(_of_three(names, False, _fail_over(protocol, members)))
+    for size in CONSUMED_BYTES:
+        for protocol in ("classic", "consumer"):
+            name = f"consume {size:,} B in a group, {protocol}"
+            columns = (f"{name}, MB/s", f"{name}, MB for a second of the broker's processor")
+            ours = partial(partial, _one_of_ours)
+            found.append(ClusterRow(columns, "", True, (None, 1.2), _consume(protocol, size), ours, _one_of_theirs))
     found.append(_of_three({"commits of ten partitions by three replicas, 1/s": 1.0}, True, _commits))
     return tuple(found)
 

@@ -19,6 +19,7 @@ import uvloop
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.group_consuming import consume_in_group
 from benchmarks.time_lookups import list_offsets_by_time, produce_in_time
 from benchmarks.wire import consume_wire, produce_one_by_one, produce_wire
 
@@ -321,6 +322,7 @@ WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
     "list_offsets_by_time": list_offsets_by_time,
     "produce": produce,
     "consume": consume,
+    "consume_in_group": consume_in_group,
     "connect": connect,
     "one_after_another": one_after_another,
     "come_back": come_back,
