@@ -55,7 +55,8 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
             leader = context.led(topic, index)
             if leader.log.config.checks_records and _takes_long(records, leader, context):
-                unchecked.append(Unchecked(place, topic, index, bytes(records or b""), leader.log.config))
+                copied = bytes(records or b"")
+                unchecked.append(Unchecked(place, topic, leader.topic_id, index, copied, leader.log.config))
                 continue
             done = _append(call, leader, records)
             if safe_below(leader, acks) <= done.last_offset:
@@ -112,6 +113,9 @@ class _WhenChecked:
             if refused is not None:
                 raise refused
             leader = self._context.led(item.topic, item.partition)
+            if leader.topic_id != item.topic_id:
+                code = ErrorCode.UNKNOWN_TOPIC_ID if version >= _BY_ID_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise KafkaError(code, f"topic {item.topic} was made anew while the records for it were looked at")
             done = _append(self.call, leader, memoryview(item.records))
             if safe_below(leader, acks) <= done.last_offset:
                 self._waiting.append(Waiting(item.place, leader, leader.leader_epoch, item.partition, done))

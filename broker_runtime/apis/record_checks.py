@@ -9,6 +9,7 @@ from asyncio import Future
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.config import TopicConfig
@@ -24,6 +25,8 @@ class Unchecked(NamedTuple):
 
     place: int
     topic: str
+    topic_id: UUID
+    """The name may be another topic's when the records have been looked at."""
     partition: int
     records: bytes
     config: TopicConfig

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
@@ -14,7 +15,7 @@ from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.calls import handled
-from tests.support.logs import LogHouse
+from tests.support.logs import TOPIC_ID, LogHouse
 from tests.support.packed_batches import packed
 from tests.support.replicas import LeadingNode, leading
 from tests.support.request_frames import encode_request
@@ -43,7 +44,7 @@ class Node(LeadingNode):
             "transactional_id": None,
             "acks": acks,
             "timeout": 1_000,
-            "topic_data": [{"name": "orders", "partition_data": parts}],
+            "topic_data": [{"name": "orders", "topic_id": TOPIC_ID, "partition_data": parts}],
         }
         frame = memoryview(bytearray(encode_request(PRODUCE, version, 1, content)))[4:]
         reply = handled(produce.API, frame, self)
@@ -102,6 +103,22 @@ async def test_compressed_batches_are_appended_when_another_thread_has_looked_at
     assert (third.error_code, third.base_offset, node.end) == (ErrorCode.INVALID_RECORD, -1, 4)
     if version >= 8:
         assert [error.batch_index for error in third.record_errors] == [1]
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)]
+)
+async def test_records_for_a_topic_that_is_made_anew_meanwhile_do_not_reach_its_namesake(
+    version: int, code: ErrorCode
+) -> None:
+    node, namesake = Node(), Node()
+    answered = kept(node.send([packed(GZIP, KEYED)], version))
+    namesake.leader.topic_id = UUID(int=8)
+    node.leader = namesake.leader
+    await node.look()
+    (result,) = results(answered[0], version)
+    assert (result.error_code, result.base_offset) == (code, -1)
+    assert (node.end, namesake.end) == (0, 0)
 
 
 async def test_a_long_batch_is_looked_at_aside_where_all_records_are_asked_for() -> None:
