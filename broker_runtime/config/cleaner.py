@@ -10,7 +10,12 @@ class LogCleanerConfig(Config):
 
     log_cleaner_enable: Key[bool] = static("log.cleaner.enable", Type.BOOLEAN, True, "Compacted logs are cleaned.")
     log_cleaner_threads: Key[int] = dynamic(
-        "log.cleaner.threads", Type.INT, 1, "Changes nothing: one log at a time is cleaned, in turns.", at_least(0)
+        "log.cleaner.threads",
+        Type.INT,
+        1,
+        "Changes nothing, not even 0: one log at a time is cleaned, as more threads would have the event loop wait for "
+        "each of them.",
+        at_least(0),
     )
     log_cleaner_io_max_bytes_per_second: Key[float] = dynamic(
         "log.cleaner.io.max.bytes.per.second",

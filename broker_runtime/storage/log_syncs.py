@@ -152,6 +152,10 @@ class LogSyncs:
         self._metadata_is_new = self._folder_is_new = False
         self.last_ended_ms = self._place.clock.wall_ms()
 
+    def folder_failed(self, error: Exception) -> None:
+        """Somebody's sync of the folder has failed: none that follows would say which names are there for good."""
+        self._failed(error)
+
     def _failed(self, error: Exception) -> KafkaError:
         _LOGGER.error("fsync of %s failed: %s", self._place, error)
         self.health.give_up("an fsync", error)

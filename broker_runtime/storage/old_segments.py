@@ -1,6 +1,5 @@
 """Segments that leave the log at its beginning: renamed at once, removed later, and known where they may come back."""
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,6 @@ from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.stored_batches import extents
 
-_LOGGER = logging.getLogger(__name__)
 RENAMED = ".deleted"
 RENAMED_LOG = ".log" + RENAMED
 
@@ -62,10 +60,12 @@ class OldSegments:
         self._place.disk.submit(self._place.sync_folder, gone)
 
     def _are_gone(self, begin: int, cuts: int, done: Callable[[], None], error: Exception | None) -> None:
-        if self._syncs.health.offline is not None or cuts != self._syncs.cuts:
+        if self._syncs.health.offline is not None:
             return
         if error is not None:
-            _LOGGER.error("old segments of %s may come back with a power loss: %s", self._place, error)
+            self._syncs.folder_failed(error)
+            return
+        if cuts != self._syncs.cuts:
             return
         if self._going_base is not None and self._going_base < begin:
             # Those that were taken out since may still come back.

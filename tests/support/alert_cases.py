@@ -181,6 +181,18 @@ CASES = (
         near={f"sluicegate_log_directory_failing{{{BROKER}}}": "0x10 1x3 0x60"},
     ),
     AlertCase(
+        "SluicegateLogsNotCleaned",
+        {f"kafka_log_log_cleaner_manager_uncleanable_partitions_count{{{BROKER}}}": _bad(8, bad=2)},
+        "The log cleaner of shop-brokers-0 in default/shop has given up 2 partitions.",
+        fires="7m",
+        labels=OF_BROKER,
+        ends="10m",
+        near={
+            f"kafka_log_log_cleaner_manager_uncleanable_partitions_count{{{BROKER}}}": "0x10 1x15 0x60",
+            f"kafka_log_log_cleaner_manager_max_dirty_percent{{{BROKER}}}": "90x80",
+        },
+    ),
+    AlertCase(
         "SluicegateEventLoopHeld",
         {f"sluicegate_event_loop_delay_max_seconds{{{BROKER}}}": _bad(6, 0.002, 2.5)},
         "The event loop of shop-brokers-0 in default/shop was held for 2.5s.",

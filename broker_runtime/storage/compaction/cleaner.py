@@ -59,11 +59,11 @@ class LogCleaner:
             end = await self._drive(cleaning)
         except CleaningStoppedError as stopped:
             _LOGGER.info("cleaning has stopped: %s", stopped)
-        except KafkaError as error:
-            self._give_up(log, error)
         except OSError as error:
             _LOGGER.error("cleaning %s failed, it is tried again after the others: %s", log.place, error)
             self._failed.add((log.topic, log.partition))
+        except Exception as error:  # noqa: BLE001 - it is counted and logged, and the other logs go on
+            self._give_up(log, error)
         else:
             log.first_dirty_offset = max(log.first_dirty_offset, end)
             self._checkpoint()
@@ -99,7 +99,7 @@ class LogCleaner:
         return log is not None and log.topic_id == self._uncleanable[key]
 
     async def _drive(self, cleaning: Cleaning) -> int:
-        """Raises what the cleaning raises."""
+        """Raises what the cleaning or its work raises."""
         works = cleaning.run()
         began_s = self._clock.monotonic()
         try:
@@ -107,7 +107,7 @@ class LogCleaner:
             while True:
                 try:
                     await self._aside(work)
-                except (OSError, KafkaError) as error:
+                except Exception as error:  # noqa: BLE001 - the cleaning says what it means
                     work = works.throw(error)
                 else:
                     await self._throttle(cleaning.bytes, began_s)
@@ -130,9 +130,14 @@ class LogCleaner:
         if early_s > 0:
             await asyncio.sleep(early_s)
 
-    def _give_up(self, log: Log, error: KafkaError) -> None:
+    def _give_up(self, log: Log, error: Exception) -> None:
+        """Damaged, or a mistake of ours: that is shown with where it happened."""
         self._uncleanable[log.topic, log.partition] = log.topic_id
-        _LOGGER.error("%s cannot be cleaned, and is left as it is until this broker is restarted: %s", log.place, error)
+        _LOGGER.error(
+            "%s cannot be cleaned, and is left as it is until this broker is restarted: %s",
+            *(log.place, error if isinstance(error, KafkaError) else repr(error)),
+            exc_info=None if isinstance(error, KafkaError) else error,
+        )
 
     def _note(self, log: Log, dirt: Dirt, cleaning: Cleaning, took_s: float) -> None:
         counts = cleaning.counts

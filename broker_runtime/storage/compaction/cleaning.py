@@ -10,7 +10,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from broker_runtime.clock import Clock
-from broker_runtime.errors import KafkaError
 from broker_runtime.storage.compaction.dirt import Dirt, grouped
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, write_kept
@@ -59,10 +58,11 @@ class Cleaning:
         return self._bytes + (0 if self._turns is None else self._turns.bytes)
 
     def run(self) -> Generator[Work, None, int]:
-        """Up to where the log is clean now. Raises CleaningStoppedError, OSError, KafkaError."""
+        """Up to where the log is clean now. Raises CleaningStoppedError, OSError, KafkaError, and what else its works
+        raise."""
         try:
             return (yield from self._run())
-        except (OSError, KafkaError):
+        except Exception:
             # A log that was closed or cut under a work is not damaged.
             self._check()
             raise
@@ -133,10 +133,19 @@ class Cleaning:
         if not swap.is_possible:
             raise CleaningStoppedError(f"segments of {log.place} have expired")
         swaps.begin(swap)
-        yield log.place.sync_folder
+        yield from self._sync_folder()
         self._check()
         swaps.finish()
-        yield log.place.sync_folder
+        yield from self._sync_folder()
+
+    def _sync_folder(self) -> Generator[Work, None, None]:
+        try:
+            yield self._log.place.sync_folder
+        except OSError as error:
+            # Of a log that was deleted the folder has another name by now.
+            self._check()
+            self._log.files.syncs.folder_failed(error)
+            raise
 
     def _tidy(self, swap: Swap) -> None:
         """Of a swap that did not come to its end. A swap that a start would complete, behind whatever the log has by

@@ -7,6 +7,7 @@ import pytest
 
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.compaction import cleaning
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR
@@ -116,6 +117,29 @@ def test_a_log_that_cannot_be_cleaned_is_counted_and_the_others_go_on(caplog: py
     folder.logs.delete("bad", 0)
     folder.clean_all()
     assert figures.uncleanable_partitions == 0
+
+
+@pytest.mark.parametrize("where", ["fill_map", "write_kept", "grouped"])
+def test_a_mistake_in_the_cleaner_costs_one_log_its_cleaning_and_the_broker_nothing(
+    where: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder()
+    first, second = folder.log("first", 60), folder.log("second", 20)
+    size, original, left = first.size, getattr(cleaning, where), [1]
+
+    def mistaken(*args: object) -> object:
+        if left:
+            raise ZeroDivisionError(left.pop())
+        return original(*args)
+
+    monkeypatch.setattr(cleaning, where, mistaken)
+    folder.clean_all()
+    assert (first.first_dirty_offset, second.first_dirty_offset) == (0, 20)
+    assert "first-0 cannot be cleaned" in caplog.text
+    assert "Traceback" in caplog.text
+    assert (folder.cleaner.figures.uncleanable_partitions, first.size) == (1, size)
+    assert [name for name in folder.fs.listdir(first.place.folder) if name.endswith(".cleaned")] == []
+    folder.fill(first, 1)
 
 
 def test_a_disk_without_room_is_left_alone_until_there_is_some_and_others_have_their_turn() -> None:

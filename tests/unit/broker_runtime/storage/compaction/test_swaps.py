@@ -10,7 +10,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.checkpoint import FIRST_DIRTY, read_offsets
 from broker_runtime.storage.expiry import apply_retention
-from broker_runtime.storage.swap import SWAP_LOG
+from broker_runtime.storage.swap import SWAP_LOG, Swap
 from tests.support.cleaning import append_keyed, clean, dirt_of, records_of
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -73,17 +73,20 @@ def test_a_cut_below_the_high_watermark_stops_a_cleaning_and_is_no_damage(work: 
     assert house.log.log_end_offset == 0
 
 
-def test_a_swap_that_cannot_be_withdrawn_takes_the_log_offline() -> None:
+def test_a_swap_that_cannot_be_withdrawn_takes_the_log_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the next start would complete it over what has come in the place of its records."""
     house = _dirty()
 
-    def fail() -> None:
-        if _names(house, SWAP_LOG):
-            raise OSError(errno.EIO, "input/output error")
+    def withdraw(_: Swap) -> None:
+        raise OSError(errno.EIO, "input/output error")
 
-    house.fs.before_change = fail
-    assert clean(house) is None
-    house.fs.before_change = lambda: None
+    def stop(_: int) -> None:
+        if house.log.files.swaps.pending is not None:
+            house.log.update_config(TopicConfig())
+
+    monkeypatch.setattr(Swap, "withdraw", withdraw)
+    assert clean(house, before_work=stop) is None
+    monkeypatch.undo()
     with pytest.raises(KafkaError, match="withdrawing a swap"):
         append_keyed(house, (b"a", b"more"))
     house.kill()
@@ -92,6 +95,38 @@ def test_a_swap_that_cannot_be_withdrawn_takes_the_log_offline() -> None:
     append_keyed(house, (b"a", b"other"))
     house.kill()
     assert _values(house) == {b"a": b"other"}
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_folder_that_cannot_be_synced_takes_the_log_offline(nth: int) -> None:
+    """Later syncs may succeed and say nothing of the names that were lost: only a start can tell which are there."""
+    house = _dirty()
+    syncs = [0]
+
+    def fail_sync(_: int) -> None:
+        syncs[0] += syncs[0] > 0 or house.log.files.swaps.pending is not None
+        house.fs.failing_fsync = syncs[0] == nth
+
+    assert clean(house, before_work=fail_sync) is None
+    house.fs.mend()
+    with pytest.raises(KafkaError, match="an fsync failed"):
+        append_keyed(house, (b"a", b"more"))
+    fs = house.fs
+    for seed in range(4):
+        house.fs = fs.copy()
+        house.lose_power(seed)
+        # The last record was never synced.
+        assert _values(house) | {b"a": b"19"} == {b"a": b"19", b"b0": b"x", b"b1": b"x", b"b2": b"x"}
+
+
+def test_retention_whose_folder_cannot_be_synced_takes_the_log_offline() -> None:
+    house = _dirty(TopicConfig(cleanup_policy=("delete",), segment_bytes=400))
+    house.log.delete_records(20)
+    house.fs.failing_fsync = True
+    apply_retention(house.log, house.clock.wall_ms())
+    house.fs.mend()
+    with pytest.raises(KafkaError, match="an fsync failed"):
+        append_keyed(house, (b"a", b"more"))
 
 
 def test_what_comes_in_place_of_cleaned_records_does_not_count_as_cleaned() -> None:
