@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
-from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T
+from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batching import KeyValue, in_batches
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 _GROUP_MAX = 1_000
 _TIMER_RETRY_S = 0.5
 """As Apache Kafka's coordinators."""
+_NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+"""What the log says to records that it will not take later either."""
 _TURN_S = 0.002
 """After which others have their turn."""
 _TURN_ANSWERS = 50
@@ -115,8 +117,8 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake.set()
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
-        """It waits like a request, whatever the queue's limit. What the log refuses is tried again: nobody else ends
-        the session of a member that is gone.
+        """It waits like a request, whatever the queue's limit. What the log refuses for now is tried again: nobody
+        else ends the session of a member that is gone.
 
         Whoever was before it in the queue may have put it off: a member's heartbeat that waited for the same commit.
         """
@@ -129,9 +131,10 @@ class CoordinatorRuntime(Generic[S, R]):
         if error is None:
             self._timer_trouble.succeeded()
         elif isinstance(error, KafkaError):
+            again = error.code not in _NEVER_TAKEN
             if self._timer_trouble.is_news(error.code.name):
-                log.warning("the timer %s came to nothing and is tried again: %s", key, error)
-            if self.phase is TermPhase.ACTIVE and key not in self._timers:
+                log.warning("the timer %s came to nothing%s: %s", key, " and is tried again" if again else "", error)
+            if again and self.phase is TermPhase.ACTIVE and key not in self._timers:
                 self._timers.schedule(key, _TIMER_RETRY_S, decide)
 
     async def load(self) -> None:
@@ -225,18 +228,29 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._timers.cancel(waiting.timer)
 
     def _append(self, records: Sequence[R]) -> None:
-        """Write, then apply. A request of very many records takes several batches, each of them a valid state.
+        """Write, then apply. A request of very many records takes several batches, each of them a valid state, but for
+        those that are `Whole`.
 
         Where a record is too large for the log nothing is written: a group's end, say, without what it becomes.
         """
         batches = list(in_batches(records, self._shard.encode, self._durable.batch_bytes_max))
         if len(batches) > 1:
             self._check_sizes(batches)
+            if isinstance(records, Whole):
+                batches = [self._as_one(batches)]
         for batch in batches:
             base = self._durable.append([encoded for _, encoded in batch])
             for offset, (record, _) in enumerate(batch, base):
                 self.state.apply(record, offset)
                 self._shard.applied(record, self.state)
+
+    def _as_one(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> list[tuple[R, KeyValue]]:
+        """Raises KafkaError. The log says by itself where their headers make them too many."""
+        one = [item for batch in batches for item in batch]
+        size = sum(len(part or b"") for _, encoded in one for part in encoded)
+        if size > self._durable.record_bytes_max:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(one)} records of {size} bytes, which go together")
+        return one
 
     def _check_sizes(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> None:
         """Raises KafkaError. One that holds several records is small enough."""

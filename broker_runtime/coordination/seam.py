@@ -43,6 +43,11 @@ do; soft state it may change, before which nothing may fail halfway, and which s
 """
 
 
+class Whole(list[R]):
+    """Records of a decision that are one batch of the log, or none of them is written: who takes over after the first
+    half of them would find what never was."""
+
+
 class Refusal(Enum):
     """Why a request is not decided, or not answered as it was decided."""
 

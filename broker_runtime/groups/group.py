@@ -1,11 +1,15 @@
 """What the coordinator asks of a group, whatever protocol its members speak. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+from uuid import UUID
 
 from broker_runtime.groups.records import GroupRecord
+
+CONSUMER = "consumer"
+"""The protocol type of those who read topics, whichever protocol they speak."""
 
 
 class GroupType(Enum):
@@ -26,6 +30,10 @@ class Committer:
     generation_or_epoch: int = -1
     group_instance_id: str | None = None
     api_version: int = 9
+
+
+Partitions = Iterable[tuple[UUID | None, int]]
+"""Topics by id; None where there is no such topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +71,8 @@ class Group(Protocol):
         """Whether it has no members."""
         ...
 
-    def check_commit(self, committer: Committer) -> None:
-        """Raises KafkaError where the committer may not commit."""
+    def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
+        """Raises KafkaError where the committer may not commit, or not for all of these partitions."""
         ...
 
     def check_fetch(self, committer: Committer) -> None:

@@ -22,6 +22,7 @@ from broker_runtime.groups.classic.requests import (
     SyncRequest,
 )
 from broker_runtime.groups.classic.syncing import sync
+from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.records import ClassicProtocol, GroupRecord
 from broker_runtime.groups.state import GroupsState
@@ -111,7 +112,7 @@ class ClassicCoordinator:
         return group
 
     def join(self, member_id: str = "", **changes: Any) -> Later[JoinAnswer]:
-        return self.decide(join(self.state, self, join_request(member_id, **changes)))
+        return self.decide(join(self.state, self, join_request(member_id, **changes), CLASSIC_MEMBERS))
 
     def joined(self, **changes: Any) -> str:
         """The id of a member that has just come: it asks for an id, and joins with it."""
@@ -125,14 +126,18 @@ class ClassicCoordinator:
     ) -> Later[SyncAnswer]:
         at = self.group.generation if generation is None else generation
         given = tuple((assignments or {}).items())
-        return self.decide(sync(self.state, self, SyncRequest(GROUP, member_id, at, assignments=given, **said)))
+        return self.decide(
+            sync(self.state, self, SyncRequest(GROUP, member_id, at, assignments=given, **said), CLASSIC_MEMBERS)
+        )
 
     def beat(self, member_id: str, generation: int | None = None, instance_id: str | None = None) -> ErrorCode:
         at = self.group.generation if generation is None else generation
-        return self.decide(heartbeat(self.state, self, HeartbeatRequest(GROUP, member_id, at, instance_id)))
+        return self.decide(
+            heartbeat(self.state, self, HeartbeatRequest(GROUP, member_id, at, instance_id), CLASSIC_MEMBERS)
+        )
 
     def leave(self, *leaving: LeavingMember) -> tuple[ErrorCode, ...]:
-        return self.decide(leave(self.state, self, LeaveRequest(GROUP, leaving))).errors
+        return self.decide(leave(self.state, self, LeaveRequest(GROUP, leaving), CLASSIC_MEMBERS)).errors
 
     def stable(self, *, members: int = 1, **changes: Any) -> list[str]:
         """A group with so many members, all of which have their assignment (b"to " and the id); the first leads."""

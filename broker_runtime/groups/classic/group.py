@@ -12,8 +12,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.members import Members
 from broker_runtime.groups.classic.states import PREVIOUS, ClassicState
-from broker_runtime.groups.classic.subscriptions import CONSUMER, subscribed_topics
-from broker_runtime.groups.group import Committer, GroupType, OffsetRetention
+from broker_runtime.groups.classic.subscriptions import subscribed_topics
+from broker_runtime.groups.group import CONSUMER, Committer, GroupType, OffsetRetention, Partitions
 from broker_runtime.groups.records import ClassicMember, GroupMetadataKey, GroupMetadataValue, GroupRecord, Key
 from broker_runtime.groups.state import Applier, GroupsState
 
@@ -97,7 +97,7 @@ class ClassicGroup:
         )
         return GroupRecord(GroupMetadataKey(self.group_id), self._decided)
 
-    def check_commit(self, committer: Committer) -> None:
+    def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
         """Who is no member may commit to an empty group only, and nobody before the assignment is there."""
         if committer.generation_or_epoch < 0 and self.is_empty:
             return

@@ -3,7 +3,7 @@
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.classic.modern import NO_MODERN_GROUPS, Decided, ModernGroups
+from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import HeartbeatRequest
 from broker_runtime.groups.classic.states import ClassicState
@@ -16,7 +16,7 @@ def heartbeat(
     state: GroupsState,
     environment: GroupEnvironment,
     request: HeartbeatRequest,
-    modern: ModernGroups = NO_MODERN_GROUPS,
+    modern: ModernGroups,
 ) -> Decided[ErrorCode]:
     """While the leader's assignment is waited for all is well: a member may begin with heartbeats before it syncs."""
     if not request.group_id:

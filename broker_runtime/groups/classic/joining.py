@@ -8,7 +8,7 @@ from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
-from broker_runtime.groups.classic.modern import NO_MODERN_GROUPS, Decided, ModernGroups
+from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinRequest
 from broker_runtime.groups.classic.states import ClassicState
@@ -25,7 +25,7 @@ def join(
     state: GroupsState,
     environment: GroupEnvironment,
     request: JoinRequest,
-    modern: ModernGroups = NO_MODERN_GROUPS,
+    modern: ModernGroups,
 ) -> Joining:
     """The answer comes when the group has its next generation, or at once."""
     refusal = _request_refusal(environment, request)

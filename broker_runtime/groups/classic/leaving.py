@@ -3,7 +3,7 @@
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.classic.modern import NO_MODERN_GROUPS, Decided, ModernGroups
+from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import LeaveAnswer, LeaveRequest, LeavingMember
 from broker_runtime.groups.environment import GroupEnvironment
@@ -14,7 +14,7 @@ def leave(
     state: GroupsState,
     environment: GroupEnvironment,
     request: LeaveRequest,
-    modern: ModernGroups = NO_MODERN_GROUPS,
+    modern: ModernGroups,
 ) -> Decided[LeaveAnswer]:
     """Raises KafkaError for a group without an id."""
     if not request.group_id:

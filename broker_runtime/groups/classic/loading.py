@@ -12,7 +12,7 @@ from broker_runtime.groups.state import GroupsState
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
     """Each member has a whole session from now on. A group that is larger than it may be rebalances, and the last of
-    its members are turned away."""
+    its members are turned away; one that nobody leads was of KIP-848, and was about to rebalance."""
     groups = [group for group in state.groups.values() if isinstance(group, ClassicGroup)]
 
     def begin(found: tuple[ClassicGroup, Member]) -> None:
@@ -22,7 +22,8 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
 
     in_portions("", environment, _members(groups), begin)
     for group in groups:
-        if len(group.members) > environment.config.group_max_size:
+        unled = bool(group.members) and group.leader is None
+        if unled or len(group.members) > environment.config.group_max_size:
             rebalance.prepare(group, environment)
 
 

@@ -42,30 +42,3 @@ class ModernGroups(Protocol):
     def leave(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
     ) -> Decided[LeaveAnswer]: ...
-
-
-class NoModernGroups:
-    """Where no group may be of another type."""
-
-    def join(
-        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
-    ) -> Decided[Later[JoinAnswer]]:
-        return (), Later.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
-
-    def sync(
-        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
-    ) -> Decided[Later[SyncAnswer]]:
-        return (), Later.of(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
-
-    def heartbeat(
-        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: HeartbeatRequest
-    ) -> Decided[ErrorCode]:
-        return (), ErrorCode.UNKNOWN_MEMBER_ID
-
-    def leave(
-        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
-    ) -> Decided[LeaveAnswer]:
-        return (), LeaveAnswer(tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members))
-
-
-NO_MODERN_GROUPS: ModernGroups = NoModernGroups()

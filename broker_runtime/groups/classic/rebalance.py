@@ -13,8 +13,9 @@ from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinedMember, SyncAnswer
 from broker_runtime.groups.classic.states import ClassicState
-from broker_runtime.groups.classic.subscriptions import CONSUMER, subscribed_topics
+from broker_runtime.groups.classic.subscriptions import subscribed_topics
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import CONSUMER
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 

@@ -3,9 +3,6 @@
 import struct
 from collections.abc import Iterator
 
-CONSUMER = "consumer"
-"""The protocol type of those whose metadata this is."""
-
 _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 

@@ -8,7 +8,7 @@ from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
-from broker_runtime.groups.classic.modern import NO_MODERN_GROUPS, Decided, ModernGroups
+from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.classic.rebalance import NOTHING, Records
 from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
@@ -25,7 +25,7 @@ def sync(
     state: GroupsState,
     environment: GroupEnvironment,
     request: SyncRequest,
-    modern: ModernGroups = NO_MODERN_GROUPS,
+    modern: ModernGroups,
 ) -> Syncing:
     """The answer comes when the leader has asked, or at once."""
     if not request.group_id:

@@ -4,15 +4,16 @@ The coordinator assigns to them as to others; a join is what a heartbeat is to t
 generation, and "rebalance in progress" makes it join when there is a next step for it to take.
 """
 
+from collections.abc import Container
 from dataclasses import replace
 from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
-from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.classic.joining import join_classic
+from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.requests import (
+    NO_ID,
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
@@ -48,7 +49,7 @@ class ClassicMembers:
         try:
             return _join(environment, group, request)
         except KafkaError as error:
-            return (), Later.of(JoinAnswer(error.code, request.member_id))
+            return (), Later.of(JoinAnswer(error.code, NO_ID))
 
     def sync(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
@@ -77,19 +78,17 @@ class ClassicMembers:
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
     ) -> Decided[LeaveAnswer]:
         assert isinstance(group, ConsumerGroup)
-        records: list[GroupRecord] = []
         errors = []
-        gone: set[str] = set()
+        gone: dict[str, ConsumerMember] = {}
         for leaving in request.members:
             try:
                 member = _leaving(group, leaving, gone)
             except KafkaError as error:
                 errors.append(error.code)
                 continue
-            gone.add(member.member_id)
-            records += fence(group, member, environment)
+            gone[member.member_id] = member
             errors.append(ErrorCode.NONE)
-        group.metadata_stale = group.metadata_stale or len(gone) > 1
+        records = fence(group, list(gone.values()), environment) if gone else ()
         return records, LeaveAnswer(tuple(errors))
 
 
@@ -99,23 +98,44 @@ CLASSIC_MEMBERS: ModernGroups = ClassicMembers()
 def _take_over(
     state: GroupsState, environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest
 ) -> Decided[Later[JoinAnswer]]:
-    """Nobody is there who speaks the other protocol: the group is of the classic one from now on."""
+    """Nobody is there who speaks the other protocol: the group is of the classic one, once the log has its end."""
     if request.member_id:
         return (), Later.of(JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
-    ended = group.tombstones()
-    records, answer = join_classic(state, environment, request, ClassicGroup(group.group_id))
-    if state.groups.get(group.group_id) is group:
-        return records, answer
-    return [*ended, *records], answer
+    if not request.protocol_type or not request.protocols:
+        return (), Later.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+    answer: Later[JoinAnswer] = Later()
+    environment.timers.schedule(
+        (group.group_id, "taken over", answer), 0, partial(_join_then, environment, group, request, answer)
+    )
+    return group.tombstones(), answer
+
+
+def _join_then(
+    environment: GroupEnvironment,
+    ended: ConsumerGroup,
+    request: JoinRequest,
+    answer: Later[JoinAnswer],
+    state: GroupsState,
+) -> Decided[None]:
+    """Nothing where the log has refused the end of the group, as whoever asked was."""
+    if state.groups.get(ended.group_id) is ended:
+        return (), None
+    records, joined = join(state, environment, request, CLASSIC_MEMBERS)
+    if joined.result is None:
+        joined.then(answer.give)
+    else:
+        environment.outbox.send(answer, joined.result)
+    return records, None
 
 
 def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest) -> Decided[Later[JoinAnswer]]:
     """Raises KafkaError."""
     member_id = request.member_id or environment.new_id()
     check_room(group, member_id, environment.config.group_consumer_max_size)
-    subscription = _subscription(group, request)
+    _check_protocols(group, request)
     if request.needs_known_id and not request.member_id and request.group_instance_id is None:
         return (), Later.of(JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    subscription = _subscription(request)
     records: list[GroupRecord] = []
     speaker = _speaker(group, request, member_id, records)
     owned = None if subscription.owned is None else by_id(subscription.owned, environment.image)
@@ -125,7 +145,7 @@ def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequ
     environment.timers.schedule(
         (group.group_id, "sync", member_id),
         request.rebalance_timeout_ms / 1000,
-        partial(_put_out, environment, group.group_id, member_id),
+        partial(_put_out, environment, group.group_id, member_id, moved.epoch),
     )
     if speaker.registered is not None and not speaker.registered.speaks_classic:
         downgrade_soon(group.group_id, environment)
@@ -135,12 +155,16 @@ def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequ
     return records, later
 
 
-def _subscription(group: ConsumerGroup, request: JoinRequest) -> Subscription:
+def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
     """Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL) where the others cannot speak with it."""
     subscriptions = group.subscriptions
     common = any(subscriptions.protocols[name] == subscriptions.classic_members for name, _ in request.protocols)
     if request.protocol_type != group.protocol_type or not common:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not those of the group")
+
+
+def _subscription(request: JoinRequest) -> Subscription:
+    """Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL)."""
     try:
         return read_subscription(request.protocols[0].metadata)
     except ValueError as error:
@@ -197,29 +221,25 @@ def _member(group: ConsumerGroup, member_id: str, instance_id: str | None, gener
         member = group.member(member_id)
     else:
         member = check_instance(group.static_member(instance_id), instance_id, member_id)
-    _check_speaks_classic(member)
+    if not member.speaks_classic:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member.member_id} does not use the classic protocol")
     if generation != member.epoch:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the member is in generation {member.epoch}")
     return member
 
 
-def _leaving(group: ConsumerGroup, leaving: LeavingMember, gone: set[str]) -> ConsumerMember:
-    """Raises KafkaError. An empty id with an instance is an administrator's word."""
+def _leaving(group: ConsumerGroup, leaving: LeavingMember, gone: Container[str]) -> ConsumerMember:
+    """Raises KafkaError. An empty id with an instance is an administrator's word, which holds for members of either
+    protocol."""
     static = group.static_member(leaving.group_instance_id)
     if leaving.group_instance_id is None:
         member = group.member(leaving.member_id)
     else:
         member_id = leaving.member_id or ("" if static is None else static.member_id)
         member = check_instance(static, leaving.group_instance_id, member_id)
-    _check_speaks_classic(member)
     if member.member_id in gone:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member has gone already")
     return member
-
-
-def _check_speaks_classic(member: ConsumerMember) -> None:
-    if not member.speaks_classic:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member.member_id} does not use the classic protocol")
 
 
 def _may_go_on(group: ConsumerGroup, member: ConsumerMember) -> bool:
@@ -241,15 +261,16 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: Grou
     environment.timers.schedule_if_absent(
         (group.group_id, "join", member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
-        partial(_put_out, environment, group.group_id, member.member_id),
+        partial(_put_out, environment, group.group_id, member.member_id, member.epoch),
     )
 
 
 def _put_out(
-    environment: GroupEnvironment, group_id: str, member_id: str, state: GroupsState
+    environment: GroupEnvironment, group_id: str, member_id: str, epoch: int, state: GroupsState
 ) -> tuple[list[GroupRecord], None]:
+    """Of the member that was in this epoch then."""
     group = state.groups.get(group_id)
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
-    if not isinstance(group, ConsumerGroup) or member is None or not member.speaks_classic:
+    if not isinstance(group, ConsumerGroup) or member is None or not member.speaks_classic or member.epoch != epoch:
         return [], None
-    return fence(group, member, environment), None
+    return fence(group, [member], environment), None

@@ -1,6 +1,7 @@
 """A group of KIP-848 whose members all speak the classic protocol is a group of that protocol again. Pure.
 
-It keeps the assignment that its members were to have, and rebalances. group.consumer.migration.policy says whether.
+It keeps the assignment that its members were to have, and rebalances. Until then nobody leads, which tells a
+coordinator that takes over to begin with that. group.consumer.migration.policy says whether.
 """
 
 import logging
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from broker_runtime.config.groups import MigrationPolicy
+from broker_runtime.coordination.seam import Whole
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.embedded import read_subscription, write_assignment
@@ -41,7 +43,11 @@ def _downgrade(environment: GroupEnvironment, group_id: str, state: GroupsState)
     value = _classic_value(group, environment)
     environment.timers.schedule((group_id, "downgraded"), 0, partial(_begin, environment, group_id))
     log.info("group %s speaks the classic protocol from now on", group_id)
-    return [*group.tombstones(), GroupRecord(GroupMetadataKey(group_id), value)], None
+    for member_id in group.members:
+        for what in ("join", "sync", "rebalance"):
+            # What the members are waited for with has no meaning any more, also not where the group comes back.
+            environment.timers.cancel((group_id, what, member_id))
+    return Whole((*group.tombstones(), GroupRecord(GroupMetadataKey(group_id), value))), None
 
 
 def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
@@ -55,16 +61,17 @@ def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> 
 
 
 def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> GroupMetadataValue:
-    """Its generation is the epoch that the members know: their next heartbeats are asked to join, and not refused."""
+    """Its generation is the epoch of the last assignment: the next heartbeats of those who are in it are asked to join,
+    and those of others refused, as in Apache Kafka."""
     members = list(group.members.values())
     first = classic_of(members[0])
     common = [name for name, _ in first.supported_protocols if group.subscriptions.protocols[name] == len(members)]
     protocol = common[0] if common else first.supported_protocols[0].name
     return GroupMetadataValue(
         group.protocol_type,
-        max(member.epoch for member in members),
+        group.assignment_epoch,
         protocol,
-        members[0].member_id,
+        None,
         environment.now_ms(),
         tuple(_classic_member(group, member, protocol, environment) for member in members),
     )

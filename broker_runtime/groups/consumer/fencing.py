@@ -1,14 +1,15 @@
 """Members that leave, or are put out by a timer: their records go, and the group wants another assignment. Pure."""
 
 import logging
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.downgrading import downgrade_soon
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
-from broker_runtime.groups.consumer.regexes import change_regex
-from broker_runtime.groups.consumer.target import MemberChange, assign_soon
+from broker_runtime.groups.consumer.target import assign_soon
 from broker_runtime.groups.consumer.topics import hash_of, known_topics
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
@@ -16,6 +17,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     GroupRecord,
 )
@@ -57,17 +59,18 @@ def removal(group_id: str, member_id: str) -> list[GroupRecord]:
     ]
 
 
-def fence(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnvironment) -> list[GroupRecord]:
-    """The member goes, once the log has its tombstones.
+def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], environment: GroupEnvironment) -> list[GroupRecord]:
+    """The members go, once the log has their tombstones.
 
-    Its timers stay, and find nobody: if the log refuses the records, they are all that looks after it.
+    Their timers stay, and find nobody: if the log refuses the records, they are all that looks after them.
     """
     group_id, subscriptions = group.group_id, group.subscriptions
-    records = removal(group_id, member.member_id)
-    change_regex(group, MemberChange(member, None), records)
-    gone = [member.metadata.subscribed_topic_names]
-    if member.regex is not None and subscriptions.regexes[member.regex] == 1 and member.regex in subscriptions.resolved:
-        gone.append(subscriptions.resolved[member.regex].topics)
+    records = [tombstone for member in members for tombstone in removal(group_id, member.member_id)]
+    gone = [member.metadata.subscribed_topic_names for member in members]
+    for regex, count in Counter(member.regex for member in members if member.regex is not None).items():
+        if subscriptions.regexes[regex] == count:
+            records.append(GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), None))
+            gone += [subscriptions.resolved[regex].topics] if regex in subscriptions.resolved else []
     names = subscriptions.topics_after(gone, [])
     metadata_hash = group.metadata_hash
     if names is not None:
@@ -75,7 +78,9 @@ def fence(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnviro
     bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
     records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))
     assign_soon(group, environment)
-    if not member.speaks_classic and len(group.members) > 1 and subscriptions.classic_members == len(group.members) - 1:
+    new_speak = len(group.members) - subscriptions.classic_members
+    new_gone = sum(not member.speaks_classic for member in members)
+    if new_gone and new_gone == new_speak and len(members) < len(group.members):
         downgrade_soon(group_id, environment)
     return records
 
@@ -97,7 +102,7 @@ def _session_over(
     if not isinstance(group, ConsumerGroup) or member_id not in group.members:
         return [], None
     log.info("member %s of group %s is put out: its session is over", member_id, group_id)
-    return fence(group, group.members[member_id], environment), None
+    return fence(group, [group.members[member_id]], environment), None
 
 
 def _rebalance_over(
@@ -110,4 +115,4 @@ def _rebalance_over(
     if member.epoch != epoch or member.current.state != MemberState.UNREVOKED_PARTITIONS:
         return [], None
     log.info("member %s of group %s is put out: it did not give up its partitions in time", member_id, group_id)
-    return fence(group, member, environment), None
+    return fence(group, [member], environment), None

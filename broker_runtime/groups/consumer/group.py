@@ -13,7 +13,7 @@ from broker_runtime.groups.consumer.member import (
 from broker_runtime.groups.consumer.owners import PartitionOwners
 from broker_runtime.groups.consumer.subscriptions import Subscriptions
 from broker_runtime.groups.consumer.topics import TopicFacts
-from broker_runtime.groups.group import Committer, GroupType, OffsetRetention
+from broker_runtime.groups.group import CONSUMER, Committer, GroupType, OffsetRetention, Partitions
 from broker_runtime.groups.records import (
     Assignment,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -46,7 +46,7 @@ class ConsumerGroup:
     """
 
     type = GroupType.CONSUMER
-    protocol_type = "consumer"
+    protocol_type = CONSUMER
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -89,7 +89,8 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self.members
 
-    def check_commit(self, committer: Committer) -> None:
+    def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
+        """A member that has not heard of its epoch commits in an earlier one what it has had since then (KIP-1251)."""
         if committer.generation_or_epoch < 0 and not self.members:
             return
         member = self.member(committer.member_id)
@@ -98,7 +99,14 @@ class ConsumerGroup:
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"members of the consumer protocol commit with OffsetCommit {_EPOCH_COMMITS_SINCE} or above",
             )
-        _check_epoch(member, committer.generation_or_epoch)
+        epoch = committer.generation_or_epoch
+        if epoch >= member.epoch:
+            _check_epoch(member, epoch)
+            return
+        since = member.held_since()
+        for topic_id, partition in partitions:
+            if topic_id is None or since.get((topic_id, partition), epoch + 1) > epoch:
+                raise _stale(member, f"does not have partition {partition} of {topic_id} since epoch {epoch}")
 
     def check_fetch(self, committer: Committer) -> None:
         if not committer.member_id and committer.generation_or_epoch < 0:
@@ -171,8 +179,12 @@ class ConsumerGroup:
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch == member.epoch:
         return
+    raise _stale(member, f"is in epoch {member.epoch}, and not in {epoch}")
+
+
+def _stale(member: ConsumerMember, why: str) -> KafkaError:
     code = ErrorCode.ILLEGAL_GENERATION if member.speaks_classic else ErrorCode.STALE_MEMBER_EPOCH
-    raise KafkaError(code, f"member {member.member_id!r} is in epoch {member.epoch}, and not in {epoch}")
+    return KafkaError(code, f"member {member.member_id!r} {why}")
 
 
 def _found(state: GroupsState, group_id: str) -> ConsumerGroup | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from broker_runtime.coordination.seam import Whole
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.advance import advance
 from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_group
@@ -53,9 +54,9 @@ def heartbeat(
     if not isinstance(group, ClassicGroup) or group.is_empty:
         records += () if group is None else group.tombstones()
         return _decide(ConsumerGroup(request.group_id), environment, request, records)
-    decided = _decide(upgraded(group, environment, records), environment, request, records)
+    _, answer = _decide(upgraded(group, environment, records), environment, request, records)
     release_soon(group, environment)
-    return decided
+    return Whole(records), answer
 
 
 def settled(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> HeartbeatAnswer | None:

@@ -1,11 +1,10 @@
 """A member says that it goes, for good (-1) or, a static one, until its next instance comes (-2). Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from broker_runtime.groups.consumer.fencing import fence, find_consumer_group
 from broker_runtime.groups.consumer.joining import check_instance
-from broker_runtime.groups.consumer.member import NOTHING, STATIC_LEAVE_EPOCH
+from broker_runtime.groups.consumer.member import STATIC_LEAVE_EPOCH
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupRecord
@@ -16,10 +15,10 @@ def leave(state: GroupsState, environment: GroupEnvironment, request: HeartbeatR
     """Raises KafkaError. Who is to come back keeps its partitions, and its session goes on."""
     group = find_consumer_group(state, request.group_id)
     if request.instance_id is None:
-        return fence(group, group.member(request.member_id), environment)
+        return fence(group, [group.member(request.member_id)], environment)
     static = group.static_member(request.instance_id)
     member = check_instance(static, request.instance_id, request.member_id)
     if request.member_epoch != STATIC_LEAVE_EPOCH:
-        return fence(group, member, environment)
-    away = replace(member.current, member_epoch=STATIC_LEAVE_EPOCH, partitions_pending_revocation=NOTHING)
-    return [GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group.group_id, member.member_id), away)]
+        return fence(group, [member], environment)
+    key = ConsumerGroupCurrentMemberAssignmentKey(group.group_id, member.member_id)
+    return [GroupRecord(key, member.away().current)]

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from broker_runtime.groups.records import (
     Assignment,
+    AssignmentEpochs,
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
@@ -67,9 +68,42 @@ class ConsumerMember:
         return self.current.state == MemberState.STABLE and self.current.member_epoch == target_epoch
 
     def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Self:
-        """With another current assignment; the epoch that it leaves is its previous one."""
-        current = ConsumerGroupCurrentMemberAssignmentValue(epoch, self.epoch, state, assigned, pending)
+        """With another current assignment; the epoch that it leaves is its previous one. What it has not had since an
+        earlier epoch it has since this one."""
+        had = _since(self.current.assigned_partitions, self.current.assigned_epochs, self.epoch)
+        given_up = {
+            **_since(self.current.partitions_pending_revocation, self.current.pending_revocation_epochs, self.epoch),
+            **had,
+        }
+        current = ConsumerGroupCurrentMemberAssignmentValue(
+            epoch,
+            self.epoch,
+            state,
+            assigned,
+            pending,
+            _epochs(assigned, had, epoch),
+            _epochs(pending, given_up, epoch),
+        )
         return replace(self, current=current)
+
+    def away(self) -> Self:
+        """A static member that will be back keeps what it has, and has it since no epoch in particular."""
+        current = replace(
+            self.current,
+            member_epoch=STATIC_LEAVE_EPOCH,
+            assigned_epochs=same_epochs(self.current.assigned_partitions, 0),
+            partitions_pending_revocation=NOTHING,
+            pending_revocation_epochs={},
+        )
+        return replace(self, current=current)
+
+    def held_since(self) -> Mapping[tuple[UUID, int], int]:
+        """Since which epoch it has each partition, also what it has not given up yet (KIP-1251)."""
+        current = self.current
+        return {
+            **_since(current.partitions_pending_revocation, current.pending_revocation_epochs, self.epoch),
+            **_since(current.assigned_partitions, current.assigned_epochs, self.epoch),
+        }
 
     def replaced_by(self, member_id: str) -> Self:
         """The same static member under another id: it begins again and keeps its partitions."""
@@ -89,3 +123,26 @@ def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:
     classic = member.metadata.classic_member_metadata
     assert classic is not None
     return classic
+
+
+def same_epochs(assignment: Assignment, epoch: int) -> AssignmentEpochs:
+    return {topic: (epoch,) * len(partitions) for topic, partitions in assignment.items()}
+
+
+def _since(assignment: Assignment, epochs: AssignmentEpochs, member_epoch: int) -> dict[tuple[UUID, int], int]:
+    """Where a record does not say it, as those of brokers before 4.3, it is the member's own epoch."""
+    found = {}
+    for topic, partitions in assignment.items():
+        told = epochs.get(topic, ())
+        if len(told) != len(partitions):
+            told = (max(member_epoch, 0),) * len(partitions)
+        for partition, epoch in zip(partitions, told, strict=True):
+            found[topic, partition] = epoch
+    return found
+
+
+def _epochs(assignment: Assignment, since: Mapping[tuple[UUID, int], int], epoch: int) -> AssignmentEpochs:
+    return {
+        topic: tuple([since.get((topic, partition), epoch) for partition in partitions])
+        for topic, partitions in assignment.items()
+    }

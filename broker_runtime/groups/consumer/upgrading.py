@@ -17,7 +17,7 @@ from broker_runtime.groups.classic.requests import JoinAnswer
 from broker_runtime.groups.consumer.embedded import read_assignment, read_subscription
 from broker_runtime.groups.consumer.fencing import arm_session
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
-from broker_runtime.groups.consumer.member import NOTHING, MemberState
+from broker_runtime.groups.consumer.member import NOTHING, MemberState, same_epochs
 from broker_runtime.groups.consumer.topics import by_id
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
@@ -40,7 +40,10 @@ log = logging.getLogger(__name__)
 
 
 def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[GroupRecord]) -> ConsumerGroup:
-    """The group as its records will make it, which are added to `records`. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
+    """The group as its records will make it, which are added to `records` and are to be `Whole`.
+
+    Raises KafkaError (GROUP_ID_NOT_FOUND).
+    """
     config = environment.config
     if not MigrationPolicy.of(config).upgrade:
         raise _not_upgraded(group, "online upgrade is disabled")
@@ -124,5 +127,6 @@ def _records(group: ClassicGroup, environment: GroupEnvironment) -> Iterator[Gro
         ConsumerGroupTargetAssignmentMetadataKey(group_id), ConsumerGroupTargetAssignmentMetadataValue(epoch)
     )
     for member_id, assigned in held.items():
-        current = ConsumerGroupCurrentMemberAssignmentValue(epoch, epoch, MemberState.STABLE, assigned, NOTHING)
+        since = same_epochs(assigned, epoch)
+        current = ConsumerGroupCurrentMemberAssignmentValue(epoch, epoch, MemberState.STABLE, assigned, NOTHING, since)
         yield GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), current)

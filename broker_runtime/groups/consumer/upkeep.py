@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.consumer.downgrading import downgrade_soon
 from broker_runtime.groups.consumer.fencing import arm_rebalance, arm_session
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import MemberState
@@ -28,6 +29,8 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
     for group in groups:
         if group.epoch > group.assignment_epoch:
             assign_soon(group, environment)
+        if group.subscriptions.classic_members == len(group.members) > 0:
+            downgrade_soon(group.group_id, environment)
 
 
 def _members(groups: Iterable[ConsumerGroup]) -> Iterator[tuple[ConsumerGroup, str]]:

@@ -39,24 +39,32 @@ def commit(
     `keep_session` is called when it may: the commit of a member counts as its heartbeat in the classic protocol.
     `retention_ms` is what clients of OffsetCommit 2 to 4 may ask for, or -1.
     """
+    topics, longest = environment.image.topics, environment.config.offset_metadata_max_bytes
+
+    def id_of(each: OffsetToCommit) -> UUID | None:
+        if each.topic_id is not None:
+            return each.topic_id
+        topic = topics.get(each.topic)
+        return None if topic is None else topic.id
+
+    def is_too_long(each: OffsetToCommit) -> bool:
+        return each.metadata is not None and _java_length(each.metadata) > longest
+
     group = state.groups.get(group_id)
     if group is not None:
-        group.check_commit(committer)
+        group.check_commit(committer, ((id_of(each), each.partition) for each in offsets if not is_too_long(each)))
         keep_session(group, committer)
     elif committer.generation_or_epoch >= 0:
         raise _no_such_group(committer, group_id)
-    now_ms, topics = environment.now_ms(), environment.image.topics
+    now_ms = environment.now_ms()
     expires_ms = None if retention_ms < 0 else now_ms + retention_ms
-    longest = environment.config.offset_metadata_max_bytes
     records, codes = [], []
-    for name, partition, offset, leader_epoch, metadata, topic_id in offsets:
-        if metadata is not None and _java_length(metadata) > longest:
+    for each in offsets:
+        if is_too_long(each):
             codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
-        if topic_id is None and (topic := topics.get(name)) is not None:
-            topic_id = topic.id
-        value = OffsetCommitValue(offset, leader_epoch, metadata or "", now_ms, expires_ms, topic_id)
-        records.append(GroupRecord(OffsetCommitKey(group_id, name, partition), value))
+        value = OffsetCommitValue(each.offset, each.leader_epoch, each.metadata or "", now_ms, expires_ms, id_of(each))
+        records.append(GroupRecord(OffsetCommitKey(group_id, each.topic, each.partition), value))
         codes.append(ErrorCode.NONE)
     return records, codes
 

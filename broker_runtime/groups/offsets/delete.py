@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from itertools import islice
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.group import Group
+from broker_runtime.groups.group import CONSUMER, Group
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey
 from broker_runtime.groups.state import GroupsState
 
 SLICE = 250
 """Offsets that one decision looks at or deletes: a millisecond or two, with what is written of them."""
-_CONSUMER = "consumer"
 
 
 def delete(
@@ -22,7 +21,7 @@ def delete(
     knows what they read (KIP-496).
     """
     group = _group(state, group_id)
-    if not group.is_empty and group.protocol_type != _CONSUMER:
+    if not group.is_empty and group.protocol_type != CONSUMER:
         raise _not_empty(group_id)
     offsets = state.offsets.of(group_id)
     records, codes = [], []

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_runtime.coordination.runtime import CoordinatorRuntime
+from broker_runtime.coordination.seam import Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batching import KeyValue
@@ -22,12 +23,14 @@ class FussyLog:
 
     def __init__(self) -> None:
         self.keys: list[bytes] = []
+        self.batches = 0
 
     def append(self, records: Sequence[KeyValue]) -> int:
         keys = [key or b"" for key, _ in records]
         if b"bad" in keys:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "bad")
         self.keys += keys
+        self.batches += 1
         return len(self.keys) - len(keys)
 
     async def commit(self) -> None:
@@ -35,11 +38,13 @@ class FussyLog:
 
 
 @asynccontextmanager
-async def running(log: FussyLog) -> AsyncIterator[CoordinatorRuntime[Tally, Added]]:
+async def running(
+    log: FussyLog, timers: TimerService[TallyDecision] | None = None
+) -> AsyncIterator[CoordinatorRuntime[Tally, Added]]:
     async def load() -> Tally:
         return Tally()
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, TimerService[TallyDecision](), Tally(), 10)
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers or TimerService[TallyDecision](), Tally(), 10)
     await runtime.load()
     task = asyncio.ensure_future(runtime.run())
     yield runtime
@@ -232,3 +237,33 @@ async def test_a_look_at_once_waits_for_nobody_and_sees_nothing_that_is_not_dura
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert runtime.at_once(look) is None, "its term has ended"
+
+
+async def test_of_what_makes_sense_as_a_whole_only_the_log_takes_one_batch_or_nothing() -> None:
+    log = FussyLog()
+    records = [Added(f"a longer name-{number}", 1) for number in range(100)]
+    async with running(log) as runtime:
+        with pytest.raises(KafkaError) as refused:
+            await runtime.submit(lambda tally: (Whole(records), None))
+        assert refused.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
+        assert (log.keys, runtime.state.sums) == ([], {})
+        await runtime.submit(lambda tally: (Whole(records[:40]), None))
+        assert (log.batches, len(runtime.state.sums)) == (1, 40)
+
+
+@pytest.mark.parametrize(
+    ("code", "again"), [(ErrorCode.NOT_ENOUGH_REPLICAS, True), (ErrorCode.RECORD_LIST_TOO_LARGE, False)]
+)
+async def test_a_timer_is_tried_again_where_the_log_may_take_its_records_later(code: ErrorCode, again: bool) -> None:
+    tried = asyncio.Event()
+
+    def refuse(tally: Tally) -> tuple[Sequence[Added], None]:
+        tried.set()
+        raise KafkaError(code, "not now")
+
+    timers = TimerService[TallyDecision]()
+    async with running(FussyLog(), timers):
+        timers.schedule("key", 0.0, refuse)
+        await tried.wait()
+        await asyncio.sleep(0)
+        assert ("key" in timers) is again

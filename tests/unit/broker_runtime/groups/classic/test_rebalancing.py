@@ -14,6 +14,7 @@ from broker_runtime.groups.classic.portions import PORTION
 from broker_runtime.groups.classic.requests import LeavingMember, SyncRequest
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.classic.syncing import sync
+from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.record_codec import encode
 from broker_runtime.groups.records import ClassicProtocol, GroupMetadataValue, GroupRecord
@@ -489,10 +490,10 @@ def test_the_assignment_of_thousands_is_packed_in_portions_and_written_as_if_at_
     at.advance(6.0)
     follower = at.sync(came[1])
     parts = tuple((member_id, member_id.encode()) for member_id in came)
-    records, leader = sync(at.state, at, SyncRequest(GROUP, came[0], 1, assignments=parts))
+    records, leader = sync(at.state, at, SyncRequest(GROUP, came[0], 1, assignments=parts), CLASSIC_MEMBERS)
     assert records == ()
     if interrupted:
-        records, _ = join(at.state, at, join_request(needs_known_id=False))
+        records, _ = join(at.state, at, join_request(needs_known_id=False), CLASSIC_MEMBERS)
         assert records == ()
     at.advance(0.0)
     if interrupted:

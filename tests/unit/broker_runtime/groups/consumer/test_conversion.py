@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.seam import Whole
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.heartbeats import heartbeat
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.leaving import leave
+from broker_runtime.groups.classic.loading import loaded
 from broker_runtime.groups.classic.requests import (
     HeartbeatRequest,
     JoinAnswer,
@@ -46,6 +48,9 @@ def subscription(*topics: str, owned: tuple[int, ...] = ()) -> bytes:
         name = topics[0].encode()
         parts.append(struct.pack(f">h{len(name)}si{len(owned)}i", len(name), name, len(owned), *owned))
     return b"".join(parts)
+
+
+PROTOCOLS = (ClassicProtocol("range", subscription("orders")),)
 
 
 class Old:
@@ -219,7 +224,7 @@ def test_what_a_classic_member_may_not(coordinator: Coordinator, old: Old) -> No
     assert old.joined(protocols=malformed).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert old.sync("a", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert old.beat("a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert old.leave(LeavingMember("a"), LeavingMember("nobody")) == (ErrorCode.UNKNOWN_MEMBER_ID,) * 2
+    assert old.leave(LeavingMember("nobody")) == (ErrorCode.UNKNOWN_MEMBER_ID,)
     assert old.beat(member_id, 9) is ErrorCode.ILLEGAL_GENERATION
     assert old.sync(member_id, 3, protocol="own").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
@@ -271,6 +276,76 @@ def test_an_empty_group_is_of_whoever_comes_first(coordinator: Coordinator, old:
     assert isinstance(waiting.result, JoinAnswer)
     assert waiting.result.error is NONE
     assert coordinator.state.groups[GROUP].type is GroupType.CLASSIC
+
+
+def test_an_empty_group_whose_end_the_log_refuses_stays_what_it_is(coordinator: Coordinator, old: Old) -> None:
+    coordinator.join("a", "orders")
+    coordinator.leave("a")
+    before = durable(coordinator.state)
+    request = JoinRequest(GROUP, "", None, "c", "/h", 10_000, 60_000, "consumer", PROTOCOLS)
+    records, _ = join(coordinator.state, coordinator.environment, request, CLASSIC_MEMBERS)
+    assert records, "the log takes nothing of it"
+    coordinator.wait(0)
+    assert durable(coordinator.state) == before
+
+
+def test_what_an_administrator_has_leave_may_speak_either_protocol(coordinator: Coordinator, old: Old) -> None:
+    """And the last members of an expression take it with them."""
+    for member in ("a", "b"):
+        coordinator.join(member, regex="ord.*")
+    first = old.joined().member_id
+    epoch = coordinator.group.epoch
+    leaving = (LeavingMember("a"), LeavingMember("b"), LeavingMember("a"))
+    assert old.leave(*leaving) == (NONE, NONE, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert (coordinator.group.epoch, set(coordinator.group.members)) == (epoch + 1, {first})
+    assert not coordinator.group.subscriptions.resolved
+    coordinator.wait(0)
+    assert coordinator.state.groups[GROUP].type is GroupType.CLASSIC
+
+
+def test_who_takes_over_goes_on_with_a_conversion(coordinator: Coordinator, old: Old) -> None:
+    """The member of KIP-848 is gone, and the group of the others is not what it is to be yet."""
+    coordinator.join("a", "orders")
+    first = old.joined().member_id
+    old.sync(first, 3)
+    coordinator.leave("a")
+    coordinator.fail_over()
+    coordinator.wait(0)
+    group = coordinator.state.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert group.state_name == "PreparingRebalance"
+    again = coordinator.replayed()
+    loaded(again, coordinator.environment)
+    group = again.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert group.state_name == "PreparingRebalance", "whoever takes over then begins with the rebalance"
+
+
+def test_what_a_member_was_waited_for_ends_with_the_conversion(coordinator: Coordinator, old: Old) -> None:
+    """There and back again, within the time for which its SyncGroup was waited for."""
+    coordinator.join("a", "orders")
+    first = old.joined(rebalance_timeout_ms=5_000).member_id
+    coordinator.leave("a")
+    coordinator.wait(1)
+    joined = old.joined(first)
+    old.bring(first, joined.generation, write_assignment(1, {"orders": tuple(range(PARTITIONS))}))
+    coordinator.wait(1)
+    coordinator.join("b", "orders")
+    assert set(coordinator.group.members) == {first, "b"}
+    coordinator.wait(4)
+    assert set(coordinator.group.members) == {first, "b"}
+
+
+def test_a_conversion_is_one_batch(coordinator: Coordinator, old: Old) -> None:
+    stable_classic(coordinator, old)
+    request = NewHeartbeatRequest(GROUP, "b", 0, "i", None, 60_000, ("orders",), owned={})
+    records, _ = heartbeat_of_new(coordinator.state, coordinator.environment, request)
+    assert isinstance(records, Whole)
+    coordinator.join("b", "orders")
+    coordinator.wait(0)
+    coordinator.leave("b")
+    ((_, downgrade),) = [timer for timer in coordinator.environment.timers.take_due() if "downgrade" in str(timer[0])]
+    assert isinstance(downgrade(coordinator.state)[0], Whole)
 
 
 def test_a_static_member_changes_its_protocol(coordinator: Coordinator, old: Old) -> None:

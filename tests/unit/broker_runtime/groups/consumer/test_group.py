@@ -1,8 +1,10 @@
 """What the coordinator asks of a group of KIP-848, and that its records are all there is of it."""
 
+from uuid import UUID
+
 import pytest
 
-from broker_runtime.errors import ErrorCode
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.group import Committer, GroupType, OffsetRetention
 from broker_runtime.groups.records import (
@@ -27,7 +29,8 @@ def coordinator() -> Coordinator:
 
 def test_members_commit_and_ask_in_their_epoch_only(coordinator: Coordinator) -> None:
     group = coordinator.group
-    group.check_commit(Committer("a", 2))
+    everything = [(coordinator.environment.image.topics["orders"].id, index) for index in range(3)]
+    group.check_commit(Committer("a", 2), everything)
     group.check_fetch(Committer("a", 2))
     group.check_fetch(Committer())
     for committer, code in (
@@ -36,13 +39,58 @@ def test_members_commit_and_ask_in_their_epoch_only(coordinator: Coordinator) ->
         (Committer("b", 2), ErrorCode.UNKNOWN_MEMBER_ID),
     ):
         with refused(code):
-            group.check_commit(committer)
+            group.check_commit(committer, everything)
         with refused(code):
             group.check_fetch(committer)
     with refused(ErrorCode.UNSUPPORTED_VERSION):
         group.check_commit(Committer("a", 2, api_version=8))
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
         group.check_commit(Committer())
+
+
+def test_a_member_commits_in_an_earlier_epoch_what_it_has_had_since_then(coordinator: Coordinator) -> None:
+    """KIP-1251: it cannot know of its next epoch before the next answer."""
+    topic = coordinator.environment.image.topics["orders"].id
+
+    def may(member: str, epoch: int, *partitions: int, topic: UUID | None = topic) -> bool:
+        try:
+            coordinator.group.check_commit(Committer(member, epoch), [(topic, index) for index in partitions])
+        except KafkaError as error:
+            return error.code is not ErrorCode.STALE_MEMBER_EPOCH
+        return True
+
+    coordinator.environment.timers.now_s += 1
+    coordinator.join("b", "orders")
+    (kept,) = {tuple(parts) for parts in [coordinator.heartbeat("a", 2).assignment[topic]]}  # type: ignore[index]
+    given_up = {0, 1, 2}.difference(kept)
+    assert may("a", 2, 0, 1, 2), "it may have what it gives up"
+    assert coordinator.heartbeat("a", 2, owned={topic: kept}).member_epoch == 3
+    assert may("a", 2, *kept)
+    assert may("a", 3, *kept)
+    assert not may("a", 1, *kept)
+    assert not may("a", 4, *kept)
+    assert not may("a", 2, *kept, *given_up)
+    assert not may("a", 2, 0, topic=None)
+    coordinator.heartbeat("b", 3)
+    coordinator.topic("orders", 4)
+    coordinator.environment.timers.now_s += 1
+    epochs = {coordinator.heartbeat(member, 3, owned={topic: ()}).member_epoch for member in ("a", "b")}
+    assert epochs == {4}
+    assert may("b", 3, *given_up)
+    assert not may("b", 2, *given_up)
+    coordinator.fail_over()
+    assert may("b", 3, *given_up)
+    assert not may("b", 2, *given_up)
+
+
+def test_a_static_member_that_goes_for_a_while_has_its_partitions_since_no_epoch(coordinator: Coordinator) -> None:
+    topic = coordinator.environment.image.topics["orders"].id
+    coordinator.join("s", "orders", instance_id="i", group_id="other")
+    coordinator.leave("s", -2, instance_id="i", group_id="other")
+    group = coordinator.state.groups["other"]
+    assert isinstance(group, ConsumerGroup)
+    assert set(group.members["s"].held_since()) == {(topic, index) for index in range(3)}
+    assert set(group.members["s"].held_since().values()) == {0}
 
 
 def test_anybody_may_commit_to_an_empty_group(coordinator: Coordinator) -> None:
