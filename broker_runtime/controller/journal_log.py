@@ -44,6 +44,9 @@ class JournalLog:
         self._history.appended(len(batch))
         return base
 
+    def flush(self) -> None:
+        """Each decision is a batch of its own, which is written at once: brokers apply one as a whole."""
+
     async def commit(self) -> None:
         """Raises JournalError."""
         end = self._log.log_end_offset

@@ -1,8 +1,9 @@
 """The single writer of a log as a runtime: one queue, decisions in order, group commit, answers after durability.
 
-Whatever waits is decided in order, each request against the state that the ones before it made; its records are one
-batch of the log. One commit covers all requests that waited (group commit); then they are answered, with refusals too,
-as these may come of what others of the group have changed. While a commit runs nothing is appended.
+Whatever waits is decided in order, each request against the state that the ones before it made; its records stand
+together in the log, which may make one batch of all those of a turn. One commit covers all requests that waited (group
+commit); then they are answered, with refusals too, as these may come of what others of the group have changed. While a
+commit runs nothing is appended.
 
 When a commit fails, or the task that runs it is cancelled, nobody knows here what is durable: everybody who waits is
 told so, and the state counts no more. Whoever runs the coordinator next loads the log anew.
@@ -144,6 +145,7 @@ class CoordinatorRuntime(Generic[S, R]):
             self.state = await self._shard.load()
             for decide in self._shard.opening(self.state):
                 self._append(decide(self.state)[0])
+            self._durable.flush()
             await self._durable.commit()
         except BaseException:
             self.unload()
@@ -182,10 +184,12 @@ class CoordinatorRuntime(Generic[S, R]):
         try:
             while len(group) < waits:
                 if now() >= stop_s:
+                    self._durable.flush()
                     await asyncio.sleep(0)
                     stop_s = now() + _TURN_S
                 group.append(self._queue.popleft())
                 self._decide(group[-1])
+            self._durable.flush()
             await self._durable.commit()
             for answered, waiting in enumerate(group, 1):
                 _answer(waiting)
@@ -228,8 +232,8 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._timers.cancel(waiting.timer)
 
     def _append(self, records: Sequence[R]) -> None:
-        """Write, then apply. A request of very many records takes several batches, each of them a valid state, but for
-        those that are `Whole`.
+        """Into the log, then apply. A request of very many records takes several batches, each of them a valid state,
+        but for those that are `Whole`.
 
         Where a record is too large for the log nothing is written: a group's end, say, without what it becomes.
         """

@@ -109,8 +109,13 @@ class DurableLog(Protocol):
         ...
 
     def append(self, records: Sequence[KeyValue]) -> int:
-        """One batch at the end of the log; the offset of its first record. Raises KafkaError, and has written nothing
+        """To the end of the log, and together; the offset of the first record. Raises KafkaError, and has taken none
         then. Not called while `commit` runs."""
+        ...
+
+    def flush(self) -> None:
+        """Write what was appended, which may have waited to become one batch. It is called in the same turn of the
+        event loop, before `commit` too. What it raises ends the runtime: its state is ahead of the log."""
         ...
 
     async def commit(self) -> None:

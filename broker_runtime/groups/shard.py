@@ -131,7 +131,8 @@ class GroupShard:
         return record_codec.encode(record)
 
     def applied(self, record: GroupRecord, state: GroupsState) -> None:
-        expired = record.key in self._expiring
+        # To look for a key takes longer than all else here.
+        expired = bool(self._expiring) and record.key in self._expiring
         if expired:
             self._expiring.remove(record.key)
         self._surroundings.tally.applied(record, expired=expired)

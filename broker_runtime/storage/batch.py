@@ -117,12 +117,20 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def _write_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(1)
-    else:
-        write_varint(out, len(value))
-        out += value
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
+
+
+class _Varints(dict[int, bytes]):
+    """Of nearly all lengths and deltas; others are made each time."""
+
+    def __missing__(self, value: int) -> bytes:
+        return _varint(value)
+
+
+_VARINTS = _Varints((value, _varint(value)) for value in range(-1, 4_096))
 
 
 def encode_batch(
@@ -135,21 +143,20 @@ def encode_batch(
     """An uncompressed batch of these (key, value) pairs, all with the same timestamp, at base offset 0."""
     if not records:
         raise ValueError("a record batch holds at least one record")
-    body = bytearray()
+    varints = _VARINTS
+    parts: list[bytes] = []
     for delta, (key, value) in enumerate(records):
-        record = bytearray(b"\x00\x00")
-        write_varint(record, delta)
-        _write_bytes(record, key)
-        _write_bytes(record, value)
-        record.append(0)
-        write_varint(body, len(record))
-        body += record
+        key_length = varints[-1 if key is None else len(key)]
+        value_length = varints[-1 if value is None else len(value)]
+        record = b"".join((b"\x00\x00", varints[delta], key_length, key or b"", value_length, value or b"", b"\x00"))
+        parts += (varints[len(record)], record)
+    body = b"".join(parts)
     count = len(records)
     length = HEADER_BYTES - OVERHEAD_BYTES + len(body)
     times = (base_timestamp, base_timestamp)
     head = bytearray(HEADER.pack(0, length, -1, MAGIC, 0, attributes, count - 1, *times, *producer, count))
     CRC.pack_into(head, CRC_FROM - 4, crc32c(body, crc32c(memoryview(head)[CRC_FROM:])))
-    return bytes(head + body)
+    return b"".join((head, body))
 
 
 def _corrupt() -> KafkaError:

@@ -18,8 +18,8 @@ def in_batches(
     batch: list[tuple[T, KeyValue]] = []
     size = 0
     for record in records:
-        encoded = encode(record)
-        added = sum(len(part) for part in encoded if part is not None)
+        encoded = key, value = encode(record)
+        added = len(key or b"") + len(value or b"")
         if batch and size + added > bytes_max:
             yield batch
             batch, size = [], 0

@@ -180,6 +180,9 @@ class Fetched:
         asyncio.get_running_loop().call_soon(self.place.fetch)
         return self.log.append(records)
 
+    def flush(self) -> None:
+        self.log.flush()
+
     async def commit(self) -> None:
         await self.log.commit()
 

@@ -20,6 +20,8 @@ LEGACY_TYPE = 0
 _WITH_EPOCH = Struct(">hqi")
 _WITH_EPOCH_AND_LENGTH = Struct(">hqiB")
 _WITHOUT_EPOCH = Struct(">hq")
+_USUAL = Struct(">hqiBq3s16s")
+"""Of version 4, without metadata and with a topic id, as nearly all are."""
 _TIME, _TWO_TIMES = Struct(">q"), Struct(">qq")
 _KEY_HEAD = Struct(">hh")
 _LONG_LENGTH = 0x80
@@ -34,8 +36,14 @@ _NAMES_MAX = 4_096
 
 
 def write_key(key: OffsetCommitKey) -> bytes:
-    group = raw(key.group_id)
-    return _KEY_HEAD.pack(TYPE, len(group)) + group + plain(key.topic) + INT32.pack(key.partition)
+    return _names_written(key.group_id, key.topic) + INT32.pack(key.partition)
+
+
+@lru_cache(_NAMES_MAX)
+def _names_written(group_id: str, topic: str) -> bytes:
+    """Members commit many partitions of few topics, again and again."""
+    group = raw(group_id)
+    return _KEY_HEAD.pack(TYPE, len(group)) + group + plain(topic)
 
 
 def read_key(key: bytes) -> OffsetCommitKey:
@@ -58,6 +66,16 @@ def write_value(value: OffsetCommitValue) -> bytes:
         head = _WITHOUT_EPOCH.pack(_VERSION_WITH_EXPIRY, value.offset)
         times = _TWO_TIMES.pack(value.commit_timestamp_ms, value.expire_timestamp_ms)
         return head + plain(value.metadata) + times
+    if not value.metadata and value.topic_id is not None:
+        return _USUAL.pack(
+            _VERSION_WRITTEN,
+            value.offset,
+            value.leader_epoch,
+            1,
+            value.commit_timestamp_ms,
+            _TOPIC_ID_TAG,
+            value.topic_id.bytes,
+        )
     metadata = raw(value.metadata)
     head = _WITH_EPOCH.pack(_VERSION_WRITTEN, value.offset, value.leader_epoch) + write_uvarint(len(metadata) + 1)
     if value.topic_id is None:

@@ -33,6 +33,9 @@ class FussyLog:
         self.batches += 1
         return len(self.keys) - len(keys)
 
+    def flush(self) -> None:
+        """What is appended is written."""
+
     async def commit(self) -> None:
         """What is appended is durable."""
 
