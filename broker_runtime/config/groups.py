@@ -136,6 +136,15 @@ class ConsumerGroupConfig(Config):
     group_consumer_max_heartbeat_interval_ms: Key[int] = static(
         "group.consumer.max.heartbeat.interval.ms", INT, 15_000, "Longest heartbeat interval of a group.", at_least(1)
     )
+    sluicegate_group_consumer_rebalance_heartbeat_interval_ms: Key[int] = static(
+        "sluicegate.group.consumer.rebalance.heartbeat.interval.ms",
+        INT,
+        1_000,
+        "When members are told to send their next heartbeat while their group rebalances, where that is sooner than "
+        "the interval above; members of a group of more than 5,000 are told so much later that the coordinator hears "
+        "5,000 in a second.",
+        at_least(1),
+    )
     group_consumer_max_size: Key[int] = static(
         "group.consumer.max.size",
         INT,

@@ -1,6 +1,7 @@
 """What a partition of __consumer_offsets says, as keys and values. Pure; `record_codec` has their bytes.
 
-The names are those of Apache Kafka's record schemas. A value of None is a tombstone: what the key names is gone.
+The names are those of Apache Kafka's record schemas. A value of None is a tombstone: what the key names is gone. What
+groups have thousands of refers to nothing that refers to it, and the garbage collector does not look at it.
 """
 
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 
@@ -68,30 +70,26 @@ class GroupMetadataValue:
     """The members' bytes where they are there already: to pack thousands at once would hold the event loop too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataKey:
+class ConsumerGroupMetadataKey(Struct, frozen=True, gc=False):
     """Type 3: a group of KIP-848."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataValue:
+class ConsumerGroupMetadataValue(Struct, frozen=True, gc=False):
     """The group epoch, and what the topics that it reads looked like then."""
 
     epoch: int
     metadata_hash: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadataKey:
+class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, gc=False):
     """Type 4, which brokers before 4.1 wrote: read and forgotten."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadataKey:
+class ConsumerGroupMemberMetadataKey(Struct, frozen=True, gc=False):
     """Type 5."""
 
     group_id: str
@@ -105,16 +103,14 @@ class ClassicProtocol(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMemberMetadata:
+class ClassicMemberMetadata(Struct, frozen=True, gc=False):
     """Of a member of a KIP-848 group that speaks the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadataValue:
+class ConsumerGroupMemberMetadataValue(Struct, frozen=True, gc=False):
     """What a member has said of itself."""
 
     instance_id: str | None
@@ -135,16 +131,16 @@ AssignmentEpochs = Mapping[UUID, tuple[int, ...]]
 """By topic id, and in the order of its partitions: since which epoch the member has each (Kafka 4.3, a tagged field).
 A topic of which that is not known does not stand in it."""
 
+_UNKNOWN_EPOCHS: AssignmentEpochs = {}
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMetadataKey:
+
+class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, gc=False):
     """Type 6."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMetadataValue:
+class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, gc=False):
     """For which group epoch the target assignment was computed."""
 
     assignment_epoch: int
@@ -152,31 +148,27 @@ class ConsumerGroupTargetAssignmentMetadataValue:
     """When it was computed, from Apache Kafka 4.3 on (a tagged field); 0 where that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMemberKey:
+class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, gc=False):
     """Type 7."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMemberValue:
+class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, gc=False):
     """What a member is to have."""
 
     topic_partitions: Assignment
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupCurrentMemberAssignmentKey:
+class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, gc=False):
     """Type 8."""
 
     group_id: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupCurrentMemberAssignmentValue:
+class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
     """What a member has, and how far it is on its way to what it is to have."""
 
     member_epoch: int
@@ -185,20 +177,18 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     """STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
     assigned_partitions: Assignment
     partitions_pending_revocation: Assignment
-    assigned_epochs: AssignmentEpochs = field(default_factory=dict)
-    pending_revocation_epochs: AssignmentEpochs = field(default_factory=dict)
+    assigned_epochs: AssignmentEpochs = msgspec.field(default_factory=lambda: _UNKNOWN_EPOCHS)
+    pending_revocation_epochs: AssignmentEpochs = msgspec.field(default_factory=lambda: _UNKNOWN_EPOCHS)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegularExpressionKey:
+class ConsumerGroupRegularExpressionKey(Struct, frozen=True, gc=False):
     """Type 16."""
 
     group_id: str
     regular_expression: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegularExpressionValue:
+class ConsumerGroupRegularExpressionValue(Struct, frozen=True, gc=False):
     """The topics that a regular expression has been found to match."""
 
     topics: tuple[str, ...]

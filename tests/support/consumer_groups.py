@@ -31,6 +31,8 @@ from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRe
 T = TypeVar("T")
 GROUP = "readers"
 REBALANCE_TIMEOUT_MS = 60_000
+SOON_MS = 1_000
+"""When a member is to come again that takes part in a rebalance, by default."""
 
 
 def empty_state() -> GroupsState:

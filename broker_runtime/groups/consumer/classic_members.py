@@ -5,8 +5,9 @@ generation, and "rebalance in progress" makes it join when there is a next step 
 """
 
 from collections.abc import Container
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later

@@ -1,10 +1,13 @@
 """A member of a KIP-848 group as its records say it is: what it wants, and what it has. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import partial
 from typing import Self
 from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from broker_runtime.groups.records import (
     Assignment,
@@ -43,8 +46,7 @@ NEW_METADATA = ConsumerGroupMemberMetadataValue(
 NEW_CURRENT = ConsumerGroupCurrentMemberAssignmentValue(0, -1, MemberState.STABLE, NOTHING, NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMember:
+class ConsumerMember(Struct, frozen=True, gc=False):
     """One member. Immutable: whoever changes it makes another, and a record of it."""
 
     member_id: str
@@ -70,21 +72,19 @@ class ConsumerMember:
     def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Self:
         """With another current assignment; the epoch that it leaves is its previous one. What it has not had since an
         earlier epoch it has since this one."""
-        had = _since(self.current.assigned_partitions, self.current.assigned_epochs, self.epoch)
-        given_up = {
-            **_since(self.current.partitions_pending_revocation, self.current.pending_revocation_epochs, self.epoch),
-            **had,
-        }
+        before = self.current
+        had = partial(_told, before.assigned_partitions, before.assigned_epochs, self.epoch)
+        given_up = partial(_told, before.partitions_pending_revocation, before.pending_revocation_epochs, self.epoch)
         current = ConsumerGroupCurrentMemberAssignmentValue(
             epoch,
             self.epoch,
             state,
             assigned,
             pending,
-            _epochs(assigned, had, epoch),
-            _epochs(pending, given_up, epoch),
+            {topic: _epochs(partitions, epoch, had(topic)) for topic, partitions in assigned.items()},
+            {topic: _epochs(partitions, epoch, had(topic), given_up(topic)) for topic, partitions in pending.items()},
         )
-        return replace(self, current=current)
+        return type(self)(self.member_id, self.metadata, current)
 
     def away(self) -> Self:
         """A static member that will be back keeps what it has, and has it since no epoch in particular."""
@@ -129,20 +129,32 @@ def same_epochs(assignment: Assignment, epoch: int) -> AssignmentEpochs:
     return {topic: (epoch,) * len(partitions) for topic, partitions in assignment.items()}
 
 
+_Epochs = tuple[int, ...]
+
+
 def _since(assignment: Assignment, epochs: AssignmentEpochs, member_epoch: int) -> dict[tuple[UUID, int], int]:
-    """Where a record does not say it, as those of brokers before 4.3, it is the member's own epoch."""
     found = {}
-    for topic, partitions in assignment.items():
-        told = epochs.get(topic, ())
-        if len(told) != len(partitions):
-            told = (max(member_epoch, 0),) * len(partitions)
-        for partition, epoch in zip(partitions, told, strict=True):
+    for topic in assignment:
+        for partition, epoch in zip(*_told(assignment, epochs, member_epoch, topic), strict=True):
             found[topic, partition] = epoch
     return found
 
 
-def _epochs(assignment: Assignment, since: Mapping[tuple[UUID, int], int], epoch: int) -> AssignmentEpochs:
-    return {
-        topic: tuple([since.get((topic, partition), epoch) for partition in partitions])
-        for topic, partitions in assignment.items()
-    }
+def _told(
+    assignment: Assignment, epochs: AssignmentEpochs, member_epoch: int, topic: UUID
+) -> tuple[tuple[int, ...], _Epochs]:
+    """Partitions of a topic, and since when each. Where a record does not say it, as those of brokers before 4.3, it is
+    the member's own epoch."""
+    partitions, told = assignment.get(topic, ()), epochs.get(topic, ())
+    return partitions, told if len(told) == len(partitions) else (max(member_epoch, 0),) * len(partitions)
+
+
+def _epochs(partitions: tuple[int, ...], epoch: int, *had: tuple[tuple[int, ...], _Epochs]) -> _Epochs:
+    """A member may have thousands of partitions: nothing is looked up for each where it keeps all of them or had none.
+    Of what it `had` nothing stands there twice."""
+    known: dict[int, int] = {}
+    for before, since in had:
+        if before == partitions:
+            return since
+        known |= zip(before, since, strict=True)
+    return tuple([known.get(partition, epoch) for partition in partitions]) if known else (epoch,) * len(partitions)

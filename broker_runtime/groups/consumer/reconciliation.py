@@ -64,7 +64,8 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> Co
     for topic, partitions in gained.items():
         assigned[topic] = tuple(sorted((*assigned.get(topic, ()), *partitions)))
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
-    return _moved(member, state, goal.epoch, assigned, NOTHING)
+    # One object for both: a group has thousands of them.
+    return _moved(member, state, goal.epoch, goal.target if assigned == goal.target else assigned, NOTHING)
 
 
 def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:

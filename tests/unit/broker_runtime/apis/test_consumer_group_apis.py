@@ -51,7 +51,7 @@ async def test_a_member_joins_is_steady_and_leaves(version: int) -> None:
         assert (joined.error_code, joined.member_id, joined.member_epoch) == (ErrorCode.NONE, "a", 2)
         (topic,) = joined.assignment.topic_partitions
         assert topic.partitions == (0, 1, 2)
-        assert joined.heartbeat_interval.total_seconds() == 5
+        assert joined.heartbeat_interval.total_seconds() == 1
         steady = await beat(node, version, "a", 2, topic_partitions=({"topic_id": topic.topic_id, "partitions": (0,)},))
         assert (steady.error_code, steady.member_epoch, steady.assignment) == (ErrorCode.NONE, 2, None)
         assert (await beat(node, version, "a", -1)).member_epoch == -1

@@ -6,7 +6,7 @@ from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
-from tests.support.consumer_groups import GROUP, Coordinator, refused
+from tests.support.consumer_groups import GROUP, SOON_MS, Coordinator, refused
 
 
 @pytest.fixture
@@ -16,16 +16,32 @@ def coordinator() -> Coordinator:
 
 def test_the_first_member_has_all_partitions_at_once(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 3)
-    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, 5_000, {topic: (0, 1, 2)})
+    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, SOON_MS, {topic: (0, 1, 2)})
     assert coordinator.group.state_name == "Stable"
 
 
 def test_a_steady_member_is_told_its_epoch_and_nothing_is_written(coordinator: Coordinator) -> None:
     coordinator.topic("orders", 3)
     coordinator.join("a", "orders")
+    coordinator.heartbeat("a", 2)
     written = len(coordinator.log)
     assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 2, 5_000, None)
     assert len(coordinator.log) == written
+
+
+def test_who_takes_part_in_a_rebalance_comes_again_soon(coordinator: Coordinator) -> None:
+    coordinator.topic("orders", 3)
+    coordinator.join("a", "orders")
+    coordinator.heartbeat("a", 2)
+    assert coordinator.heartbeat("a", 2).heartbeat_interval_ms == 5_000
+    assert coordinator.join("b", "orders").heartbeat_interval_ms == SOON_MS
+    assert coordinator.heartbeat("a", 2).heartbeat_interval_ms == SOON_MS
+
+
+def test_nobody_comes_later_for_a_rebalance() -> None:
+    coordinator = Coordinator(BrokerConfig(group_consumer_heartbeat_interval_ms=500))
+    coordinator.topic("orders", 3)
+    assert coordinator.join("a", "orders").heartbeat_interval_ms == 500
 
 
 def test_a_full_request_is_answered_in_full(coordinator: Coordinator) -> None:
@@ -47,16 +63,16 @@ def test_a_partition_goes_to_the_next_member_only_when_the_first_has_given_it_up
     assert told.assignment is not None
     (kept,) = told.assignment[topic]
     assert coordinator.heartbeat("b", 3).assignment is None
-    assert coordinator.heartbeat("a", 2, owned={topic: (0, 1)}) == HeartbeatAnswer("a", 2, 5_000, None)
-    assert coordinator.heartbeat("a", 2, owned={topic: (kept,)}) == HeartbeatAnswer("a", 3, 5_000, None)
-    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 3, 5_000, {topic: (1 - kept,)})
+    assert coordinator.heartbeat("a", 2, owned={topic: (0, 1)}) == HeartbeatAnswer("a", 2, SOON_MS, None)
+    assert coordinator.heartbeat("a", 2, owned={topic: (kept,)}) == HeartbeatAnswer("a", 3, SOON_MS, None)
+    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 3, SOON_MS, {topic: (1 - kept,)})
     assert coordinator.group.state_name == "Stable"
 
 
 def test_assignments_are_computed_once_in_an_interval(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 4)
     coordinator.join("a", "orders")
-    assert coordinator.join("b", "orders") == HeartbeatAnswer("b", 2, 5_000, {})
+    assert coordinator.join("b", "orders") == HeartbeatAnswer("b", 2, SOON_MS, {})
     assert (coordinator.group.epoch, coordinator.group.assignment_epoch) == (3, 2)
     assert coordinator.group.state_name == "Assigning"
     coordinator.wait(1)
@@ -91,7 +107,7 @@ def test_epochs_that_cannot_be_are_fenced(coordinator: Coordinator) -> None:
 def test_a_member_may_begin_again_and_has_what_it_had(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
-    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, 5_000, {topic: (0, 1)})
+    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, SOON_MS, {topic: (0, 1)})
 
 
 def test_members_and_groups_that_are_not_there(coordinator: Coordinator) -> None:
@@ -129,7 +145,7 @@ def test_who_leaves_frees_its_partitions(coordinator: Coordinator) -> None:
     coordinator.join("b", "orders")
     assert coordinator.leave("a") == HeartbeatAnswer("a", -1)
     coordinator.wait(1)
-    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 4, 5_000, {topic: (0, 1)})
+    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 4, SOON_MS, {topic: (0, 1)})
     coordinator.leave("b")
     assert coordinator.group.state_name == "Empty"
     assert coordinator.group.is_empty
@@ -192,12 +208,12 @@ def test_topics_that_come_and_grow_are_found_with_the_next_heartbeat(coordinator
     assert coordinator.heartbeat("a", 2).assignment is None
     topic = coordinator.topic("orders", 1)
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 3, 5_000, {topic: (0,)})
+    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 3, SOON_MS, {topic: (0,)})
     coordinator.topic("other", 1)
-    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 3, 5_000, None)
+    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 3, SOON_MS, None)
     coordinator.topic("orders", 3)
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 4, 5_000, {topic: (0, 1, 2)})
+    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 4, SOON_MS, {topic: (0, 1, 2)})
 
 
 def test_a_topic_that_goes_is_taken_away(coordinator: Coordinator) -> None:

@@ -1,13 +1,14 @@
 """Groups whose assignment would hold the event loop: it is computed aside, and written in slices (KIP-848)."""
 
+from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.groups.records import ConsumerGroupTargetAssignmentMemberKey
 from tests.support.consumer_groups import Coordinator, durable
 
 MEMBERS = 300
 
 
-def of_many() -> Coordinator:
-    coordinator = Coordinator()
+def of_many(config: BrokerConfig | None = None) -> Coordinator:
+    coordinator = Coordinator(config)
     coordinator.topic("orders", MEMBERS)
     for number in range(MEMBERS):
         coordinator.join(f"m{number}", "orders")
@@ -122,3 +123,8 @@ def test_after_a_fail_over_sessions_begin_in_portions_and_whoever_is_gone_is_mis
     coordinator.heartbeat("m8", coordinator.group.members["m8"].epoch)
     coordinator.wait(2)
     assert set(coordinator.group.members) == {"m8"}
+
+
+def test_members_of_a_very_large_group_are_told_to_come_later() -> None:
+    coordinator = of_many(BrokerConfig(sluicegate_group_consumer_rebalance_heartbeat_interval_ms=10))
+    assert coordinator.join("late", "orders").heartbeat_interval_ms == MEMBERS // 5

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
-from tests.support.consumer_groups import Coordinator, durable, refused
+from tests.support.consumer_groups import SOON_MS, Coordinator, durable, refused
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_the_next_instance_has_what_the_one_before_it_had(coordinator: Coordinat
     had = coordinator.assigned("a")
     assert coordinator.leave("a", -2, instance_id="i") == HeartbeatAnswer("a", -2)
     assert coordinator.group.members["a"].epoch == -2
-    assert coordinator.join("b", "orders", instance_id="i") == HeartbeatAnswer("b", 2, 5_000, had)
+    assert coordinator.join("b", "orders", instance_id="i") == HeartbeatAnswer("b", 2, SOON_MS, had)
     assert (coordinator.group.epoch, set(coordinator.group.members)) == (2, {"b"})
     assert coordinator.group.state_name == "Stable"
     with refused(ErrorCode.FENCED_INSTANCE_ID):
