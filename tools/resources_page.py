@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluicegate_operator.api.config_keys import BROKER_CONFIG, TOPIC_CONFIG
+from sluicegate_operator.api.config_orders import BROKER_ORDERS, TOPIC_ORDERS
 from sluicegate_operator.api.config_values import VALUE_REFUSED
 from sluicegate_operator.api.crd import schema
 from sluicegate_operator.api.manifests import KINDS
@@ -21,7 +22,7 @@ must do something, and its message says what; `observedGeneration` is -1 until t
 """
 
 
-_CONFIGS = {"BrokerCluster": BROKER_CONFIG, "Topic": TOPIC_CONFIG}
+_CONFIGS = {"BrokerCluster": (BROKER_CONFIG, BROKER_ORDERS), "Topic": (TOPIC_CONFIG, TOPIC_ORDERS)}
 
 
 def render_reference() -> str:
@@ -37,8 +38,11 @@ def _kind(name: str) -> str:
         lines += [*_rows(root["properties"][part], ""), ""]
     lines += [f"### {name} rules\n", *_rules(root, "")]
     if name in _CONFIGS:
+        values, orders = _CONFIGS[name]
         lines += [f"\n### {name} config\n", "| key | value |", "|---|---|"]
-        lines += [f"| `{key}` | {value.must} |" for key, value in sorted(_CONFIGS[name].items())]
+        lines += [f"| `{key}` | {value.must} |" for key, value in sorted(values.items())]
+        lines += ["\nWhat must hold, with the default for what is not said:\n"]
+        lines += [f"- {order.sign.join(f'`{key}`' for key in chain)}" for order in orders for chain in order.chains]
     return "\n".join(lines) + "\n"
 
 

@@ -161,6 +161,8 @@ GOOD = (
             ("log.flush.interval.ms", "9223372036854775807"),
             ("log.retention.bytes", "-1"),
             ("unclean.leader.election.enable", "TRUE"),
+            ("group.coordinator.rebalance.protocols", "consumer, classic"),
+            ("group.consumer.session.timeout.ms", "60000"),
         )
     ),
     GoodManifest("a cluster with standby controllers", cluster(controllers={"replicas": 3})),
@@ -183,6 +185,7 @@ GOOD = (
         "a topic with everything",
         topic(topicName="Orders_v1.eu", replicas=3, config={"retention.ms": "60000"}, deletionPolicy="Delete"),
     ),
+    GoodManifest("a lag of any length", topic(config={"min.compaction.lag.ms": "9223372036854775807"})),
 )
 
 _OWNED = "config holds a key that the operator sets"
@@ -330,7 +333,29 @@ BAD = (
             ("delete.topic.enable", "yes", "delete.topic.enable must be true or false"),
             ("compression.type", "brotli", "compression.type must be one of uncompressed, zstd"),
             ("log.cleanup.policy", "delete;compact", "log.cleanup.policy must be a list of delete, compact"),
+            ("group.coordinator.rebalance.protocols", "consumer", "separated by commas, and classic must be in it"),
+            (
+                "group.consumer.session.timeout.ms",
+                "30000",
+                "group.consumer.session.timeout.ms <= group.consumer.max.session.timeout.ms"
+                " must hold (45000, 30000, 60000); what config does not say has its default",
+            ),
+            (
+                "group.min.session.timeout.ms",
+                "1800001",
+                "group.min.session.timeout.ms <= group.max.session.timeout.ms must hold (1800001, 1800000)",
+            ),
         )
+    ),
+    BadManifest(
+        "a heartbeat that comes no more often than a session ends",
+        cluster(
+            config=dict.fromkeys(
+                ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"), "45000"
+            )
+        ),
+        "spec.config",
+        "group.consumer.heartbeat.interval.ms < group.consumer.session.timeout.ms must hold (45000, 45000)",
     ),
     BadManifest(
         "two values that are not allowed",
@@ -491,6 +516,15 @@ BAD = (
     ),
     BadManifest("a registration of no broker", without(registration(), "spec", "brokerId"), "spec.brokerId"),
     BadManifest("a registration with a negative id", registration(brokerId=-1), "spec.brokerId"),
+    *(
+        BadManifest(
+            f"a least lag of {least} above the largest of {largest}",
+            topic(config={"min.compaction.lag.ms": least, "max.compaction.lag.ms": largest}),
+            "spec.config",
+            f"min.compaction.lag.ms <= max.compaction.lag.ms must hold ({least}, {largest})",
+        )
+        for least, largest in (("20000", "10000"), ("9223372036854775807", "9223372036854775806"))
+    ),
     BadManifest("an unknown deletion policy", topic(deletionPolicy="Keep"), "spec.deletionPolicy"),
 )
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sluicegate_operator.api import config_keys as keys
 from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
+from sluicegate_operator.api.config_orders import BROKER_ORDERS, config_order_rule
 from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
 from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
@@ -244,6 +245,7 @@ _CONFIG_RULES = (
         "docs/reference/broker-configuration.md lists them",
     ),
     *config_value_rules(keys.BROKER_CONFIG),
+    *(config_order_rule(order) for order in BROKER_ORDERS),
 )
 
 

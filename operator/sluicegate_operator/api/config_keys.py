@@ -26,6 +26,12 @@ _MIGRATION = Matching(
     "must be one of bidirectional, upgrade, downgrade, disabled",
 )
 
+_PROTOCOL = "(classic|consumer|share|streams)"
+_PROTOCOLS = Matching(
+    f"^({_PROTOCOL} *, *)*classic( *, *{_PROTOCOL})*$",
+    "must be a list of classic, consumer, share, streams, separated by commas, and classic must be in it",
+)
+
 OPERATOR_KEYS = (
     "advertised.listeners",
     "broker.rack",
@@ -104,7 +110,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "group.consumer.min.session.timeout.ms": Whole(1),
     "group.consumer.regex.refresh.interval.ms": Whole(10_000),
     "group.consumer.session.timeout.ms": Whole(1),
-    "group.coordinator.rebalance.protocols": list_of("classic", "consumer", "share", "streams"),
+    "group.coordinator.rebalance.protocols": _PROTOCOLS,
     "group.initial.rebalance.delay.ms": Whole(0),
     "group.max.session.timeout.ms": Whole(0),
     "group.max.size": Whole(1),

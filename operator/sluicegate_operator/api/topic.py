@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.config_keys import TOPIC_CONFIG
+from sluicegate_operator.api.config_orders import TOPIC_ORDERS, config_order_rule
 from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
@@ -46,6 +47,7 @@ class TopicSpec(Model):
             "docs/reference/broker-configuration.md lists them",
         ),
         *config_value_rules(TOPIC_CONFIG),
+        *(config_order_rule(order) for order in TOPIC_ORDERS),
     )
     transitions: ClassVar = (
         cluster_ref_stays("make a new Topic"),

@@ -1,0 +1,118 @@
+"""Which numbers of a `config` must be in order: the broker looks at them together when it starts.
+
+A key that is not said has the broker's default. Those are written down here again, as config_keys are, and a unit test
+compares both with the broker's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from sluicegate_operator.api.config_values import LONG_MAX, VALUE_REFUSED, Whole, cel_list, long
+from sluicegate_operator.api.rules import Rule
+
+_INT = Whole(0)
+_ADVICE = "what config does not say has its default"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Chains of keys, none of which may be above the next; with `below` each must be below it, in chains of two.
+
+    What is no `number` has a rule of its own, and counts as the default here.
+    """
+
+    chains: tuple[tuple[str, ...], ...]
+    defaults: Mapping[str, int]
+    number: Whole = _INT
+    below: bool = False
+
+    @property
+    def sign(self) -> str:
+        return " < " if self.below else " <= "
+
+    def wrong(self, config: Mapping[str, str]) -> list[tuple[str, ...]]:
+        return [chain for chain in self.chains if not self._in_order(self.numbers(config, chain))]
+
+    def numbers(self, config: Mapping[str, str], chain: tuple[str, ...]) -> list[int]:
+        return [
+            int(config[key]) if key in config and self.number.accepts(config[key]) else self.defaults[key]
+            for key in chain
+        ]
+
+    def _in_order(self, numbers: list[int]) -> bool:
+        return all(low < high or (low == high and not self.below) for low, high in pairwise(numbers))
+
+
+def _around(name: str) -> tuple[str, ...]:
+    return f"group.consumer.min.{name}", f"group.consumer.{name}", f"group.consumer.max.{name}"
+
+
+BROKER_ORDERS = (
+    Order(
+        (
+            ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+            _around("heartbeat.interval.ms"),
+            _around("session.timeout.ms"),
+            _around("assignment.interval.ms"),
+        ),
+        {
+            "group.min.session.timeout.ms": 6_000,
+            "group.max.session.timeout.ms": 1_800_000,
+            "group.consumer.min.heartbeat.interval.ms": 5_000,
+            "group.consumer.heartbeat.interval.ms": 5_000,
+            "group.consumer.max.heartbeat.interval.ms": 15_000,
+            "group.consumer.min.session.timeout.ms": 45_000,
+            "group.consumer.session.timeout.ms": 45_000,
+            "group.consumer.max.session.timeout.ms": 60_000,
+            "group.consumer.min.assignment.interval.ms": 0,
+            "group.consumer.assignment.interval.ms": 1_000,
+            "group.consumer.max.assignment.interval.ms": 15_000,
+        },
+    ),
+    Order(
+        (("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),),
+        {"group.consumer.heartbeat.interval.ms": 5_000, "group.consumer.session.timeout.ms": 45_000},
+        below=True,
+    ),
+)
+TOPIC_ORDERS = (
+    Order(
+        (("min.compaction.lag.ms", "max.compaction.lag.ms"),),
+        {"min.compaction.lag.ms": 0, "max.compaction.lag.ms": LONG_MAX},
+        long(0),
+    ),
+)
+"""Where brokers have other defaults they have the last word."""
+
+
+def config_order_rule(order: Order) -> Rule:
+    """For a model with a `config`; it names the first chain that is out of order, and its numbers."""
+
+    def wrong(model: Any) -> list[tuple[str, ...]]:
+        return order.wrong(model.config or {})
+
+    def sentence(model: Any) -> str:
+        chain = wrong(model)[0]
+        numbers = ", ".join(map(str, order.numbers(model.config or {}, chain)))
+        return f"{order.sign.join(chain)} must hold ({numbers}); {_ADVICE}"
+
+    chains = "[" + ", ".join(cel_list(chain) for chain in order.chains) + "]"
+    numbers = f"c.map(k, {_number_cel(order)})"
+    in_order = f"{numbers}.isSorted()" + (f" && {numbers}.min() < {numbers}.max()" if order.below else "")
+    shown = f"c.map(k, string({_number_cel(order)})).join(', ')"
+    said = f"c.join('{order.sign}') + ' must hold (' + {shown} + '); {_ADVICE}'"
+    return Rule(
+        cel=f"!has(self.config) || {chains}.all(c, {in_order})",
+        message=f"{VALUE_REFUSED}: it is out of order with another",
+        holds=lambda model: not wrong(model),
+        field="config",
+        message_cel=f"{chains}.filter(c, !({in_order})).map(c, {said})[0]",
+        message_of=sentence,
+    )
+
+
+def _number_cel(order: Order) -> str:
+    defaults = ", ".join(f"'{key}': {number}" for key, number in order.defaults.items())
+    return f"k in self.config && {order.number.cel('self.config[k]')} ? int(self.config[k]) : {{{defaults}}}[k]"
