@@ -15,7 +15,13 @@ from kio.static.protocol import ResponsePayload
 
 from sluicegate_operator.kafka_admin.api import AdminApi
 from sluicegate_operator.kafka_admin.connection import Connect, Connection, ConnectionSettings, open_tcp
-from sluicegate_operator.kafka_admin.errors import Address, AdminConnectionError, AdminProtocolError, AdminTimeoutError
+from sluicegate_operator.kafka_admin.errors import (
+    Address,
+    AdminConnectionError,
+    AdminProtocolError,
+    AdminTimeoutError,
+    NoBrokerAnswersError,
+)
 from sluicegate_operator.kafka_admin.exchange import Exchange
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
@@ -127,7 +133,7 @@ class AdminClient(AdminApi):
                 errors.append(error)
         if len(errors) == 1:
             raise errors[0]
-        raise AdminConnectionError(errors[0].address, "; ".join(str(error) for error in errors))
+        raise NoBrokerAnswersError({error.address: error for error in errors})
 
     async def aclose(self) -> None:
         for handle in self._handles.values():

@@ -4,7 +4,7 @@ A `KafkaApiError` is the broker's own answer; the other kinds mean that there wa
 the same request may succeed later without anyone changing it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -33,6 +33,15 @@ class AdminConnectionError(KafkaAdminError):
         super().__init__(f"broker {show(address)}: {reason}")
         self.address = address
         self.reason = reason
+
+
+class NoBrokerAnswersError(AdminConnectionError):
+    """Several were asked, and each has failed in its own way; the address is that of the first."""
+
+    def __init__(self, failures: Mapping[Address, KafkaAdminError]) -> None:
+        self.address = next(iter(failures))
+        self.reason = "; ".join(str(failure) for failure in failures.values())
+        KafkaAdminError.__init__(self, self.reason)
 
 
 class AdminProtocolError(AdminConnectionError):
