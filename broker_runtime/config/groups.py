@@ -29,7 +29,8 @@ class OffsetsConfig(Config):
         "offsets.topic.replication.factor",
         SHORT,
         3,
-        "Replicas of __consumer_offsets; it is made with fewer while there are fewer brokers.",
+        "Replicas that __consumer_offsets is made with, fewer while there are fewer brokers; once it is there it has "
+        "as many until somebody reassigns them.",
         at_least(1),
     )
     offsets_topic_segment_bytes: Key[int] = static(
