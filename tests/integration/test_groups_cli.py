@@ -131,6 +131,14 @@ def test_offsets_are_planned_and_nothing_is_changed(
     assert [row["committed"] for row in shown["offsets"]] == list(before.values())
 
 
+def test_a_group_that_is_not_there_yet_is_said_and_made(bootstrap: str, topic: str) -> None:
+    reset = ("reset-offsets", "coming", "--topic", topic, "--to-latest")
+    assert run(bootstrap, *reset).stderr == "there is no group coming yet; --execute makes it\n"
+    assert run(bootstrap, *reset, "--execute").stderr == "there was no group coming; its offsets make it\n"
+    assert run(bootstrap, *reset).stderr == ""
+    assert groups(bootstrap, "delete", "coming")["groups"][0]["deleted"]
+
+
 def test_tables_are_for_people(bootstrap: str, topic: str) -> None:
     commit(bootstrap, "read", topic, {1: 6})
     shown = run(bootstrap, "describe", "read").stdout

@@ -26,6 +26,14 @@ class ResetRequest:
     target: Target
 
 
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """`is_new` where no such group is there yet: its offsets make it."""
+
+    resets: list[Reset]
+    is_new: bool
+
+
 async def reports(asked: ConsumerGroups, group_ids: Sequence[str]) -> list[GroupReport]:
     """Without names of all groups. Raises RefusedError for a name that no group has."""
     names = group_ids or [group.id for group in await asked.all()]
@@ -41,9 +49,10 @@ async def _report(asked: ConsumerGroups, group_id: str) -> GroupReport:
     return report(group, committed, ends)
 
 
-async def planned(asked: ConsumerGroups, request: ResetRequest) -> list[Reset]:
+async def planned(asked: ConsumerGroups, request: ResetRequest) -> ResetPlan:
     """Raises ResetError for what was asked wrongly, RefusedError while somebody consumes."""
-    _refuse_active(await asked.describe(request.group_id))
+    group = await asked.describe(request.group_id)
+    _refuse_active(group)
     committed = await asked.committed(request.group_id)
     if request.topics is None:
         partitions = sorted(committed)
@@ -51,7 +60,8 @@ async def planned(asked: ConsumerGroups, request: ResetRequest) -> list[Reset]:
             raise ResetError(f"--all-topics: group {request.group_id} has committed nothing; name a --topic")
     else:
         partitions = chosen_partitions(request.topics, await asked.partitions_of(request.topics))
-    return plan_resets(request.target, committed, await _log_ends(asked, partitions, request.target.time_ms))
+    resets = plan_resets(request.target, committed, await _log_ends(asked, partitions, request.target.time_ms))
+    return ResetPlan(resets, is_new=not group.exists and not committed)
 
 
 async def executed(asked: ConsumerGroups, group_id: str, resets: Sequence[Reset]) -> None:

@@ -16,10 +16,17 @@ import typer
 from rich.console import Console
 
 from sluicegate_operator.cli.bootstrap import BootstrapError, BootstrapOption, bootstrap_addresses
-from sluicegate_operator.cli.group_questions import RefusedError, ResetRequest, deleted, executed, planned, reports
+from sluicegate_operator.cli.group_questions import (
+    RefusedError,
+    ResetPlan,
+    ResetRequest,
+    deleted,
+    executed,
+    planned,
+    reports,
+)
 from sluicegate_operator.cli.group_tables import groups_table, members_table, offsets_table, resets_table
 from sluicegate_operator.cli.offset_resets import (
-    Reset,
     ResetError,
     Target,
     Way,
@@ -53,8 +60,10 @@ def list_(
     found = _ask(bootstrap_server, data_dir, cluster, lambda asked: asked.all())
     if output is Output.JSON:
         _print_json({"groups": [asdict(group) for group in found]})
-    else:
+    elif found:
         Console().print(groups_table(found))
+    else:
+        _say_none()
 
 
 @groups.command()
@@ -75,7 +84,7 @@ def describe(
         _print_json({"groups": [asdict(one) for one in found]})
         return
     if not found:
-        print("there are no groups", file=sys.stderr)
+        _say_none()
     console = Console()
     for one in found:
         console.print(members_table(one))
@@ -123,17 +132,21 @@ def reset_offsets(
         raise _bad_use(str(error)) from None
     request = ResetRequest(group, topics, target)
 
-    async def reset(asked: ConsumerGroups) -> list[Reset]:
+    async def reset(asked: ConsumerGroups) -> ResetPlan:
         plan = await planned(asked, request)
         if execute:
-            await executed(asked, group, plan)
+            await executed(asked, group, plan.resets)
         return plan
 
-    resets = _ask(bootstrap_server, data_dir, cluster, reset)
+    plan = _ask(bootstrap_server, data_dir, cluster, reset)
+    if plan.is_new:
+        # Nothing is wrong with that, but the name may be mistyped.
+        said = f"there was no group {group}; its offsets make it"
+        print(said if execute else f"there is no group {group} yet; --execute makes it", file=sys.stderr)
     if output is Output.JSON:
-        _print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in resets]})
+        _print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in plan.resets]})
         return
-    Console().print(resets_table(group, resets, executed=execute))
+    Console().print(resets_table(group, plan.resets, executed=execute))
     if not execute:
         print("nothing was changed; --execute does it")
 
@@ -158,6 +171,10 @@ def delete(
             print(f"group {name} deleted")
     if any(kept.values()):
         raise typer.Exit(REFUSED)
+
+
+def _say_none() -> None:
+    print("there are no groups", file=sys.stderr)
 
 
 def _check_names(groups: Sequence[str]) -> None:

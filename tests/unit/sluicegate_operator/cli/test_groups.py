@@ -1,4 +1,4 @@
-"""What `sluicegate groups` refuses before it asks anybody: one sentence, and exit code 2."""
+"""What `sluicegate groups` refuses before it asks anybody, in one sentence with exit code 2, and where nothing is."""
 
 import json
 import os
@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from sluicegate_operator.cli.bootstrap import BootstrapError, bootstrap_addresses
 from sluicegate_operator.cli.groups import groups
+from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
+from sluicegate_operator.kafka_admin.group_views import GroupListing
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 RESET = ("reset-offsets", "billing")
@@ -40,6 +42,16 @@ def test_bad_use_is_one_sentence(arguments: tuple[str, ...], sentence: str) -> N
     done = CliRunner().invoke(groups, arguments)
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert sentence in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("describe", "--all")])
+def test_a_cluster_without_groups_says_so(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(asked: ConsumerGroups) -> list[GroupListing]:
+        return []
+
+    monkeypatch.setattr(ConsumerGroups, "all", nothing)
+    done = CliRunner().invoke(groups, [*arguments, *NOWHERE])
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "there are no groups\n")
 
 
 def running(folder: Path, *clusters: str) -> Path:
