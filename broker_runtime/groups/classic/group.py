@@ -61,6 +61,11 @@ class ClassicGroup:
     def is_empty(self) -> bool:
         return self.state is ClassicState.EMPTY
 
+    @property
+    def is_unled(self) -> bool:
+        """Whether it was of KIP-848 until now. What its members are to have others may have still: they join first."""
+        return bool(self.members) and self.leader is None
+
     def apply(self, value: GroupMetadataValue) -> bool:
         """Takes the record over where it is what this group has just decided (`record`). False where it is another's:
         then the group is `restored` by it, and who waited here is forgotten."""
@@ -80,6 +85,8 @@ class ClassicGroup:
         state = ClassicState.STABLE if value.members else ClassicState.EMPTY
         if self.state is not state:
             self.previous_state, self.state = self.state, state
+        if self.is_unled:
+            self.previous_state, self.state = ClassicState.STABLE, ClassicState.PREPARING_REBALANCE
         since_ms = value.current_state_timestamp_ms
         self.state_since_ms = None if since_ms == -1 else since_ms
 

@@ -22,8 +22,9 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
 
     in_portions("", environment, _members(groups), begin)
     for group in groups:
-        unled = bool(group.members) and group.leader is None
-        if unled or len(group.members) > environment.config.group_max_size:
+        if group.is_unled:
+            rebalance.go_on(group, environment)
+        elif len(group.members) > environment.config.group_max_size:
             rebalance.prepare(group, environment)
 
 

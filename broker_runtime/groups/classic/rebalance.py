@@ -55,6 +55,14 @@ def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
     return NOTHING
 
 
+def go_on(group: ClassicGroup, environment: GroupEnvironment) -> Records:
+    """Of a group that waits for its members since its record was applied: not for ever."""
+    if group.members.all_joined:
+        return complete(group, environment)
+    _wait_for_joins(group, environment)
+    return NOTHING
+
+
 def complete_when_all_joined(group: ClassicGroup, environment: GroupEnvironment) -> Records:
     """An initial rebalance waits for its time, whoever has joined."""
     initial = group.previous_state is ClassicState.EMPTY

@@ -53,11 +53,11 @@ def _downgrade(environment: GroupEnvironment, group_id: str, state: GroupsState)
 def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
     """The group is there: everybody is asked to join again."""
     group = state.groups.get(group_id)
-    if not isinstance(group, ClassicGroup) or group.is_empty:
+    if not isinstance(group, ClassicGroup) or not group.is_unled:
         return (), None
     for member in group.members.by_id.values():
         rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
-    return rebalance.prepare_or_complete(group, environment), None
+    return rebalance.go_on(group, environment), None
 
 
 def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> GroupMetadataValue:

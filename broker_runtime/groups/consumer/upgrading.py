@@ -10,10 +10,9 @@ from functools import partial
 
 from broker_runtime.config.groups import MigrationPolicy
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
-from broker_runtime.groups.classic.requests import JoinAnswer
+from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
 from broker_runtime.groups.consumer.embedded import read_assignment, read_subscription
 from broker_runtime.groups.consumer.fencing import arm_session
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
@@ -76,8 +75,10 @@ def _release_waiting(
     made = state.groups.get(group.group_id)
     if not isinstance(made, ConsumerGroup):
         return (), None
-    rebalance.tell_those_who_sync(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
     for member in group.members.by_id.values():
+        if member.sync is not None:
+            environment.outbox.send(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+            group.members.wait_for_sync(member, None)
         if member.join is not None:
             environment.outbox.send(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             group.members.wait_for_join(member, None)

@@ -73,7 +73,7 @@ class Group:
                 {"topic_id": ids.get(name, STRANGER), "partitions": list(parts)} for name, parts in owned.items()
             ]
         answer = self.on.quietly(BEAT, version, **trimmed(BEAT, version, asked))
-        return self._named(answer) if isinstance(answer, dict) else answer
+        return self.named(answer) if isinstance(answer, dict) else answer
 
     def say(self, step: str, member: str, epoch: int, **fields: Plain) -> Plain:
         return self.on.note(step, self.beat(member, epoch, **fields))
@@ -85,7 +85,7 @@ class Group:
         answer = self.on.quietly(
             "consumer_group_describe", version, group_ids=[self.id], include_authorized_operations=False
         )
-        self.on.note(step, self._named(answer))
+        self.on.note(step, self.named(answer))
 
     def describe_shares(self, step: str) -> None:
         """How many partitions each member is to have, of all topics together."""
@@ -96,11 +96,11 @@ class Group:
         ]
         self.on.note(step, sorted(shares))
 
-    def _named(self, answer: Plain) -> Plain:
+    def named(self, answer: Plain) -> Plain:
         """With `topic_partitions` as a mapping of names."""
         if isinstance(answer, list):
             members = all(isinstance(item, dict) and "member_id" in item for item in answer) and bool(answer)
-            items = [self._named(item) for item in answer]
+            items = [self.named(item) for item in answer]
             return {item["member_id"]: item for item in items} if members else items
         if not isinstance(answer, dict):
             return answer
@@ -110,7 +110,7 @@ class Group:
             name: (
                 {self.topics.get(part["topic_id"], "?"): sorted(part["partitions"]) for part in value}
                 if name == "topic_partitions"
-                else self._named(value)
+                else self.named(value)
             )
             for name, value in answer.items()
         }

@@ -53,6 +53,10 @@ UNKNOWN_KEY = (
 )
 OTHER_KEYS = "Each broker has the keys of what it can do; strategy, limits and the HTTP listener are ours alone."
 LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also those that it lets change."
+UNLED = (
+    "A group that is of the classic protocol again rebalances in any case, or none of its members would know that it "
+    "leads and has to look at the topics."
+)
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
 AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
 FIXED_HERE = "One event loop and threads that are made at the start: these keys need a restart."
@@ -344,6 +348,23 @@ TABLE: Sequence[Wanted] = (
         "Ignoring duplicate entity *",
         "Duplicate quota key *",
         "The message names the key that came twice; Kafka's speaks of the entity.",
+    ),
+    Wanted(
+        "mixed groups joined",
+        "join with no subscription, version 3/error_code",
+        "unknown_server_error",
+        "inconsistent_group_protocol",
+        "Who says what nobody understands is told so; Kafka's error is that of a mistake of its own.",
+    ),
+    *(
+        Wanted("mixed groups and static members", where, "*", "*", UNLED)
+        for where in (
+            "all are old: as a classic group/group_state",
+            "all are old: as a classic group/members/*/metadata",
+            "all are old: as a classic group/protocol_data",
+            "all are old: listed/*/group_state",
+            "the other one beats/error_code",
+        )
     ),
 )
 

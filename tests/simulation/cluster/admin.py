@@ -8,6 +8,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import (
     ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_RECORDS,
     DELETE_TOPICS,
@@ -52,6 +53,12 @@ class Admin:
         }
         answer = await self._ask(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
         return None if answer is None else ErrorCode(int(answer.topics[0].error_code))
+
+    async def grow_topic(self, name: str, partitions: int) -> str:
+        """What the controller says to it."""
+        topic = {"name": name, "count": partitions, "assignments": None}
+        answer = await self._ask(CREATE_PARTITIONS, 3, {"topics": [topic], "timeout": 3000, "validate_only": False})
+        return "no answer" if answer is None else ErrorCode(int(answer.results[0].error_code)).name
 
     async def has_topic(self, name: str, partitions: int) -> bool:
         """Made in the end; False and a mistake when not."""

@@ -10,8 +10,8 @@ from broker_runtime.wire.versions import FORMATS, HEARTBEAT, JOIN_GROUP, LEAVE_G
 from tests.simulation.cluster.connection import Unanswered
 from tests.simulation.cluster.member import BEAT_S, NOT_IN_A_GROUP, REBALANCE_S, SESSION_S, Member
 
-_JOIN_VERSION, _SYNC_VERSION, _HEARTBEAT_VERSION, _LEAVE_VERSION = 5, 3, 3, 3
-_PARTITIONS_OF_GROUPS = 5
+_JOIN_VERSION, _SYNC_VERSION, _HEARTBEAT_VERSION, _LEAVE_VERSION = 9, 5, 3, 3
+_PROTOCOL = "range"
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 
@@ -27,7 +27,7 @@ def assignment(topic: str, partitions: Sequence[int]) -> bytes:
 
 def assigned_in(content: bytes) -> list[int]:
     """Of one topic; nothing where there is no assignment."""
-    if not content:
+    if not content or not _INT32.unpack_from(content, 2)[0]:
         return []
     at = 6
     at += 2 + _INT16.unpack_from(content, at)[0]
@@ -39,9 +39,19 @@ def _text(text: str) -> bytes:
     return _INT16.pack(len(text)) + text.encode()
 
 
+_JOINS_AGAIN = (
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
+
+
 class ClassicMember(Member):
     _id = ""
     _generation = -1
+    _leads = False
+    """Who leads looks whether the topic has more partitions than when they were shared."""
 
     @property
     def id(self) -> str:
@@ -52,6 +62,8 @@ class ClassicMember(Member):
         return self._generation
 
     async def turn(self) -> None:
+        if self._leads and self.ownership.shared != self.partitions():
+            self._generation = -1
         if self._generation < 0:
             # Who joins has given up what it had.
             self.own((), NOT_IN_A_GROUP, 0.0)
@@ -73,7 +85,9 @@ class ClassicMember(Member):
             await self.pause()
         else:
             self._id = str(answer.member_id)
-            given = _shared(self.topic, answer.members) if str(answer.leader) == self._id else {}
+            self._leads = str(answer.leader) == self._id
+            shares = self._leads and not answer.skip_assignment
+            given = self._shared(answer.members) if shares else {}
             await self._sync(int(answer.generation_id), given)
 
     def _join_fields(self) -> Fields:
@@ -82,14 +96,17 @@ class ClassicMember(Member):
             "session_timeout": int(SESSION_S * 1000),
             "rebalance_timeout": int(REBALANCE_S * 1000),
             "member_id": self._id,
-            "group_instance_id": None,
+            "group_instance_id": self.instance,
             "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": subscription(self.topic)}],
+            "protocols": [{"name": _PROTOCOL, "metadata": subscription(self.topic)}],
+            "reason": None,
         }
 
     async def _sync(self, generation: int, given: Mapping[str, bytes]) -> None:
         content = self._in(generation) | {
-            "assignments": [{"member_id": member, "assignment": each} for member, each in given.items()]
+            "protocol_type": "consumer",
+            "protocol_name": _PROTOCOL,
+            "assignments": [{"member_id": member, "assignment": each} for member, each in given.items()],
         }
         answer = await self._asked(SYNC_GROUP, _SYNC_VERSION, content, REBALANCE_S)
         if answer is None:
@@ -111,12 +128,15 @@ class ClassicMember(Member):
         code = ErrorCode(int(answer.error_code))
         if code == ErrorCode.NONE:
             self.own(self.owned, self.term, sent_s)
-        elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID):
+        elif code in _JOINS_AGAIN:
             self._generation = -1
             self._forget_id(code)
 
-    async def leave(self) -> None:
-        members = [{"member_id": self._id, "group_instance_id": None}]
+    async def leave(self, *, for_a_while: bool) -> None:
+        """There is no word for a while: who is static says nothing then."""
+        if for_a_while:
+            return
+        members = [{"member_id": self._id, "group_instance_id": self.instance}]
         await self._asked(LEAVE_GROUP, _LEAVE_VERSION, {"group_id": self.ownership.group, "members": members}, 3.0)
 
     def _in(self, generation: int) -> dict[str, Any]:
@@ -124,11 +144,11 @@ class ClassicMember(Member):
             "group_id": self.ownership.group,
             "generation_id": generation,
             "member_id": self._id,
-            "group_instance_id": None,
+            "group_instance_id": self.instance,
         }
 
     def _forget_id(self, code: ErrorCode) -> None:
-        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self._id = ""
 
     async def _asked(self, api_key: int, version: int, content: Fields, timeout_s: float) -> Any:
@@ -141,10 +161,8 @@ class ClassicMember(Member):
         self.heard(FORMATS[api_key].module, ErrorCode(int(answer.error_code)))
         return answer
 
-
-def _shared(topic: str, members: Sequence[Any]) -> dict[str, bytes]:
-    """In turn, as the leader of a generation decides."""
-    ids = sorted(str(member.member_id) for member in members)
-    return {
-        member: assignment(topic, range(_PARTITIONS_OF_GROUPS)[number :: len(ids)]) for number, member in enumerate(ids)
-    }
+    def _shared(self, members: Sequence[Any]) -> dict[str, bytes]:
+        """In turn, as the leader of a generation decides."""
+        ids = sorted(str(member.member_id) for member in members)
+        self.ownership.shared = count = self.partitions()
+        return {member: assignment(self.topic, range(count)[number :: len(ids)]) for number, member in enumerate(ids)}

@@ -90,6 +90,7 @@ class Cluster:
         self.producers: list[Producer] = []
         self.committers: list[Committer] = []
         self.groups: list[group.Group] = []
+        self._partitions_of_groups = group.PARTITIONS
         self.deletions: dict[Key, Deletions] = {}
         self.busy_topics: set[str] = set()
         """That somebody deletes or makes now, or of which that is not known."""
@@ -230,6 +231,14 @@ class Cluster:
         consumer = Consumer(key, view, self.deletions[key], self.around.mistake)
         self.consumers.append(consumer)
         self.run_as(owner, consumer.run())
+
+    def partitions_of_groups(self) -> int:
+        """Of their topic, as somebody knows who asks for its metadata."""
+        image = self.image()
+        topic = None if image is None else image.topics.get(group.TOPIC)
+        if topic is not None:
+            self._partitions_of_groups = max(len(topic.partitions), self._partitions_of_groups)
+        return self._partitions_of_groups
 
     async def _add_groups(self) -> bool:
         if self.shape.groups and not await self.admin.has_topic(group.TOPIC, group.PARTITIONS):

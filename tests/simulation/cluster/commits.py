@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from broker_runtime.wire.messages import Fields
 
 
-def commit_fields(group: str, topic: str, offsets: Mapping[int, int], generation: int = -1, member: str = "") -> Fields:
+def commit_fields(
+    group: str,
+    topic: str,
+    offsets: Mapping[int, int],
+    generation: int = -1,
+    member: str = "",
+    instance: str | None = None,
+) -> Fields:
     """`offsets` by partition."""
     parts = [
         {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": None}
@@ -15,7 +22,7 @@ def commit_fields(group: str, topic: str, offsets: Mapping[int, int], generation
         "group_id": group,
         "generation_id_or_member_epoch": generation,
         "member_id": member,
-        "group_instance_id": None,
+        "group_instance_id": instance,
         "topics": [{"name": topic, "partitions": parts}],
     }
 

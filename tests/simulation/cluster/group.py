@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.classic_member import ClassicMember
-from tests.simulation.cluster.member import Member
+from tests.simulation.cluster.member import Around, Member
 from tests.simulation.cluster.modern_member import ModernMember
 from tests.simulation.cluster.ownership import Ownership
 
@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 TOPIC, PARTITIONS = "shared", 5
 _MEMBERS = 3
-KINDS: dict[str, type[Member]] = {"classic": ClassicMember, "modern": ModernMember}
+KINDS: dict[str, tuple[type[Member], ...]] = {
+    "classic": (ClassicMember,),
+    "modern": (ModernMember,),
+    "mixed": (ClassicMember, ModernMember),
+}
+"""What a life may be: members of a mixed group come back with either protocol."""
+_STATIC = 1
+"""So many of the members are static."""
 
 
 class Group:
@@ -24,7 +31,8 @@ class Group:
         self.ownership = Ownership(self.name, cluster.loop.time, cluster.around.mistake)
         self._settled = False
         self._cluster = cluster
-        self._kind = KINDS[kind]
+        self._kinds = KINDS[kind]
+        self._around = Around(cluster.loop.time, cluster.note, cluster.partitions_of_groups)
         self._lives = 0
         self._alive: list[Member] = []
 
@@ -38,7 +46,11 @@ class Group:
         while True:
             self._lives += 1
             name = f"{self.name}-{number}#{self._lives}"
-            member = self._kind(name, self.ownership, TOPIC, view, (now, self._cluster.note))
+            kind = rng.choice(self._kinds)
+            instance = f"{self.name}-{number}" if number < _STATIC else None
+            member = kind(name, self.ownership, TOPIC, view, self._around, instance)
+            if len(self._kinds) > 1:
+                self._cluster.note(f"{name} is a {kind.__name__}")
             self._alive.append(member)
             ends_s = now() + rng.choice((rng.uniform(1.0, 6.0), rng.uniform(4.0, 20.0)))
             leaves = rng.random() < 0.5
@@ -60,10 +72,13 @@ class Group:
         for member in self._alive:
             member.quiet = True
         holders = self.ownership.holders()
-        names = {member.name for member in self._alive}
-        if set(holders) != set(range(PARTITIONS)) or not {held.member for held in holders.values()} <= names:
+        names = {member.owner for member in self._alive}
+        if (
+            set(holders) != set(range(self._around.partitions()))
+            or not {held.member for held in holders.values()} <= names
+        ):
             return f"{self.name} shares {sorted((index, held.member) for index, held in holders.items())}"
-        terms = {member.term for member in self._alive}
+        terms = {member.epoch for member in self._alive}
         if len(terms) != 1 or len(self._alive) != _MEMBERS or not all(member.owned for member in self._alive):
-            return f"{self.name} has members in {sorted(terms)}"
+            return f"{self.name} has members in {[(member.name, member.term) for member in self._alive]}"
         return True

@@ -6,6 +6,7 @@ looks what is committed for each partition that it gets, and commits one more fr
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.versions import OFFSET_COMMIT, OFFSET_FETCH
@@ -21,6 +22,16 @@ VERSION_OF_OFFSETS = 9
 """With it both kinds can say in which generation or epoch they are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What members of one group share."""
+
+    now: Callable[[], float]
+    note: Callable[[str], None]
+    partitions: Callable[[], int]
+    """How many the topic has."""
+
+
 class Member:
     """One life of a member: it leaves at its end, or is gone without a word."""
 
@@ -30,11 +41,14 @@ class Member:
         ownership: Ownership,
         topic: str,
         view: ClusterView,
-        surroundings: tuple[Callable[[], float], Callable[[str], None]],
+        surroundings: "Around",
+        instance: str | None = None,
     ) -> None:
-        """`surroundings` are the clock, and who notes what happens."""
-        self.now, self._note = surroundings
-        self.name = name
+        """`instance` is that of a static member, which has many lives and owns in all of them what it had (KIP-345)."""
+        self.now, self._note, self.partitions = surroundings.now, surroundings.note, surroundings.partitions
+        self.name, self.instance = name, instance
+        self.owner = name if instance is None else instance
+        """Who owns, to others."""
         self.term = NOT_IN_A_GROUP
         self.owned: frozenset[int] = frozenset()
         self.ownership, self.topic, self.view = ownership, topic, view
@@ -44,17 +58,22 @@ class Member:
         self._positions: dict[int, int] = {}
 
     async def live(self, is_over: Callable[[], bool], *, leaves: bool) -> None:
+        # What a life before this had is nobody's when this one joins and says so.
+        self.ownership.release(self.owner, range(self.partitions()))
         while not is_over():
             await self.turn()
         if leaves:
-            self.own((), self.term, 0.0)
-            await self.leave()
+            for_a_while = self.instance is not None and self.view.random.random() < 0.7
+            if not for_a_while:
+                self.own((), self.term, 0.0)
+            await self.leave(for_a_while=for_a_while)
         self.coordinator.hang_up()
 
     async def turn(self) -> None:
         raise NotImplementedError
 
-    async def leave(self) -> None:
+    async def leave(self, *, for_a_while: bool) -> None:
+        """A static member that goes for a while is to have its partitions again."""
         raise NotImplementedError
 
     @property
@@ -70,13 +89,13 @@ class Member:
         """As an answer says to what was sent then."""
         now_owned = frozenset(partitions)
         gone = self.owned - now_owned
-        self.ownership.release(self.name, gone)
+        self.ownership.release(self.owner, gone)
         for partition in gone:
             self._positions.pop(partition, None)
         if (now_owned, term) != (self.owned, self.term):
             self._note(f"{self.name} owns {sorted(now_owned)} in {term}")
         self.owned, self.term = now_owned, term
-        self.ownership.claim(self.name, term, sorted(now_owned), sent_s + SESSION_S)
+        self.ownership.claim(self.owner, term, sorted(now_owned), sent_s + SESSION_S)
 
     async def work(self) -> None:
         """Look what is committed for what is new, or commit one more of everything. Not while it cannot be sure."""
@@ -88,7 +107,7 @@ class Member:
 
     def _is_sure(self) -> bool:
         holders = self.ownership.holders()
-        return all(partition in holders and holders[partition].member == self.name for partition in self.owned)
+        return all(partition in holders and holders[partition].member == self.owner for partition in self.owned)
 
     async def _look(self, partitions: tuple[int, ...]) -> None:
         content = fetch_fields(self.ownership.group, self.topic, partitions, self.id, self.epoch)
@@ -108,7 +127,7 @@ class Member:
 
     async def _commit(self) -> None:
         offsets = {partition: self._positions[partition] + 1 for partition in sorted(self.owned)}
-        content = commit_fields(self.ownership.group, self.topic, offsets, self.epoch, self.id)
+        content = commit_fields(self.ownership.group, self.topic, offsets, self.epoch, self.id, self.instance)
         if not self._is_sure():
             return
         first = {partition: self.ownership.commit_begins(partition, offset) for partition, offset in offsets.items()}

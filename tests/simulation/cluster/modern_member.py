@@ -10,7 +10,15 @@ from tests.simulation.cluster.connection import Unanswered
 from tests.simulation.cluster.member import BEAT_S, NOT_IN_A_GROUP, REBALANCE_S, Member
 
 _VERSION = 1
-_JOINS, _LEAVES = 0, -1
+_JOINS, _LEAVES, _LEAVES_FOR_A_WHILE = 0, -1, -2
+
+
+_BEGINS_AGAIN = (
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
 
 
 class ModernMember(Member):
@@ -48,7 +56,7 @@ class ModernMember(Member):
         self._says_all = code != ErrorCode.NONE
         if code == ErrorCode.NONE:
             self._take(answer, sent_s)
-        elif code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+        elif code in _BEGINS_AGAIN:
             self._epoch = _JOINS
             self.own((), NOT_IN_A_GROUP, 0.0)
 
@@ -68,7 +76,7 @@ class ModernMember(Member):
             "group_id": self.ownership.group,
             "member_id": self._id,
             "member_epoch": epoch,
-            "instance_id": None,
+            "instance_id": self.instance,
             "rack_id": None,
             "rebalance_timeout": int(REBALANCE_S * 1000) if says_all else -1,
             "subscribed_topic_names": (self.topic,) if says_all else None,
@@ -81,8 +89,8 @@ class ModernMember(Member):
     def _owned_fields(self) -> list[dict[str, Any]]:
         return [{"topic_id": self._topic_id, "partitions": sorted(self.owned)}] if self.owned else []
 
-    async def leave(self) -> None:
+    async def leave(self, *, for_a_while: bool) -> None:
         try:
-            await self._ask(_LEAVES)
+            await self._ask(_LEAVES_FOR_A_WHILE if for_a_while else _LEAVES)
         except Unanswered:
             return

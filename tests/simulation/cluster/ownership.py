@@ -36,6 +36,8 @@ class Ownership:
     def __init__(self, group: str, now: Callable[[], float], wrong: Callable[[str], None]) -> None:
         self.group = group
         self.committed: dict[int, Committed] = {}
+        self.shared = 0
+        """How many partitions the leader of a classic generation has shared last."""
         self.commits = self.handovers = 0
         """Partitions that went from one member to another."""
         self._now, self._wrong = now, wrong

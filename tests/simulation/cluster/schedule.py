@@ -196,6 +196,7 @@ _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]],
     "elect_preferred": (topic_changes.elect_preferred, 1),
 }
 _BY_NAME = _ACTIONS | {
+    "grow": (topic_changes.grow, 2),
     "kill_all_brokers": (_kill_all_brokers, 3),
     "refuse_controller": (_refuse_controller, 3),
     "lost_beginning": (damage.lost_beginning, 3),

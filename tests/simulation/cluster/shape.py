@@ -38,7 +38,7 @@ class Shape:
     committers: int = 0
     """Clients that commit offsets, each to a group of its own."""
     groups: tuple[str, ...] = ()
-    """Kinds of groups that share the partitions of a topic of their own: "classic", "modern"."""
+    """Kinds of groups that share the partitions of a topic of their own: "classic", "modern", "mixed"."""
     operator_looks_s: float = 0.0
     """Mean time between two looks of the operator at pods and controllers; 0: there is none."""
     operator_errs: float = 0.0
@@ -60,8 +60,18 @@ GROUPS = replace(
     HARSH,
     partitions=1,
     committers=2,
-    groups=("classic", "modern"),
-    faults=("kill", "power_loss", "cut_two", "isolate", "pause", "reset", "controlled_restart", "elect_preferred"),
+    groups=("classic", "modern", "mixed"),
+    faults=(
+        "kill",
+        "power_loss",
+        "cut_two",
+        "isolate",
+        "pause",
+        "reset",
+        "controlled_restart",
+        "elect_preferred",
+        "grow",
+    ),
     faults_s=15.0,
     fault_interval_s=1.0,
     delay_factor=5.0,

@@ -5,6 +5,7 @@ import random
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.connection import Key
+from tests.simulation.cluster.group import TOPIC
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.05
 _KNOWN_WITHIN_LOOKS = 200
+_PARTITIONS_MAX = 8
 
 
 async def new_topic(cluster: "Cluster", rng: random.Random) -> None:
@@ -36,6 +38,14 @@ async def reassign(cluster: "Cluster", rng: random.Random) -> None:
     replicas = rng.sample([broker.node_id for broker in cluster.brokers], cluster.shape.replication_factor)
     said = await cluster.admin.reassign(topic, index, replicas)
     cluster.note(f"{topic}-{index} is to be on {replicas}: {said}")
+
+
+async def grow(cluster: "Cluster", rng: random.Random) -> None:
+    """The topic of groups has one partition more, a few times."""
+    wanted = cluster.partitions_of_groups() + 1
+    if cluster.groups and wanted <= _PARTITIONS_MAX:
+        said = await cluster.admin.grow_topic(TOPIC, wanted)
+        cluster.note(f"{TOPIC} is to have {wanted} partitions: {said}")
 
 
 async def elect_preferred(cluster: "Cluster", rng: random.Random) -> None:

@@ -336,6 +336,40 @@ def test_what_a_member_was_waited_for_ends_with_the_conversion(coordinator: Coor
     assert set(coordinator.group.members) == {first, "b"}
 
 
+def test_nobody_has_what_it_is_to_have_before_the_others_have_joined(coordinator: Coordinator, old: Old) -> None:
+    """A request that is decided between the conversion and the rebalance."""
+    coordinator.join("a", "orders")
+    first = old.joined().member_id
+    coordinator.heartbeat("a", 2, owned={coordinator.environment.image.topics["orders"].id: (0, 1)})
+    generation = old.joined(first).generation
+    coordinator.leave("a")
+    ((_, downgrade),) = [timer for timer in coordinator.environment.timers.take_due() if "downgrade" in str(timer[0])]
+    coordinator.decide(downgrade)
+    assert old.sync(first, generation).error is AGAIN
+    assert old.beat(first, generation) is AGAIN
+    waiting = old.join(first)
+    coordinator.wait(0)
+    assert waiting.result is not None
+
+
+def test_who_waits_for_the_leader_is_told_however_many_they_are() -> None:
+    """And their sessions go on: who falls silent is put out."""
+    coordinator = of(group_initial_rebalance_delay_ms=100)
+    old = Old(coordinator)
+    waiting = [old.join() for _ in range(120)]
+    coordinator.wait(10)
+    joined = [later.result for later in waiting]
+    ids = [answer.member_id for answer in joined if isinstance(answer, JoinAnswer)]
+    syncs = [old._ask(sync, SyncRequest(GROUP, member_id, 1)) for member_id in ids[1:]]
+    coordinator.join("b", "orders", rebalance_timeout_ms=600_000)
+    coordinator.wait(0)
+    assert {later.result.error for later in syncs} == {AGAIN}
+    for _ in range(4):
+        coordinator.wait(4)
+        coordinator.heartbeat("b", coordinator.group.members["b"].epoch)
+    assert set(coordinator.group.members) == {"b"}
+
+
 def test_a_conversion_is_one_batch(coordinator: Coordinator, old: Old) -> None:
     stable_classic(coordinator, old)
     request = NewHeartbeatRequest(GROUP, "b", 0, "i", None, 60_000, ("orders",), owned={})
