@@ -82,15 +82,22 @@ class Term:
         self._unanswered.clear()
 
     async def submit(self, decide: GroupDecision[T]) -> T:
-        """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told."""
+        """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told.
+
+        Who has been told to ask again before it came to a decision is not decided for: a coordinator that has more to do
+        than it can would do nothing else. Whose client has gone, as one that leaves and closes, is.
+        """
         try:
-            async with asyncio.timeout(self._commit_timeout_s):
-                return await self._runtime.submit(lambda state: decide(state, self.shard.environment))
+            async with asyncio.timeout(self._commit_timeout_s) as limit:
+
+                def decide_in_time(state: GroupsState) -> tuple[Sequence[GroupRecord], T]:
+                    if limit.expired():
+                        raise _too_late()
+                    return decide(state, self.shard.environment)
+
+                return await self._runtime.submit(decide_in_time)
         except TimeoutError:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                "the replicas of __consumer_offsets took longer than offsets.commit.timeout.ms; ask again",
-            ) from None
+            raise _too_late() from None
         except KafkaError as error:
             raise KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name) from error
 
@@ -134,3 +141,10 @@ class Term:
             return await answer
         finally:
             self._unanswered.discard(answer)
+
+
+def _too_late() -> KafkaError:
+    return KafkaError(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "the coordinator, or the replicas of __consumer_offsets, took longer than offsets.commit.timeout.ms; ask again",
+    )

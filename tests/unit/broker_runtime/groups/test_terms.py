@@ -1,8 +1,8 @@
 """What becomes of groups, and of those who wait for them, as their broker wins, loses and loads partitions."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
@@ -24,6 +24,7 @@ from tests.support.coordinating_broker import CoordinatingBroker
 
 GROUP = "billing"
 Decided = tuple[Sequence[GroupRecord], Any]
+T = TypeVar("T")
 
 
 def committing(offset: int, partition: int = 0, group: str = GROUP) -> Any:
@@ -179,6 +180,26 @@ async def test_replicas_that_take_too_long_are_a_coordinator_that_is_not_availab
         node.elect(1)
         await node.loaded()
         assert await code_of(node, committing(5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_who_was_told_to_ask_again_while_it_waited_for_others_is_not_decided_for() -> None:
+    async with CoordinatingBroker({"offsets.commit.timeout.ms": "1"}, partitions=1, replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        told = await asyncio.gather(
+            asyncio.create_task(code_of(node, committing(5))), asyncio.create_task(later(code_of(node, committing(6))))
+        )
+        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+        await turns()
+        state = node.groups.term_of(GROUP).state
+        node.follow()
+        await turns()
+        assert [value.offset for value in state.offsets.of(GROUP).values()] == [5]
+
+
+async def later(what: Awaitable[T]) -> T:
+    await turns()
+    return await what
 
 
 async def test_the_queue_has_an_end() -> None:
