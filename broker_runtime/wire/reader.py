@@ -158,6 +158,8 @@ class RequestReader(FrameCursor):
         return length
 
     def _text(self, length: int) -> str:
+        if not length:
+            return ""
         frame, at = self._frame, self.position
         self.position = end = at + length
         if end > len(frame):

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
 from broker_runtime.apis import offset_commit, offset_fetch
-from broker_runtime.errors import ErrorCode
+from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic
+from broker_runtime.wire.messages import REQUEST_BYTES_MAX, encode_request_body
+from broker_runtime.wire.reader import RequestReader
+from tests.support.calls import a_call
 from tests.support.coordinating_broker import CoordinatingBroker, versions
 
 COMMIT, FETCH = offset_commit.API, offset_fetch.API
@@ -187,3 +190,21 @@ async def test_a_topic_that_is_made_again_under_its_name_has_no_offsets_of_the_o
         node.metadata.write(RemoveTopic(node.orders))
         node.orders = node.metadata.topic("orders", (1,))
         assert await fetch(node, version, [0]) == (0, [(0, -1, "", 0)])
+
+
+@pytest.mark.parametrize("version", versions(COMMIT))
+async def test_a_commit_that_breaks_off_is_no_request_and_commits_nothing(version: int) -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        parts = [{"partition_index": index, "committed_offset": 5, "committed_metadata": "m"} for index in range(2)]
+        topic = topic_of(version, "orders", node.orders) | {"partitions": parts}
+        content = {"group_id": "billing", "member_id": "", "generation_id_or_member_epoch": -1, "topics": [topic]}
+        body = encode_request_body(COMMIT.key, version, content | ({"retention_time": -1} if version < 5 else {}))
+        call, context = a_call(COMMIT, version), cast("Any", node)
+        for end in range(len(body)):
+            with pytest.raises(ProtocolError):
+                offset_commit.handle(RequestReader(memoryview(body[:end]), 0, call.flexible), call, context)
+        large = memoryview(body + bytes(REQUEST_BYTES_MAX))
+        with pytest.raises(ProtocolError, match="allowed"):
+            offset_commit.handle(RequestReader(large, 0, call.flexible), call, context)
+        assert not [state for state in node.groups.states() if state.groups]
