@@ -151,6 +151,9 @@ def test_tables_are_for_people(bootstrap: str, topic: str) -> None:
 def test_what_cannot_be_is_refused_in_a_sentence(bootstrap: str, topic: str) -> None:
     code, said = refused(bootstrap, "describe", "nobody")
     assert (code, "there is no group nobody" in said) == (1, True), said
+    commit(bootstrap, "somebody", topic, {1: 6})
+    both = run(bootstrap, "describe", "nobody", "somebody")
+    assert (both.exit_code, "Group somebody" in both.stdout, "no group nobody" in both.stderr) == (1, True, True)
     code, said = refused(bootstrap, "delete", "nobody")
     assert (code, said) == (1, "group nobody was not deleted: there is no such group\n")
     for arguments, sentence in (

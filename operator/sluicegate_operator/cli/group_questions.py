@@ -34,17 +34,19 @@ class ResetPlan:
     is_new: bool
 
 
-async def reports(asked: ConsumerGroups, group_ids: Sequence[str]) -> list[GroupReport]:
-    """Without names of all groups. Raises RefusedError for a name that no group has."""
-    names = group_ids or [group.id for group in await asked.all()]
-    return [await _report(asked, name) for name in names]
+async def reports(asked: ConsumerGroups, group_ids: Sequence[str]) -> dict[str, GroupReport | None]:
+    """By name, None for a name that no group has. Without names of all groups, but for those that go meanwhile."""
+    if group_ids:
+        return {name: await _report(asked, name) for name in dict.fromkeys(group_ids)}
+    found = {group.id: await _report(asked, group.id) for group in await asked.all()}
+    return {name: one for name, one in found.items() if one is not None}
 
 
-async def _report(asked: ConsumerGroups, group_id: str) -> GroupReport:
+async def _report(asked: ConsumerGroups, group_id: str) -> GroupReport | None:
     group = await asked.describe(group_id)
     committed = await asked.committed(group_id)
     if not group.exists and not committed:
-        raise RefusedError(f"there is no group {group_id}; `sluicegate groups list` has those that there are")
+        return None
     ends = await asked.log_offsets(relevant_partitions(group, committed), LATEST)
     return report(group, committed, ends)
 

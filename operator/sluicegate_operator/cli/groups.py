@@ -79,16 +79,22 @@ def describe(
     if bool(group) is every:
         raise _bad_use("name groups, or say --all")
     _check_names(group or ())
-    found = _ask(bootstrap_server, data_dir, cluster, lambda asked: reports(asked, group or ()))
+    asked_for = _ask(bootstrap_server, data_dir, cluster, lambda asked: reports(asked, group or ()))
+    found = [one for one in asked_for.values() if one is not None]
     if output is Output.JSON:
         _print_json({"groups": [asdict(one) for one in found]})
-        return
-    if not found:
-        _say_none()
-    console = Console()
-    for one in found:
-        console.print(members_table(one))
-        console.print(offsets_table(one))
+    else:
+        console = Console()
+        for one in found:
+            console.print(members_table(one))
+            console.print(offsets_table(one))
+        if not asked_for:
+            _say_none()
+    missing = [name for name, one in asked_for.items() if one is None]
+    for name in missing:
+        print(f"there is no group {name}; `sluicegate groups list` has those that there are", file=sys.stderr)
+    if missing:
+        raise typer.Exit(REFUSED)
 
 
 @groups.command("reset-offsets")

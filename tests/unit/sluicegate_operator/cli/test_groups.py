@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from sluicegate_operator.cli.bootstrap import BootstrapError, bootstrap_addresses
 from sluicegate_operator.cli.groups import groups
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
-from sluicegate_operator.kafka_admin.group_views import GroupListing
+from sluicegate_operator.kafka_admin.group_views import GroupListing, GroupView
+from sluicegate_operator.kafka_admin.views import Partition
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 RESET = ("reset-offsets", "billing")
@@ -51,6 +52,23 @@ def test_a_cluster_without_groups_says_so(arguments: tuple[str, ...], monkeypatc
 
     monkeypatch.setattr(ConsumerGroups, "all", nothing)
     done = CliRunner().invoke(groups, [*arguments, *NOWHERE])
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "there are no groups\n")
+
+
+def test_a_group_that_goes_while_all_are_described_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def one(asked: ConsumerGroups) -> list[GroupListing]:
+        return [GroupListing("going", "Empty", "classic", "consumer")]
+
+    async def gone(asked: ConsumerGroups, group_id: str) -> GroupView:
+        return GroupView(id=group_id, state="Dead", type="classic", protocol_type="", assignor="", members=())
+
+    async def nothing(asked: ConsumerGroups, group_id: str) -> dict[Partition, int]:
+        return {}
+
+    monkeypatch.setattr(ConsumerGroups, "all", one)
+    monkeypatch.setattr(ConsumerGroups, "describe", gone)
+    monkeypatch.setattr(ConsumerGroups, "committed", nothing)
+    done = CliRunner().invoke(groups, ["describe", "--all", *NOWHERE])
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "there are no groups\n")
 
 
