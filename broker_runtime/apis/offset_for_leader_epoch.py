@@ -17,12 +17,14 @@ from broker_runtime.wire.requests import OffsetForLeaderEpochRequest, OffsetForL
 from broker_runtime.wire.versions import OFFSET_FOR_LEADER_EPOCH
 
 UNKNOWN = -1
+_REPLICA_ID_SINCE = 3
+"""Followers of this project ask no older version."""
 _PARTITIONS_PER_TURN = 10
 """Of a cleaned log an index and some KB of headers are read: some tens of microseconds, 0.2 ms at worst."""
 
 
 def handle(request: OffsetForLeaderEpochRequest, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
-    follows = request.replica_id >= 0
+    follows = call.version >= _REPLICA_ID_SINCE and request.replica_id >= 0
     if follows and sum(len(topic.partitions) for topic in request.topics) > _PARTITIONS_PER_TURN:
         return _over_turns(request, context)
     topics = [

@@ -143,16 +143,21 @@ def test_only_replicas_are_told_where_the_last_batch_of_an_epoch_ends() -> None:
     node = cast("Any", LeadingNode(leading(house.log, 1, 2, epoch=3), house.clock))
     api = offset_for_leader_epoch.API
 
-    def ends(replica_id: int, *epochs: int) -> list[tuple[int, int]]:
+    def ends(replica_id: int | None, *epochs: int) -> list[tuple[int, int]]:
+        """Version 2, which librdkafka asks in, says nothing of a replica."""
+        version = 2 if replica_id is None else 4
         parts = [{"partition": 0, "current_leader_epoch": 3, "leader_epoch": epoch} for epoch in epochs]
-        content = {"replica_id": replica_id, "topics": [{"topic": TOPIC, "partitions": parts}]}
-        body = memoryview(encode_request_body(api.key, 4, content))
-        answer = api.handle(decode_request(api.key, 4, body), a_call(api, 4), node)
+        content = ({} if replica_id is None else {"replica_id": replica_id}) | {
+            "topics": [{"topic": TOPIC, "partitions": parts}]
+        }
+        body = memoryview(encode_request_body(api.key, version, content))
+        answer = api.handle(decode_request(api.key, version, body), a_call(api, version), node)
         if isinstance(answer, Awaitable):
             answer = asyncio.run(_awaited(answer))
         return [(part["leader_epoch"], part["end_offset"]) for part in cast("Any", answer)["topics"][0]["partitions"]]
 
     assert ends(-1, 0, 1, 2, 3) == [(0, 5), (1, 6), (1, 6), (3, 6)]
+    assert ends(None, 0, 1, 2, 3) == [(0, 5), (1, 6), (1, 6), (3, 6)]
     assert ends(2, 0, 1, 2, 3) == [(0, 1), (1, 6), (1, 6), (3, 6)]
     assert ends(2, *[0] * 100) == [(0, 1)] * 100
 
