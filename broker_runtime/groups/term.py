@@ -34,6 +34,9 @@ _TOLD: Mapping[ErrorCode, ErrorCode] = {
 }
 """What members are told of what the log says: clients know what to do about coordinators, not about partitions."""
 
+_QUEUED_S = 25.0
+"""How long a request waits for its turn: less than clients wait for an answer."""
+
 
 class Term:
     """Owns the groups of its partition for as long as this broker leads it in one epoch. `load`, then `run`."""
@@ -51,6 +54,8 @@ class Term:
             empty_state(),
             config.sluicegate_group_coordinator_queue_max,
         )
+        self._stuck = False
+        """Replicas have taken too long for what was decided last: whoever comes then waits no longer than that."""
         self._unanswered: set[asyncio.Future[Any]] = set()
         """Of requests that were decided and wait for others: at most one for each connection."""
 
@@ -84,22 +89,32 @@ class Term:
     async def submit(self, decide: GroupDecision[T]) -> T:
         """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told.
 
-        Who has been told to ask again before it came to a decision is not decided for: a coordinator that has more to do
-        than it can would do nothing else. Whose client has gone, as one that leaves and closes, is.
+        As in Apache Kafka the time that replicas may take begins with the decision: thousands who ask at once wait for
+        each other, and would all ask once more. Who has been told to ask again is not decided for any more; whose
+        client has gone, as one that leaves and closes, is.
         """
+        now, decided, waits = asyncio.get_running_loop().time, False, True
         try:
-            async with asyncio.timeout(self._commit_timeout_s) as limit:
+            async with asyncio.timeout(self._commit_timeout_s if self._stuck else _QUEUED_S) as limit:
 
                 def decide_in_time(state: GroupsState) -> tuple[Sequence[GroupRecord], T]:
+                    nonlocal decided
+                    self._stuck = False
                     if limit.expired():
                         raise _too_late()
+                    decided = True
+                    if waits:
+                        limit.reschedule(now() + self._commit_timeout_s)
                     return decide(state, self.shard.environment)
 
                 return await self._runtime.submit(decide_in_time)
         except TimeoutError:
+            self._stuck = self._stuck or decided
             raise _too_late() from None
         except KafkaError as error:
             raise KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name) from error
+        finally:
+            waits = False
 
     def at_once(self, look: GroupLook[T]) -> T | None:
         """As of `CoordinatorRuntime`."""

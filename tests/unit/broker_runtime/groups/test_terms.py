@@ -1,8 +1,8 @@
 """What becomes of groups, and of those who wait for them, as their broker wins, loses and loads partitions."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -24,7 +24,6 @@ from tests.support.coordinating_broker import CoordinatingBroker
 
 GROUP = "billing"
 Decided = tuple[Sequence[GroupRecord], Any]
-T = TypeVar("T")
 
 
 def committing(offset: int, partition: int = 0, group: str = GROUP) -> Any:
@@ -182,24 +181,36 @@ async def test_replicas_that_take_too_long_are_a_coordinator_that_is_not_availab
         assert await code_of(node, committing(5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_who_was_told_to_ask_again_while_it_waited_for_others_is_not_decided_for() -> None:
+async def test_who_was_told_to_ask_again_before_its_turn_is_not_decided_for_and_whose_client_has_gone_is() -> None:
     async with CoordinatingBroker({"offsets.commit.timeout.ms": "1"}, partitions=1, replicas=(1, 2)) as node:
         node.elect(1)
         await node.loaded()
-        told = await asyncio.gather(
-            asyncio.create_task(code_of(node, committing(5))), asyncio.create_task(later(code_of(node, committing(6))))
+        assert await code_of(node, committing(5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        leaving = asyncio.create_task(node.groups.submit(GROUP, committing(7, partition=7)))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert await code_of(node, committing(6)) == ErrorCode.COORDINATOR_NOT_AVAILABLE, (
+            "it waits no longer than the log"
         )
-        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
-        await turns()
         state = node.groups.term_of(GROUP).state
         node.follow()
         await turns()
-        assert [value.offset for value in state.offsets.of(GROUP).values()] == [5]
+        assert [value.offset for value in state.offsets.of(GROUP).values()] == [5, 7]
 
 
-async def later(what: Awaitable[T]) -> T:
-    await turns()
-    return await what
+async def test_thousands_who_wait_for_each_other_are_not_told_to_ask_again() -> None:
+    async with CoordinatingBroker({"offsets.commit.timeout.ms": "20"}, partitions=1, replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        term = node.groups.term_of(GROUP)
+        first = asyncio.create_task(node.groups.submit(GROUP, committing(5)))
+        await turns()
+        waiting = asyncio.create_task(node.groups.submit(GROUP, committing(6)))
+        with pytest.raises(KafkaError):
+            await first
+        assert not waiting.done()
+        await followed(node, waiting)
+        assert term.state.offsets.of(GROUP)["orders", 0].offset == 6
 
 
 async def test_the_queue_has_an_end() -> None:
