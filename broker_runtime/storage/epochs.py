@@ -69,7 +69,9 @@ class LeaderEpochs:
         self.latest = UNKNOWN
 
     def encode(self) -> bytes:
-        lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries)]
+        # A copy: a controller's flush encodes in a thread.
+        entries = self.entries
+        lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
         return ("\n".join(lines) + "\n").encode()
 
     @classmethod

@@ -196,6 +196,7 @@ class Log(LogOffsets):
     def end(self) -> None:
         """The log is closed or deleted: nobody waits for it any longer."""
         self._health.take_offline(f"{self.place} is closed on this broker")
+        self.files.epochs_file.close()
         # Without this circle it is freed when the last one lets it go: the garbage collector does not look for it.
         self._syncs.on_ended = lambda: None
         self.wake_waiting()

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
-from broker_runtime.storage.filesystem import Buffer, replace_file
+from broker_runtime.storage.epochs import LeaderEpochs
+from broker_runtime.storage.epochs_file import EpochsFile
+from broker_runtime.storage.filesystem import Buffer
 from broker_runtime.storage.log_health import LogHealth
 from broker_runtime.storage.log_swaps import LogSwaps
 from broker_runtime.storage.log_syncs import LogSyncs
@@ -48,6 +49,7 @@ class LogFiles:
     __slots__ = (
         "_snapshot_offset",
         "epochs",
+        "epochs_file",
         "health",
         "old",
         "place",
@@ -63,7 +65,15 @@ class LogFiles:
         self.producers = loaded.producers
         self.epochs = loaded.epochs
         self.health = LogHealth(place)
-        self.syncs = LogSyncs(place, self.segments, self.health, loaded.recovery_point, is_new=loaded.has_new_names)
+        self.epochs_file = EpochsFile(place, self.epochs)
+        self.syncs = LogSyncs(
+            place,
+            self.segments,
+            self.health,
+            self.epochs_file,
+            loaded.recovery_point,
+            is_new=loaded.has_new_names,
+        )
         self.old = OldSegments(place, self.segments, self.syncs, loaded.renamed)
         self._snapshot_offset = loaded.snapshot_offset
         self.swaps = LogSwaps(place, self.syncs, may_have_gaps=loaded.may_have_gaps)
@@ -88,8 +98,8 @@ class LogFiles:
         except OSError:
             # Nothing reads past the segment's size; the next append has to cut first.
             self.health.torn()
-        if self.epochs.truncate_end(segment.next_offset):
-            self.health.torn()
+        # In the file it may be: a start takes no epoch that begins where the log ends.
+        self.epochs.truncate_end(segment.next_offset)
 
     def write_indexes_soon(self, segment: Segment) -> None:
         try:
@@ -122,18 +132,24 @@ class LogFiles:
             self._snapshot_offset = end
 
     def begin_epoch(self, epoch: int, start: int) -> None:
-        """Known before the first batch that was written under it. Raises KafkaError."""
+        """Known before the first batch that was written under it; in the file once that is synced.
+
+        Raises KafkaError.
+        """
         self.epochs.assign(epoch, start)
         try:
-            self._write_epochs(sync=False)
+            self.epochs_file.prepare()
         except OSError as error:
             self.epochs.truncate_end(start)
             raise self.health.write_failure("writing the leader epochs", error) from error
 
-    def _write_epochs(self, *, sync: bool) -> None:
-        """Synced with the batches; until then a start finds missing epochs in the batches themselves."""
-        replace_file(self.place.fs, self.place.folder / EPOCHS_FILE, self.epochs.encode(), sync=sync)
-        self.syncs.epochs_are_synced = sync
+    def _store_epochs(self) -> None:
+        """For good when it returns. Raises OSError."""
+        self.epochs_file.prepare()
+        draft = self.epochs_file.take()
+        if draft is not None:
+            self.epochs_file.store(draft)
+        self.place.sync_folder()
 
     def make_usable(self) -> None:
         """Cut what a failed write left. Raises KafkaError, always so when the log is offline or the disk is full."""
@@ -145,7 +161,6 @@ class LogFiles:
         if self.health.is_torn:
             try:
                 self.segments[-1].truncate_tail()
-                self._write_epochs(sync=False)
             except OSError as error:
                 raise self.health.write_failure("truncate", error) from error
         self.health.mended()
@@ -157,7 +172,7 @@ class LogFiles:
             self.swaps.withdraw()
             cut_back(self.place, self.segments, end, index_interval)
             self.epochs.truncate_end(end)
-            self._write_epochs(sync=True)
+            self._store_epochs()
             self._after_cut()
         except (OSError, KafkaError) as error:
             raise self._cut_failed(error) from error
@@ -168,7 +183,7 @@ class LogFiles:
         try:
             self.swaps.withdraw()
             self.epochs.clear()
-            self._write_epochs(sync=True)
+            self._store_epochs()
             begin_anew(self.place, self.segments, offset)
             self.old.are_gone_for_good()
             self._after_cut()
@@ -184,9 +199,8 @@ class LogFiles:
         return self.health.failure("truncate", error)
 
     def forget_epochs_before(self, offset: int) -> None:
-        """Raises OSError."""
-        if self.epochs.truncate_start(offset):
-            self._write_epochs(sync=False)
+        """In the file with the next epoch: a start forgets them, too."""
+        self.epochs.truncate_start(offset)
 
     def release_idle(self) -> None:
         """Drop what is in memory of indexes that nobody has used since the last call."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.storage.epochs import EPOCHS_FILE
+from broker_runtime.storage.epochs_file import EpochsFile
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log_health import LogHealth
 from broker_runtime.storage.place import LogPlace
@@ -23,7 +23,7 @@ _LOGGER = logging.getLogger(__name__)
 class LogSyncs:
     """A power loss takes nothing below `recovery_point`, whatever is written or begun meanwhile.
 
-    Whoever writes one of the small files without a sync says so, and so does who makes names in the folder; a cut is
+    Whoever writes a snapshot without a sync says so, and so does who makes names in the folder; a cut is
     counted before it begins, so that a sync that was under way says nothing of what comes in its place.
     """
 
@@ -35,7 +35,7 @@ class LogSyncs:
         "_segments",
         "_under_way",
         "cuts",
-        "epochs_are_synced",
+        "epochs_file",
         "health",
         "last_ended_ms",
         "names_made",
@@ -45,7 +45,14 @@ class LogSyncs:
     )
 
     def __init__(
-        self, place: LogPlace, segments: list[Segment], health: LogHealth, recovery_point: int, *, is_new: bool
+        self,
+        place: LogPlace,
+        segments: list[Segment],
+        health: LogHealth,
+        epochs_file: EpochsFile,
+        recovery_point: int,
+        *,
+        is_new: bool,
     ) -> None:
         self._place = place
         self._segments = segments
@@ -55,7 +62,7 @@ class LogSyncs:
         self.on_ended: Callable[[], None] = _nothing
         """Called when a sync has ended, well or not."""
         self.cuts = 0
-        self.epochs_are_synced = not is_new
+        self.epochs_file = epochs_file
         self.unsynced_snapshot: Path | None = None
         self._under_way = False
         self._metadata_is_new = self._folder_is_new = is_new
@@ -75,7 +82,7 @@ class LogSyncs:
     def has_all(self) -> bool:
         """Whether there is nothing to sync."""
         is_written = self.recovery_point >= self._segments[-1].next_offset and self._names_synced == self.names_made
-        return is_written and self.epochs_are_synced and self.unsynced_snapshot is None
+        return is_written and self.epochs_file.is_stored and self.unsynced_snapshot is None
 
     def folder_is_named(self) -> None:
         """Somebody has synced the log directory."""
@@ -118,10 +125,8 @@ class LogSyncs:
     def _take(self, through: Segment) -> Sync:
         """Everything up to the end of this segment, and what its batches need to be found."""
         end = through.next_offset
-        small_files = [] if self.epochs_are_synced else [self._place.folder / EPOCHS_FILE]
-        if self.unsynced_snapshot is not None:
-            small_files.append(self.unsynced_snapshot)
-        self.epochs_are_synced, self.unsynced_snapshot = True, None
+        snapshot, self.unsynced_snapshot = self.unsynced_snapshot, None
+        epochs = self.epochs_file, self.epochs_file.take()
         # Not what another sync has taken on and may still be at: whoever flushes is told that it is durable.
         names = self.names_made
         files = []
@@ -132,7 +137,7 @@ class LogSyncs:
                 break
         names_are_new = names > self._names_synced
         is_new = self._metadata_is_new, self._folder_is_new
-        return Sync(self._place, files, small_files, names, names_are_new, *is_new, end, self.cuts)
+        return Sync(self._place, files, snapshot, *epochs, names, names_are_new, *is_new, end, self.cuts)
 
     def _ended(self, sync: Sync, error: Exception | None) -> None:
         self._under_way = False

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.storage.disk import Disk, InlineDisk
-from broker_runtime.storage.epochs import EPOCHS_FILE
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.waiters import AtOnce, Wakes
 
@@ -35,14 +34,7 @@ class LogPlace:
     wakes: Wakes = field(default_factory=AtOnce)
 
     def sync_folder(self) -> None:
-        """Names in the folder are there for good. Raises OSError.
-
-        The leader epochs' file is written anew without a sync: its new name must not outlive a power loss that takes
-        the content. Batches tell again where epochs begin, but not where a cleaning has left nothing of one's first.
-        """
-        path = self.folder / EPOCHS_FILE
-        if self.fs.exists(path):
-            self.fs.open(path).fsync()
+        """Names in the folder are there for good. Raises OSError."""
         self.fs.fsync_dir(self.folder)
 
     def __str__(self) -> str:

@@ -1,10 +1,13 @@
 """One sync of a log's files: what it has to make durable, taken on the event loop, and the work, done in a thread."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from broker_runtime.storage.checkpoint import PARTITION_METADATA
+from broker_runtime.storage.epochs import EPOCHS_FILE
+from broker_runtime.storage.epochs_file import EpochsDraft, EpochsFile
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.place import LogPlace
 
@@ -15,8 +18,11 @@ class Sync:
 
     place: LogPlace
     files: Sequence[File]
-    small_files: Sequence[Path]
-    """That were written anew as a whole: leader epochs, a snapshot of producers."""
+    snapshot: Path | None
+    """Of producers, if it was never synced."""
+    epochs_file: EpochsFile
+    epochs: EpochsDraft | None
+    """What is to be that file, if it is not."""
     names: int
     """How many times names had come to the folder."""
     names_are_new: bool
@@ -32,16 +38,18 @@ class Sync:
         fs, folder = self.place.fs, self.place.folder
         for file in self.files:
             file.fsync()
-        for path in self.small_files:
-            try:
-                small = fs.open(path)
-            except FileNotFoundError:
-                # A newer snapshot has taken its place meanwhile.
-                continue
-            small.fsync()
+        if self.snapshot is not None:
+            # A newer one may have taken its place meanwhile.
+            with suppress(FileNotFoundError):
+                fs.open(self.snapshot).fsync()
+        if self.epochs is not None:
+            self.epochs_file.store(self.epochs)
         if self.metadata_is_new:
             fs.open(folder / PARTITION_METADATA).fsync()
+            # A killed process of an earlier version did not sync it.
+            with suppress(FileNotFoundError):
+                fs.open(folder / EPOCHS_FILE).fsync()
         if self.folder_is_new:
             fs.fsync_dir(folder.parent)
-        if self.names_are_new or self.small_files:
+        if self.names_are_new or self.snapshot is not None or self.epochs is not None:
             fs.fsync_dir(folder)

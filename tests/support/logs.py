@@ -52,8 +52,8 @@ class LogHouse:
         self.report = self._open()
         return self.report
 
-    def lose_power(self, seed: int) -> RecoveryReport:
-        self.fs = self.fs.power_loss(random.Random(seed))
+    def lose_power(self, seed: int, *, keeps_names: bool = False) -> RecoveryReport:
+        self.fs = self.fs.power_loss(random.Random(seed), keeps_names=keeps_names)
         self.report = self._open()
         return self.report
 

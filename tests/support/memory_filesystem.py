@@ -77,6 +77,11 @@ class _Folder:
     def __init__(self) -> None:
         self.entries: dict[str, _Inode | _Folder] = {}
         self.durable: dict[str, _Inode | _Folder] = {}
+        self.since: list[dict[str, _Inode | _Folder]] = []
+        """The names after each change since they were durable."""
+
+    def changed(self) -> None:
+        self.since.append(dict(self.entries))
 
 
 class MemoryFileSystem:
@@ -152,6 +157,7 @@ class MemoryFileSystem:
                 if self.capacity_bytes == 0:
                     raise OSError(errno.ENOSPC, "no space left on device")
                 entries[path.name] = _Inode()
+                self._folder(path.parent).changed()
         found = self._find(path)
         if isinstance(found, _Folder):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
@@ -185,12 +191,14 @@ class MemoryFileSystem:
         self.before_change()
         self._folder(target.parent).entries[target.name] = moved
         del self._folder(source.parent).entries[source.name]
+        self._folder(target.parent).changed()
 
     def unlink(self, path: Path) -> None:
         if isinstance(self._find(path), _Folder):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
         self.before_change()
         del self._folder(path.parent).entries[path.name]
+        self._folder(path.parent).changed()
 
     def rmdir(self, path: Path) -> None:
         if self._folder(path).entries:
@@ -201,6 +209,7 @@ class MemoryFileSystem:
         folder = self._folder(path)
         self.check_fsync()
         folder.durable = dict(folder.entries)
+        folder.since.clear()
 
     def free_bytes(self, path: Path) -> int:
         self._folder(path)
@@ -238,10 +247,14 @@ class MemoryFileSystem:
         _evict(after._root)
         return after
 
-    def power_loss(self, rng: random.Random) -> "MemoryFileSystem":
-        """Only durable names are left; of what was not fsynced each file keeps a random, perhaps garbled, part."""
+    def power_loss(self, rng: random.Random, *, keeps_names: bool = False) -> "MemoryFileSystem":
+        """Only durable names are left; of what was not fsynced each file keeps a random, perhaps garbled, part.
+
+        `keeps_names`: of the changes of names that were not synced a beginning is left too, as journals keep them in
+        order and write them when they like.
+        """
         after = MemoryFileSystem()
-        after._root = _survivor(self._root, rng)
+        after._root = _survivor(self._root, rng, keeps_names)
         return after
 
 
@@ -263,11 +276,12 @@ def _used(folder: _Folder) -> int:
     return sum(_used(entry) if isinstance(entry, _Folder) else len(entry.content) for entry in below)
 
 
-def _survivor(folder: _Folder, rng: random.Random) -> _Folder:
+def _survivor(folder: _Folder, rng: random.Random, keeps_names: bool) -> _Folder:
     after = _Folder()
-    for name, entry in folder.durable.items():
+    left = rng.choice([folder.durable, *folder.since]) if keeps_names else folder.durable
+    for name, entry in left.items():
         if isinstance(entry, _Folder):
-            after.entries[name] = _survivor(entry, rng)
+            after.entries[name] = _survivor(entry, rng, keeps_names)
         else:
             inode = _Inode()
             inode.durable = _torn(entry, rng)

@@ -154,7 +154,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 2**32))
     def lose_power(self, seed: int) -> None:
         before = self.end
-        self.house.lose_power(seed)
+        self.house.lose_power(seed, keeps_names=seed % 2 == 1)
         log = self.house.log
         log.sole_replica = False
         end = log.log_end_offset

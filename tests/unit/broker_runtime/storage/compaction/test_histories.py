@@ -189,7 +189,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         if seed is None:
             self.house.kill()
         else:
-            self.house.lose_power(seed)
+            self.house.lose_power(seed, keeps_names=seed % 2 == 1)
             end = self.house.log.log_end_offset
             assert self.synced <= end <= len(self.written)
             self._forget_from(end)
