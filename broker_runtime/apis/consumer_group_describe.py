@@ -1,43 +1,48 @@
 """ConsumerGroupDescribe (69), versions 0 and 1 (KIP-848; version 1 says which protocol a member speaks, KIP-1099).
 
-Packed by hand and over many turns: a group may have thousands of members. Topics that are gone are left out, and
-authorized operations are not told: there is no authorizer.
+Read and packed by hand and over many turns: a group may have thousands of members. One that is named several times is
+described once. Topics that are gone are left out, and authorized operations are not told: there is no authorizer.
 """
 
-import asyncio
+from collections.abc import Awaitable, Iterator
 from struct import Struct
-from typing import Any
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.groups_in_turn import in_turn
+from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.describe import DescribedGroup, describe, held
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember
 from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.topics import Topics
+from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_DESCRIBE
 from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _CLASSIC, _CONSUMER = b"\x00", b"\x01"
 _MEMBER_TYPE_SINCE = 1
-_MEMBERS_OF_A_TURN = 64
 _END = b"\x00"
 """No tagged fields: both versions are flexible."""
 _INT16, _INT32, _EPOCHS = Struct(">h"), Struct(">i"), Struct(">ii")
 _UNKNOWN_OPERATIONS = _INT32.pack(-(2**31))
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Reply:
-    """`request` is kio's entity of either version."""
-    parts = [_INT32.pack(call.throttle_ms), array_length(len(request.group_ids), flexible=True)]
-    for group_id in request.group_ids:
-        parts += await _described(group_id, call, context)
-    parts.append(_END)
-    return call.packed(b"".join(parts))
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader), call, context)
 
 
-async def _described(group_id: str, call: Call, context: BrokerContext) -> list[bytes]:
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    wanted = await read_names(reader, Pace())
+    packed = Packed(_INT32.pack(call.throttle_ms), array_length(len(wanted), flexible=True))
+    async for group in in_turn(wanted, lambda group_id: _described(group_id, call, context)):
+        await packed.add_all(group)
+    await packed.add(_END)
+    return packed.reply(call)
+
+
+async def _described(group_id: str, call: Call, context: BrokerContext) -> Packed:
     code, message = ErrorCode.NONE, None
     group = DescribedGroup(group_id, "", 0, 0, "", (), {})
     try:
@@ -49,41 +54,43 @@ async def _described(group_id: str, call: Call, context: BrokerContext) -> list[
     except KafkaError as error:
         call.error = code = error.code
         message = error.message
-    parts = [_INT16.pack(code), nullable_string(message, flexible=True), string(group_id, flexible=True)]
-    parts += (string(group.state, flexible=True), _EPOCHS.pack(group.epoch, group.assignment_epoch))
-    parts += (string(group.assignor, flexible=True), array_length(len(group.members), flexible=True))
-    for number, member in enumerate(group.members, 1):
+    packed = Packed(_INT16.pack(code), nullable_string(message, flexible=True), string(group_id, flexible=True))
+    await packed.add(string(group.state, flexible=True), _EPOCHS.pack(group.epoch, group.assignment_epoch))
+    await packed.add(string(group.assignor, flexible=True), array_length(len(group.members), flexible=True))
+    for member in group.members:
         target = group.target.get(member.member_id, NOTHING)
-        parts.append(_member(member, target, call.version, context.image.topics))
-        if number % _MEMBERS_OF_A_TURN == 0:
-            await asyncio.sleep(0)
-    return [*parts, _UNKNOWN_OPERATIONS, _END]
+        for part in _member(member, target, call.version, context.image.topics):
+            await packed.add(part)
+    await packed.add(_UNKNOWN_OPERATIONS, _END)
+    return packed
 
 
-def _member(member: ConsumerMember, target: Assignment, version: int, topics: Topics) -> bytes:
+def _member(member: ConsumerMember, target: Assignment, version: int, topics: Topics) -> Iterator[bytes]:
+    """Each part is a little that has to be done."""
     metadata = member.metadata
-    parts = [string(member.member_id, flexible=True), nullable_string(metadata.instance_id, flexible=True)]
-    parts += (nullable_string(metadata.rack_id, flexible=True), _INT32.pack(member.epoch))
-    parts += (string(metadata.client_id, flexible=True), string(metadata.client_host, flexible=True))
-    parts.append(array_length(len(metadata.subscribed_topic_names), flexible=True))
-    parts += [string(name, flexible=True) for name in metadata.subscribed_topic_names]
-    parts.append(string(metadata.subscribed_topic_regex or "", flexible=True))
-    parts += (_assignment(held(member), topics), _assignment(target, topics))
+    yield string(member.member_id, flexible=True) + nullable_string(metadata.instance_id, flexible=True)
+    yield nullable_string(metadata.rack_id, flexible=True) + _INT32.pack(member.epoch)
+    yield string(metadata.client_id, flexible=True) + string(metadata.client_host, flexible=True)
+    yield array_length(len(metadata.subscribed_topic_names), flexible=True)
+    for name in metadata.subscribed_topic_names:
+        yield string(name, flexible=True)
+    yield string(metadata.subscribed_topic_regex or "", flexible=True)
+    yield from _assignment(held(member), topics)
+    yield from _assignment(target, topics)
     if version >= _MEMBER_TYPE_SINCE:
-        parts.append(_CLASSIC if member.speaks_classic else _CONSUMER)
-    parts.append(_END)
-    return b"".join(parts)
+        yield _CLASSIC if member.speaks_classic else _CONSUMER
+    yield _END
 
 
-def _assignment(assignment: Assignment, topics: Topics) -> bytes:
-    parts = []
-    for topic_id, partitions in assignment.items():
-        topic = topics.by_id(topic_id)
-        if topic is not None:
-            count = array_length(len(partitions), flexible=True)
-            indexes = Struct(f">{len(partitions)}i").pack(*partitions)
-            parts.append(topic_id.bytes + string(topic.name, flexible=True) + count + indexes + _END)
-    return b"".join((array_length(len(parts), flexible=True), *parts, _END))
+def _assignment(assignment: Assignment, topics: Topics) -> Iterator[bytes]:
+    shown = [(topic_id, topic.name) for topic_id in assignment if (topic := topics.by_id(topic_id)) is not None]
+    yield array_length(len(shown), flexible=True)
+    for topic_id, name in shown:
+        partitions = assignment[topic_id]
+        count = array_length(len(partitions), flexible=True)
+        indexes = Struct(f">{len(partitions)}i").pack(*partitions)
+        yield topic_id.bytes + string(name, flexible=True) + count + indexes + _END
+    yield _END
 
 
-API = ApiSpec(key=CONSUMER_GROUP_DESCRIBE, name="ConsumerGroupDescribe", versions=(0, 1), handle=handle)
+API = ApiSpec(CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", (0, 1), handle, reads="frame")

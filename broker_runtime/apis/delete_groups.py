@@ -1,28 +1,46 @@
 """DeleteGroups (42), versions 0 to 2 (KIP-229): empty groups, with all that they have committed.
 
 A group with very many offsets goes in slices, so that others are served meanwhile; one that gets a member in between
-stays, without the offsets that are gone already.
+stays, without the offsets that are gone already. Groups are read and packed by hand: there may be thousands.
 """
 
+from collections.abc import Awaitable
+from struct import Struct
 from typing import Any
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.groups_in_turn import in_turn
+from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DELETE_GROUPS
+from broker_runtime.wire.writer import array_length, string
+
+_INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
-    """`request` is kio's entity of whichever version."""
-    wanted = dict.fromkeys(request.groups_names)
-    return {"results": [{"group_id": each, "error_code": await _delete(each, context)} for each in wanted]}
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader), call, context)
 
 
-async def _delete(group_id: str, context: BrokerContext) -> ErrorCode:
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    wanted = await read_names(reader, Pace())
+    flexible = call.flexible
+    end = b"\x00" if flexible else b""
+    packed = Packed(_INT32.pack(call.throttle_ms), array_length(len(wanted), flexible))
+    async for group_id, code in in_turn(wanted, lambda group_id: _delete(group_id, context)):
+        call.error = call.error or code
+        await packed.add(string(group_id, flexible), _INT16.pack(code), end)
+    await packed.add(end)
+    return packed.reply(call)
+
+
+async def _delete(group_id: str, context: BrokerContext) -> tuple[str, ErrorCode]:
     def decide(state: GroupsState, _: GroupEnvironment) -> Any:
         return delete_group(state, group_id)
 
@@ -30,8 +48,8 @@ async def _delete(group_id: str, context: BrokerContext) -> ErrorCode:
         while await context.groups.submit(group_id, decide):
             pass
     except KafkaError as error:
-        return error.code
-    return ErrorCode.NONE
+        return group_id, error.code
+    return group_id, ErrorCode.NONE
 
 
-API = ApiSpec(DELETE_GROUPS, "DeleteGroups", (0, 2), handle)
+API = ApiSpec(DELETE_GROUPS, "DeleteGroups", (0, 2), handle, reads="frame")

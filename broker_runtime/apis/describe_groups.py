@@ -4,18 +4,19 @@
 - Metadata of members is shown while the group is Stable: it is that of the protocol that was chosen. While it
   rebalances, their assignment is the one that they had before.
 - Authorized operations are not implemented: always the "not asked" value.
+- A group that is named several times is described once.
 
-Packed by hand and over many turns, as ConsumerGroupDescribe.
+Read and packed by hand and over many turns, as ConsumerGroupDescribe.
 """
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.groups_in_turn import in_turn
+from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
 from broker_runtime.apis.packed_topics import OPERATIONS_NOT_ASKED
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
@@ -23,6 +24,7 @@ from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DESCRIBE_GROUPS
 from broker_runtime.wire.writer import array_length, byte_string, nullable_string, string
@@ -32,7 +34,6 @@ _OPERATIONS_SINCE = 3
 _INSTANCE_SINCE = 4
 _NOT_FOUND_SINCE = 6
 _DEAD = ClassicState.DEAD.value
-_MEMBERS_OF_A_TURN = 128
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
@@ -46,15 +47,21 @@ class _Group(NamedTuple):
     members: Sequence[tuple[Member, Sequence[ClassicProtocol], bytes]] = ()
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Reply:
-    """`request` is kio's entity of whichever version."""
-    groups = await in_turn(request.groups, lambda group_id: _described(group_id, call, context))
-    throttle = _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b""
-    head = throttle + array_length(len(groups), call.flexible)
-    return call.packed(b"".join((head, *groups, b"\x00" if call.flexible else b"")))
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader), call, context)
 
 
-async def _described(group_id: str, call: Call, context: BrokerContext) -> bytes:
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    wanted = await read_names(reader, Pace())
+    packed = Packed(_INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"")
+    await packed.add(array_length(len(wanted), call.flexible))
+    async for group in in_turn(wanted, lambda group_id: _described(group_id, call, context)):
+        await packed.add_all(group)
+    await packed.add(b"\x00" if call.flexible else b"")
+    return packed.reply(call)
+
+
+async def _described(group_id: str, call: Call, context: BrokerContext) -> Packed:
     try:
         group = await context.groups.submit(group_id, lambda state, _: ((), _found(state, group_id)))
     except KafkaError as error:
@@ -77,35 +84,32 @@ def _found(state: GroupsState, group_id: str) -> _Group:
     return _Group(group.state_name, group.protocol_type, protocol, members)
 
 
-async def _packed(group_id: str, group: _Group, error: KafkaError | None, call: Call) -> bytes:
+async def _packed(group_id: str, group: _Group, error: KafkaError | None, call: Call) -> Packed:
     version, flexible = call.version, call.flexible
-    parts = [_INT16.pack(ErrorCode.NONE if error is None else error.code)]
+    packed = Packed(_INT16.pack(ErrorCode.NONE if error is None else error.code))
     if error is not None:
         call.error = error.code
     if version >= _NOT_FOUND_SINCE:
-        parts.append(nullable_string(None if error is None else error.message, flexible))
+        await packed.add(nullable_string(None if error is None else error.message, flexible))
     texts = (group_id, group.state, group.protocol_type, group.protocol or "")
-    parts += [string(text, flexible) for text in texts]
-    parts.append(array_length(len(group.members), flexible))
-    for number, (member, protocols, assignment) in enumerate(group.members, 1):
+    await packed.add(*[string(text, flexible) for text in texts], array_length(len(group.members), flexible))
+    for member, protocols, assignment in group.members:
         metadata = next((said for name, said in protocols if name == group.protocol), b"")
-        parts.append(_packed_member(member, metadata, assignment, call))
-        if number % _MEMBERS_OF_A_TURN == 0:
-            await asyncio.sleep(0)
+        await packed.add(*_packed_member(member, metadata, assignment, call))
     if version >= _OPERATIONS_SINCE:
-        parts.append(_INT32.pack(OPERATIONS_NOT_ASKED))
-    parts.append(b"\x00" if flexible else b"")
-    return b"".join(parts)
+        await packed.add(_INT32.pack(OPERATIONS_NOT_ASKED))
+    await packed.add(b"\x00" if flexible else b"")
+    return packed
 
 
-def _packed_member(member: Member, metadata: bytes, assignment: bytes, call: Call) -> bytes:
+def _packed_member(member: Member, metadata: bytes, assignment: bytes, call: Call) -> Sequence[bytes]:
     flexible = call.flexible
     parts = [string(member.member_id, flexible)]
     if call.version >= _INSTANCE_SINCE:
         parts.append(nullable_string(member.group_instance_id, flexible))
     parts += (string(member.client_id, flexible), string(member.client_host, flexible))
     parts += (byte_string(metadata, flexible), byte_string(assignment, flexible), b"\x00" if flexible else b"")
-    return b"".join(parts)
+    return parts
 
 
-API = ApiSpec(DESCRIBE_GROUPS, "DescribeGroups", (0, 6), handle)
+API = ApiSpec(DESCRIBE_GROUPS, "DescribeGroups", (0, 6), handle, reads="frame")

@@ -3,61 +3,120 @@
 The first group makes __consumer_offsets; until it is there, and while the partition has no leader, the answer is
 COORDINATOR_NOT_AVAILABLE, on which clients ask again. Transactions have no coordinator, which clients retry. There are
 no share groups.
+
+Read and packed by hand, and over many turns where there are many keys.
 """
 
-from typing import cast
+from collections.abc import Awaitable, Callable
+from struct import Struct
+from typing import NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.apis.many_items import Pace, Packed, kept
+from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.wire.messages import Fields
-from broker_runtime.wire.requests import FindCoordinatorRequest, FindCoordinatorRequestV3
+from broker_runtime.metadata.topics import Partition
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import FIND_COORDINATOR
+from broker_runtime.wire.writer import array_length, nullable_string, string
 
-_KEYS_MAX = 10_000
 _GROUP, _TRANSACTION = 0, 1
+_TYPE_SINCE = 1
+_THROTTLE_AND_MESSAGE_SINCE = 1
 _SEVERAL_SINCE = 4
+_CHARACTERS_OF_AN_ITEM = 64
+"""As many take as long to hash as a short key takes for all else."""
+_INT8, _INT16, _INT32 = Struct(">b"), Struct(">h"), Struct(">i")
 
 
-def handle(request: FindCoordinatorRequest | FindCoordinatorRequestV3, call: Call, context: BrokerContext) -> Fields:
-    key_type = request.key_type if call.version >= 1 else _GROUP
-    if call.version < _SEVERAL_SINCE:
-        return _coordinator(key_type, cast("FindCoordinatorRequestV3", request).key, call, context)
-    keys = cast("FindCoordinatorRequest", request).coordinator_keys
-    if len(keys) > _KEYS_MAX:
-        raise ProtocolError("too-large", f"FindCoordinator for {len(keys)} keys; ask for at most {_KEYS_MAX} at once")
-    return {"coordinators": [{"key": key, **_coordinator(key_type, key, call, context)} for key in keys]}
+class _Found(NamedTuple):
+    """Of a partition of __consumer_offsets; or of all keys, where there is none to look for."""
+
+    code: ErrorCode
+    message: str
+    node: int = -1
+    host: str = ""
+    port: int = -1
 
 
-def _coordinator(key_type: int, key: str, call: Call, context: BrokerContext) -> Fields:
-    if key_type not in (_GROUP, _TRANSACTION):
-        return _nowhere(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
-    if key_type == _TRANSACTION:
-        return _nowhere(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
+    if call.version >= _SEVERAL_SINCE:
+        return _find_several(kept(reader), call, context)
+    key = reader.string()
+    (key_type,) = reader.fixed(_INT8) if call.version >= _TYPE_SINCE else (_GROUP,)
+    found = _finder(key_type, call, context)(key)
+    call.error = found.code
+    shown = _place(found, call)
+    told = _INT16.pack(found.code)
+    if call.version >= _THROTTLE_AND_MESSAGE_SINCE:
+        told = _INT32.pack(call.throttle_ms) + told + nullable_string(found.message, call.flexible)
+    return call.packed(told + shown + (b"\x00" if call.flexible else b""))
+
+
+async def _find_several(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    (key_type,) = reader.fixed(_INT8)
+    find, pace, tails = _finder(key_type, call, context), Pace(), dict[_Found, bytes]()
+    count = reader.array_length()
+    packed = Packed(_INT32.pack(call.throttle_ms), array_length(count, call.flexible))
+    for _ in range(count):
+        key = reader.string()
+        found = find(key)
+        if found not in tails:
+            call.error = call.error or found.code
+            message = "" if found.code == ErrorCode.NONE else found.message
+            told = _INT16.pack(found.code) + nullable_string(message, call.flexible)
+            tails[found] = _place(found, call) + told + b"\x00"
+        await packed.add(string(key, call.flexible) + tails[found])
+        await pace.item(1 + len(key) // _CHARACTERS_OF_AN_ITEM)
+    reader.end_struct()
+    await packed.add(b"\x00")
+    return packed.reply(call)
+
+
+def _place(found: _Found, call: Call) -> bytes:
+    return _INT32.pack(found.node) + string(found.host, call.flexible) + _INT32.pack(found.port)
+
+
+def _finder(key_type: int, call: Call, context: BrokerContext) -> Callable[[str], _Found]:
+    """For one key after the other. Each partition is looked at once: who leads it now is what the answer tells."""
     topic = context.image.topics.get(GROUPS_TOPIC)
-    if topic is None:
+    if key_type not in (_GROUP, _TRANSACTION):
+        nowhere = _Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
+    elif key_type == _TRANSACTION:
+        nowhere = _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
+    elif topic is None:
         context.auto_topic_creation.ask_for([GROUPS_TOPIC])
-        return _nowhere(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
-    partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
+        nowhere = _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
+    else:
+        found: dict[int, _Found] = {}
+        partitions = topic.partitions
+
+        def find(key: str) -> _Found:
+            if len(key) > TEXT_BYTES_MAX:
+                return _TOO_LONG
+            index = partition_of(key, len(partitions))
+            if index not in found:
+                found[index] = _leader(partitions.get(index), call, context)
+            return found[index]
+
+        return find
+    return lambda _: nowhere
+
+
+_TOO_LONG = _Found(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
+
+
+def _leader(partition: Partition | None, call: Call, context: BrokerContext) -> _Found:
     leader = None if partition is None else context.image.brokers.get(partition.leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(call.listener)
     if leader is None or endpoint is None:
-        return _nowhere(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the group's partition of {GROUPS_TOPIC} has no leader; ask again"
-        )
-    return {
-        "node_id": leader.id,
-        "host": endpoint.host,
-        "port": endpoint.port,
-        "error_code": ErrorCode.NONE,
-        "error_message": "" if call.version >= _SEVERAL_SINCE else ErrorCode.NONE.name,
-    }
+        why = f"the group's partition of {GROUPS_TOPIC} has no leader; ask again"
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+    return _Found(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
 
 
-def _nowhere(code: ErrorCode, why: str) -> Fields:
-    return {"node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": why}
-
-
-API = ApiSpec(key=FIND_COORDINATOR, name="FindCoordinator", versions=(0, 6), handle=handle)
+API = ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 6), handle, reads="frame")

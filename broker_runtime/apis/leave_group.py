@@ -1,42 +1,84 @@
-"""LeaveGroup (13), versions 0 to 5: one member, or several from version 3 on (KIP-345). The reason is not used."""
+"""LeaveGroup (13), versions 0 to 5: one member, or several from version 3 on (KIP-345). The reason is not used.
 
-from typing import Any
+Very many members leave some at a time, as if each of these came with a request of its own. Read and packed by hand.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Iterable, Sequence
+from itertools import chain
+from struct import Struct
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.groups_in_turn import in_turn
+from broker_runtime.apis.many_items import Pace, Packed, kept, slices
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.classic.leaving import leave
+from broker_runtime.groups.classic.leaving import SLICE, leave
 from broker_runtime.groups.classic.requests import LeaveRequest, LeavingMember
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import LEAVE_GROUP
+from broker_runtime.wire.writer import array_length, nullable_string, string
 
+_THROTTLE_SINCE = 1
 _SEVERAL_SINCE = 3
+_REASON_SINCE = 5
+_INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
-    """`request` is kio's entity of whichever version."""
-    several = call.version >= _SEVERAL_SINCE
-    if several:
-        members = tuple(LeavingMember(each.member_id, each.group_instance_id) for each in request.members)
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader), call, context)
+
+
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    group_id, members = reader.string(), list[LeavingMember]()
+    if call.version < _SEVERAL_SINCE:
+        members.append(LeavingMember(reader.string()))
     else:
-        members = (LeavingMember(request.member_id),)
-    asked = LeaveRequest(request.group_id, members)
+        await _read_members(reader, call.version, members)
+    reader.end_struct()
     try:
-        left = await context.groups.submit(
-            asked.group_id, lambda state, environment: leave(state, environment, asked, CLASSIC_MEMBERS)
-        )
+        # Of a request without members too it is told whether the group may be named so.
+        slowly = in_turn(slices(deque(members), SLICE), lambda some: _leave(group_id, some, context))
+        errors = [told async for told in slowly]
     except KafkaError as error:
-        return {"error_code": error.code, "members": []}
-    if not several:
-        return {"error_code": left.errors[0], "members": []}
-    return {
-        "error_code": ErrorCode.NONE,
-        "members": [
-            {"member_id": each.member_id, "group_instance_id": each.group_instance_id, "error_code": error}
-            for each, error in zip(members, left.errors, strict=True)
-        ],
-    }
+        return await _answer(error.code, (), (), call)
+    if call.version < _SEVERAL_SINCE:
+        return await _answer(errors[0][0], (), (), call)
+    return await _answer(ErrorCode.NONE, members, chain.from_iterable(errors), call)
 
 
-API = ApiSpec(LEAVE_GROUP, "LeaveGroup", (0, 5), handle)
+async def _read_members(reader: RequestReader, version: int, members: list[LeavingMember]) -> None:
+    pace = Pace()
+    for _ in range(reader.array_length()):
+        members.append(LeavingMember(reader.string(), reader.nullable_string()))
+        if version >= _REASON_SINCE:
+            reader.nullable_string()
+        reader.end_struct()
+        await pace.item(2)
+
+
+async def _leave(group_id: str, members: Sequence[LeavingMember], context: BrokerContext) -> Sequence[ErrorCode]:
+    request = LeaveRequest(group_id, tuple(members))
+    answer = await context.groups.submit(
+        group_id, lambda state, environment: leave(state, environment, request, CLASSIC_MEMBERS)
+    )
+    return answer.errors
+
+
+async def _answer(code: ErrorCode, members: Sequence[LeavingMember], errors: Iterable[ErrorCode], call: Call) -> Reply:
+    flexible, call.error = call.flexible, code
+    end = b"\x00" if flexible else b""
+    packed = Packed(_INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"", _INT16.pack(code))
+    if call.version >= _SEVERAL_SINCE:
+        await packed.add(array_length(len(members), flexible))
+        for member, error in zip(members, errors, strict=True):
+            call.error = call.error or error
+            named = string(member.member_id, flexible) + nullable_string(member.group_instance_id, flexible)
+            await packed.add(named, _INT16.pack(error), end)
+    await packed.add(end)
+    return packed.reply(call)
+
+
+API = ApiSpec(LEAVE_GROUP, "LeaveGroup", (0, 5), handle, reads="frame")

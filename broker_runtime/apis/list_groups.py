@@ -3,18 +3,18 @@
 All groups of this broker. While it is loading some of them it says COORDINATOR_LOAD_IN_PROGRESS, and where it cannot
 load them COORDINATOR_NOT_AVAILABLE: a list without them would look like a whole one. Clients ask again.
 
-Packed by hand and over many turns: there may be tens of thousands.
+Read and packed by hand and over many turns: there may be tens of thousands.
 """
 
-import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from struct import Struct
-from typing import Any
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import Group
+from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import LIST_GROUPS
 from broker_runtime.wire.writer import array_length, string
@@ -22,52 +22,61 @@ from broker_runtime.wire.writer import array_length, string
 _THROTTLE_SINCE = 1
 _STATES_SINCE = 4
 _TYPES_SINCE = 5
-_SLICE = 250
-"""Groups that are looked at and packed in one turn of the event loop."""
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Reply:
-    """`request` is kio's entity of whichever version."""
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader), call, context)
+
+
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    pace = Pace()
+    states = await _read_lower(reader, pace) if call.version >= _STATES_SINCE else ()
+    types = await _read_lower(reader, pace) if call.version >= _TYPES_SINCE else ()
     try:
-        return _answer(ErrorCode.NONE, await _groups(request, call, context), call)
+        groups = await _groups(context)
     except KafkaError as error:
-        return _answer(error.code, [], call)
+        return await _answer(error.code, 0, Packed(), call)
+    count, listed = await _listed(groups, states, types, call)
+    return await _answer(ErrorCode.NONE, count, listed, call)
 
 
-async def _groups(request: Any, call: Call, context: BrokerContext) -> list[bytes]:
-    """Each of them packed. Raises KafkaError where not all can be told."""
-    states = _lower(request.states_filter) if call.version >= _STATES_SINCE else frozenset()
-    types = _lower(request.types_filter) if call.version >= _TYPES_SINCE else frozenset()
-    found: list[bytes] = []
+async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
+    """By the partition that keeps them. Raises KafkaError where not all can be told."""
+    found: list[Sequence[Group]] = []
     for index, term in list(context.groups.terms.items()):
         try:
-            groups = await term.submit(lambda state, _: ((), list(state.groups.values())))
+            found.append(await term.submit(lambda state, _: ((), list(state.groups.values()))))
         except KafkaError as error:
             if error.code != ErrorCode.NOT_COORDINATOR:
                 raise
             if index in context.groups.problems:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, context.groups.problems[index]) from error
             # It was lost just now: whoever has it tells of its groups.
-            continue
-        for begin in range(0, len(groups), _SLICE):
-            found += _listed(groups[begin : begin + _SLICE], states, types, call)
-            await asyncio.sleep(0)
     return found
 
 
-def _lower(names: Sequence[str]) -> frozenset[str]:
-    return frozenset(name.lower() for name in names)
+async def _read_lower(reader: RequestReader, pace: Pace) -> Collection[str]:
+    lower = set()
+    for name in await read_names(reader, pace):
+        lower.add(name.lower())
+        await pace.item()
+    return lower
 
 
-def _listed(groups: Sequence[Group], states: Collection[str], types: Collection[str], call: Call) -> list[bytes]:
-    """No filter lets everything pass."""
-    found = []
-    for group in groups:
-        state, kind = group.state_name, group.type.value
-        if (not states or state.lower() in states) and (not types or kind in types):
-            found.append(_packed(group, state, kind, call))
-    return found
+async def _listed(
+    groups: Sequence[Sequence[Group]], states: Collection[str], types: Collection[str], call: Call
+) -> tuple[int, Packed]:
+    """How many they are, and each of them packed. No filter lets everything pass."""
+    count, packed, pace = 0, Packed(), Pace()
+    for of_partition in groups:
+        for group in of_partition:
+            state, kind = group.state_name, group.type.value
+            if (not states or state.lower() in states) and (not types or kind in types):
+                count += 1
+                await packed.add(_packed(group, state, kind, call))
+            await pace.item()
+    return count, packed
 
 
 def _packed(group: Group, state: str, kind: str, call: Call) -> bytes:
@@ -80,11 +89,13 @@ def _packed(group: Group, state: str, kind: str, call: Call) -> bytes:
     return packed + b"\x00" if flexible else packed
 
 
-def _answer(code: ErrorCode, groups: Sequence[bytes], call: Call) -> Reply:
+async def _answer(code: ErrorCode, count: int, groups: Packed, call: Call) -> Reply:
     call.error = code
-    throttle = _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b""
-    head = throttle + _INT16.pack(code) + array_length(len(groups), call.flexible)
-    return call.packed(b"".join((head, *groups, b"\x00" if call.flexible else b"")))
+    packed = Packed(_INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"", _INT16.pack(code))
+    await packed.add(array_length(count, call.flexible))
+    await packed.add_all(groups)
+    await packed.add(b"\x00" if call.flexible else b"")
+    return packed.reply(call)
 
 
-API = ApiSpec(LIST_GROUPS, "ListGroups", (0, 5), handle)
+API = ApiSpec(LIST_GROUPS, "ListGroups", (0, 5), handle, reads="frame")

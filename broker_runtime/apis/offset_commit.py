@@ -1,27 +1,29 @@
 """OffsetCommit (8), versions 2 to 10 (KIP-848 from version 9, topic ids from version 10).
 
-Read and packed by hand: consumers commit again and again.
+Read and packed by hand: consumers commit again and again. Where there are many offsets that takes many turns.
 
 - What does not exist is refused by itself: a topic, an id, a partition.
 - A retention of its own, which versions 2 to 4 may ask for, is kept.
 - Everything else is `groups.offsets`' to decide; a committer that is refused is refused for all of its partitions.
 """
 
-import asyncio
-from collections.abc import Awaitable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.apis.groups_in_turn import in_turn
+from broker_runtime.apis.many_items import Pace, Packed, emptied, kept, slices
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_COMMIT
@@ -36,8 +38,9 @@ _INT32, _INT64 = Struct(">i"), Struct(">q")
 _OFFSET, _OFFSET_AND_EPOCH = Struct(">iq"), Struct(">iqi")
 _ANSWER, _FLEXIBLE_ANSWER = Struct(">ih"), Struct(">ihx")
 """Of a partition, the latter with no tagged fields."""
-
-
+_AT_ONCE_BYTES_MAX = 3_000
+"""Of a request: some two hundred offsets, never more than `SLICE`."""
+_ITEMS = 100
 _NONE = ErrorCode.NONE
 
 
@@ -54,34 +57,58 @@ class _Request(NamedTuple):
     group_id: str
     committer: Committer
     retention_ms: int
-    topics: list[_Topic]
+    topics: deque[_Topic]
     offsets: list[OffsetToCommit]
     """Of the partitions that exist."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
-    """What exists is looked at once: it may change meanwhile. Raises ProtocolError where the frame is no request."""
-    request = _read(reader, call.version, context.image)
-    return _answer(request, call, context) if request.offsets else _packed(request.topics, (), call)
+    """Raises ProtocolError where the frame is no request."""
+    if reader.left > _AT_ONCE_BYTES_MAX:
+        return _slowly(kept(reader), call, context)
+    request = _read_head(reader, call.version)
+    for _ in _read_topics(reader, call.version, context.image, request):
+        pass
+    return _answer(request, call, context) if request.offsets else call.packed(b"".join(_parts(request, (), call)))
 
 
-def _read(reader: RequestReader, version: int, image: MetadataImage) -> _Request:
-    """Raises ProtocolError."""
-    if reader.left > REQUEST_BYTES_MAX:
-        raise ProtocolError("too-large", f"a commit of {reader.left} bytes; {REQUEST_BYTES_MAX} are allowed")
+async def _answer(request: _Request, call: Call, context: BrokerContext) -> Reply:
+    return call.packed(b"".join(_parts(request, await _commit(request, request.offsets, context), call)))
+
+
+async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    pace, packed, taken = Pace(), Packed(), deque[Iterable[ErrorCode]]()
+    request = _read_head(reader, call.version)
+    for items in _read_topics(reader, call.version, context.image, request):
+        await pace.item(items)
+    if request.offsets:
+        offsets = deque(request.offsets)
+        request.offsets.clear()
+        answers = in_turn(slices(offsets, SLICE), lambda some: _commit(request, some, context))
+        taken.extend([codes async for codes in answers])
+    for part in _parts(request, chain.from_iterable(emptied(taken)), call):
+        await packed.add(part)
+    return packed.reply(call)
+
+
+def _read_head(reader: RequestReader, version: int) -> _Request:
+    """Without its topics."""
     group_id = reader.string()
     (generation,) = reader.fixed(_INT32)
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= _INSTANCE_SINCE else None
     (retention_ms,) = reader.fixed(_INT64) if version in _RETENTION else (-1,)
-    offsets: list[OffsetToCommit] = []
-    topics = [_read_topic(reader, version, image, offsets) for _ in range(reader.array_length())]
+    return _Request(group_id, Committer(member_id, generation, instance_id, version), retention_ms, deque(), [])
+
+
+def _read_topics(reader: RequestReader, version: int, image: MetadataImage, request: _Request) -> Iterator[int]:
+    """What exists is looked at now: it may change meanwhile. Yields how many items it has dealt with."""
+    for _ in range(reader.array_length()):
+        yield from _read_topic(reader, version, image, request)
     reader.end_struct()
-    return _Request(group_id, Committer(member_id, generation, instance_id, version), retention_ms, topics, offsets)
 
 
-def _read_topic(reader: RequestReader, version: int, image: MetadataImage, offsets: list[OffsetToCommit]) -> _Topic:
-    """`offsets` is given those of its partitions that exist."""
+def _read_topic(reader: RequestReader, version: int, image: MetadataImage, request: _Request) -> Iterator[int]:
     at, flexible = reader.position, reader.flexible
     by_id, topics = version >= _BY_ID_SINCE, image.topics
     known = topics.by_id(reader.uuid()) if by_id else topics.get(reader.string())
@@ -89,8 +116,11 @@ def _read_topic(reader: RequestReader, version: int, image: MetadataImage, offse
     count = reader.array_length()
     indexes: list[int] = []
     problems: list[ErrorCode] = []
-    topic = _Topic(reader.since(at), indexes, problems)
-    for _ in range(count):
+    request.topics.append(_Topic(reader.since(at), indexes, problems))
+    offsets = request.offsets
+    for number in range(count):
+        if number % _ITEMS == _ITEMS - 1:
+            yield _ITEMS
         if version >= _EPOCH_SINCE:
             index, offset, leader_epoch = reader.fixed(_OFFSET_AND_EPOCH)
         else:
@@ -108,22 +138,10 @@ def _read_topic(reader: RequestReader, version: int, image: MetadataImage, offse
             problems.append(unknown)
     if flexible:
         reader.end_struct()
-    return topic
+    yield count % _ITEMS + 1
 
 
-async def _answer(request: _Request, call: Call, context: BrokerContext) -> Reply:
-    offsets = request.offsets
-    if len(offsets) <= SLICE:
-        return _packed(request.topics, await _commit_some(request, offsets, context), call)
-    answers = await asyncio.gather(
-        *(_commit_some(request, offsets[at : at + SLICE], context) for at in range(0, len(offsets), SLICE))
-    )
-    return _packed(request.topics, [code for answer in answers for code in answer], call)
-
-
-async def _commit_some(
-    request: _Request, offsets: Sequence[OffsetToCommit], context: BrokerContext
-) -> Sequence[ErrorCode]:
+async def _commit(request: _Request, offsets: Sequence[OffsetToCommit], context: BrokerContext) -> Sequence[ErrorCode]:
     """So many that others have their turn before the next ones; each partition has an error of its own."""
     try:
         return await context.groups.submit(
@@ -142,22 +160,23 @@ async def _commit_some(
         return [error.code] * len(offsets)
 
 
-def _packed(topics: Sequence[_Topic], taken: Sequence[ErrorCode], call: Call) -> Reply:
-    """`taken` says what has become of each offset that might be committed, in their order."""
-    version, flexible = call.version, call.flexible
+def _parts(request: _Request, taken: Iterable[ErrorCode], call: Call) -> Iterator[bytes]:
+    """Of the answer. `taken` says what has become of each offset that might be committed, in their order."""
+    version, flexible, topics = call.version, call.flexible, request.topics
     layout = _FLEXIBLE_ANSWER if flexible else _ANSWER
     end = b"\x00" if flexible else b""
     rest = iter(taken)
-    parts = [_INT32.pack(call.throttle_ms)] if version >= _THROTTLE_SINCE else []
-    parts.append(array_length(len(topics), flexible))
-    error = ErrorCode.NONE
-    for topic in topics:
-        codes = [problem or next(rest) for problem in topic.problems]
-        error = error or next(filter(None, codes), ErrorCode.NONE)
-        parts += (topic.head, *map(layout.pack, topic.indexes, codes), end)
-    parts.append(end)
-    call.error = error
-    return call.packed(b"".join(parts))
+    if version >= _THROTTLE_SINCE:
+        yield _INT32.pack(call.throttle_ms)
+    yield array_length(len(topics), flexible)
+    for head, indexes, problems in emptied(topics):
+        yield head
+        for at in range(0, len(indexes), _ITEMS):
+            codes = [problem or next(rest) for problem in problems[at : at + _ITEMS]]
+            call.error = call.error or next(filter(None, codes), _NONE)
+            yield b"".join(map(layout.pack, indexes[at : at + _ITEMS], codes))
+        yield end
+    yield end
 
 
 API = ApiSpec(OFFSET_COMMIT, "OffsetCommit", (2, 10), handle, reads="frame")

@@ -1,45 +1,90 @@
-"""OffsetDelete (47), version 0 (KIP-496): committed offsets of topics that no member of the group reads."""
+"""OffsetDelete (47), version 0 (KIP-496): committed offsets of topics that no member of the group reads.
 
-from typing import Any
+Very many go in slices, read and packed by hand. Where the group gets members in between that may read them, it stays at
+what is deleted by then, and the request is refused.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from itertools import chain
+from struct import Struct
+from typing import NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.groups_in_turn import in_turn
+from broker_runtime.apis.many_items import Pace, Packed, emptied, kept, slices
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.offsets.delete import delete
-from broker_runtime.wire.messages import Fields
+from broker_runtime.groups.offsets.delete import SLICE, delete
+from broker_runtime.metadata.topics import Topics
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_DELETE
 
+_INT32, _ANSWERED, _HEAD = Struct(">i"), Struct(">ih"), Struct(">hii")
+"""The head is the group's error, how long the client is throttled, and how many topics there are."""
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
-    """`request` is kio's entity."""
-    group_id, topics = request.group_id, context.image.topics
 
-    def exists(name: str, index: int) -> bool:
-        return name in topics and index in topics[name].partitions
+class _Topic(NamedTuple):
+    """`named` is as the request names it; `there` says of each partition whether it exists."""
 
-    asked = [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
-    known = [each for each in asked if exists(*each)]
+    named: bytes
+    indexes: "array[int]"
+    there: bytearray
+
+
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader), call, context)
+
+
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    group_id = reader.string()
+    topics, known = await _read(reader, context.image.topics)
     try:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has a name")
-        told = await context.groups.submit(group_id, lambda state, _: delete(state, group_id, known))
+        # Of a request without partitions too it is told whether there is such a group.
+        slowly = in_turn(slices(known, SLICE), lambda some: _delete(group_id, some, context))
+        told: deque[Iterable[ErrorCode]] = deque([codes async for codes in slowly])
     except KafkaError as error:
-        return {"error_code": error.code, "topics": []}
-    codes = dict(zip(known, told, strict=True))
-    shown = [
-        {
-            "name": topic.name,
-            "partitions": [
-                {
-                    "partition_index": part.partition_index,
-                    "error_code": codes.get((topic.name, part.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                }
-                for part in topic.partitions
-            ],
-        }
-        for topic in request.topics
-    ]
-    return {"error_code": ErrorCode.NONE, "topics": shown}
+        call.error = error.code
+        return call.packed(_HEAD.pack(error.code, call.throttle_ms, 0))
+    return await _answer(topics, chain.from_iterable(emptied(told)), call)
 
 
-API = ApiSpec(OFFSET_DELETE, "OffsetDelete", (0, 0), handle)
+async def _read(reader: RequestReader, topics: Topics) -> tuple[deque[_Topic], deque[tuple[str, int]]]:
+    """What the request names, and what of it exists, in order."""
+    found, known, pace = deque[_Topic](), deque[tuple[str, int]](), Pace()
+    for _ in range(reader.array_length()):
+        begin, name = reader.position, reader.string()
+        topic, exists = _Topic(reader.since(begin), array("i"), bytearray()), topics.get(name)
+        found.append(topic)
+        for _ in range(reader.array_length()):
+            (index,) = reader.fixed(_INT32)
+            is_there = exists is not None and index in exists.partitions
+            topic.indexes.append(index)
+            topic.there.append(is_there)
+            if is_there:
+                known.append((name, index))
+            await pace.item()
+        await pace.item()
+    return found, known
+
+
+async def _delete(group_id: str, partitions: Sequence[tuple[str, int]], context: BrokerContext) -> Sequence[ErrorCode]:
+    return await context.groups.submit(group_id, lambda state, _: delete(state, group_id, partitions))
+
+
+async def _answer(topics: deque[_Topic], told: Iterator[ErrorCode], call: Call) -> Reply:
+    packed = Packed(_HEAD.pack(ErrorCode.NONE, call.throttle_ms, len(topics)))
+    for named, indexes, there in emptied(topics):
+        await packed.add(named, _INT32.pack(len(indexes)))
+        for index, is_there in zip(indexes, there, strict=True):
+            code = next(told) if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            call.error = call.error or code
+            await packed.add(_ANSWERED.pack(index, code))
+    return packed.reply(call)
+
+
+API = ApiSpec(OFFSET_DELETE, "OffsetDelete", (0, 0), handle, reads="frame")

@@ -1,98 +1,236 @@
 """OffsetFetch (9), versions 1 to 10 (several groups from version 8, members' epochs from 9, topic ids from 10).
 
-Each group stands for itself. Version 1 has no place for a group's error: it stands with each partition. There are no
-transactions, so every offset is stable.
+Each group stands for itself, and is answered once: where it is asked for again it is refused (INVALID_REQUEST), or one
+small request would have all its offsets in memory thousands of times. Version 1 has no place for a group's error: it
+stands with each partition. There are no transactions, so every offset is stable.
+
+Read and packed by hand, and over many turns where there are many offsets.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from array import array
+from collections import deque
+from collections.abc import Awaitable, Iterator, Sequence
+from itertools import chain
+from struct import Struct, unpack
+from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.groups_in_turn import in_turn
-from broker_runtime.apis.topics_by_name_or_id import WantedTopic, wanted_topic
+from broker_runtime.apis.many_items import Pace, Packed, emptied, kept, slices
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import Committer
-from broker_runtime.groups.offsets.fetch import FetchedOffset, FetchedTopics, fetch
-from broker_runtime.wire.messages import Fields
+from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
+from broker_runtime.groups.records import OffsetCommitValue
+from broker_runtime.metadata.topics import Topics
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_FETCH
+from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _GROUP_ERROR_SINCE = 2
+_THROTTLE_SINCE = 3
+_EPOCH_SINCE = 5
 _SEVERAL_SINCE = 8
 _MEMBER_SINCE = 9
 _BY_ID_SINCE = 10
+_INT16, _INT32, _WITH_EPOCH, _WITHOUT_EPOCH = Struct(">h"), Struct(">i"), Struct(">iqi"), Struct(">iq")
 
 
-async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
-    """`request` is kio's entity of whichever version."""
-    if call.version < _SEVERAL_SINCE:
-        return await _group(request, call.version, context)
-    return {"groups": await in_turn(request.groups, lambda group: _group(group, call.version, context))}
+class _Topic(NamedTuple):
+    """`named` is as the request names it; `name` is None where nobody knows its id."""
+
+    named: bytes
+    name: str | None
+    indexes: "array[int]"
 
 
-async def _group(asked: Any, version: int, context: BrokerContext) -> Fields:
-    group_id, member = asked.group_id, Committer(api_version=version)
+class _Group(NamedTuple):
+    """`topics` is None where everything is asked for; `ids` are those of the request's topics that exist, by name."""
+
+    group_id: str
+    member: Committer
+    topics: list[_Topic] | None
+    ids: dict[str, UUID]
+
+
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader), call, context)
+
+
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    pace, topics, version = Pace(), context.image.topics, call.version
+    packed = Packed(_INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
+    if version < _SEVERAL_SINCE:
+        await packed.add_all(await _answered(await _read_group(reader, topics, {}, version, pace), call, context))
+        return packed.reply(call)
+    asked, groups, ids = set[str](), deque[tuple[_Group, bool]](), dict[str, UUID]()
+    for _ in range(reader.array_length()):
+        group = await _read_group(reader, topics, ids, version, pace)
+        groups.append((group, group.group_id in asked))
+        asked.add(group.group_id)
+    await packed.add(array_length(len(groups), call.flexible))
+    async for answer in in_turn(emptied(groups), lambda each: _one_of_several(*each, call, context)):
+        await packed.add_all(answer)
+    await packed.add(b"\x00")
+    return packed.reply(call)
+
+
+async def _one_of_several(group: _Group, again: bool, call: Call, context: BrokerContext) -> Packed:
+    packed = Packed(string(group.group_id, call.flexible))
+    if again:
+        call.error = ErrorCode.INVALID_REQUEST
+        await packed.add(array_length(0, call.flexible), _INT16.pack(call.error), b"\x00")
+    else:
+        await packed.add_all(await _answered(group, call, context))
+    return packed
+
+
+async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID], version: int, pace: Pace) -> _Group:
+    """Before version 8 that is all of the request, but for whether offsets are to be stable."""
+    group_id, member = reader.string(), Committer(api_version=version)
     if version >= _MEMBER_SINCE:
-        member = Committer(asked.member_id or "", asked.member_epoch, api_version=version)
-    wanted = None
-    if asked.topics is not None:
-        wanted = [
-            wanted_topic(topic, topic.partition_indexes, context.image, by_id=version >= _BY_ID_SINCE)
-            for topic in asked.topics
-        ]
-    topics = None if wanted is None else [(each.name, each.partitions) for each in wanted if each.name is not None]
-    ids = {each.name: each.topic_id for each in wanted or () if each.name is not None and each.topic_id is not None}
+        member_id, (epoch,) = reader.nullable_string(), reader.fixed(_INT32)
+        member = Committer(member_id or "", epoch, api_version=version)
+    count = reader.nullable_array_length() if version >= _GROUP_ERROR_SINCE else reader.array_length()
+    wanted: list[_Topic] | None = None if count < 0 else []
+    group = _Group(group_id, member, wanted, ids)
+    for _ in range(count):
+        topic = await _read_topic(reader, topics, version, ids, pace)
+        assert wanted is not None
+        wanted.append(topic)
+    if version >= _SEVERAL_SINCE:
+        reader.end_struct()
+    await pace.item()
+    return group
+
+
+async def _read_topic(reader: RequestReader, topics: Topics, version: int, ids: dict[str, UUID], pace: Pace) -> _Topic:
+    begin = reader.position
+    if version >= _BY_ID_SINCE:
+        known = topics.by_id(reader.uuid())
+        name = None if known is None else known.name
+    else:
+        name = reader.string()
+        known = topics.get(name)
+    if known is not None:
+        ids[known.name] = known.id
+    topic = _Topic(reader.since(begin), name, array("i"))
+    left = reader.array_length()
+    while left:
+        count = min(left, SLICE)
+        topic.indexes.extend(unpack(f">{count}i", reader.view(count * _INT32.size)))
+        left -= count
+        await pace.item(count // 8)
+    reader.end_struct()
+    await pace.item()
+    return topic
+
+
+async def _answered(group: _Group, call: Call, context: BrokerContext) -> Packed:
+    """From its topics on."""
+    packed, code = Packed(), ErrorCode.NONE
     try:
-        found = await context.groups.submit(
-            group_id, lambda state, _: ((), fetch(state, member, group_id, topics, ids))
-        )
+        if group.topics is None:
+            await _pack_all(await _fetched_all(group, context), packed, call, context)
+        else:
+            await _pack_topics(group.topics, await _fetched(group, context), packed, call)
     except KafkaError as error:
-        refused = [] if version >= _GROUP_ERROR_SINCE else [_all_refused(each, error.code) for each in wanted or ()]
-        return {"group_id": group_id, "topics": refused, "error_code": error.code}
-    shown = _all(found, version, context) if wanted is None else _in_order(wanted, found)
-    return {"group_id": group_id, "topics": shown, "error_code": ErrorCode.NONE}
+        call.error = code = error.code
+        shown = () if call.version >= _GROUP_ERROR_SINCE else group.topics or ()
+        await packed.add(array_length(len(shown), call.flexible))
+        for topic in shown:
+            await _pack_refused(topic, code, packed, call)
+    if call.version >= _GROUP_ERROR_SINCE:
+        await packed.add(_INT16.pack(code))
+    await packed.add(_end(call))
+    return packed
 
 
-def _in_order(wanted: Sequence[WantedTopic[int]], found: FetchedTopics) -> list[Fields]:
+async def _fetched_all(group: _Group, context: BrokerContext) -> Sequence[tuple[tuple[str, int], OffsetCommitValue]]:
+    return await context.groups.submit(
+        group.group_id, lambda state, _: ((), fetch_all(state, group.member, group.group_id))
+    )
+
+
+async def _fetched(group: _Group, context: BrokerContext) -> Iterator[FetchedOffset]:
+    """So many that others have their turn before the next ones. Raises KafkaError."""
+    pace, partitions = Pace(), deque[tuple[str, int]]()
+    for topic in group.topics or ():
+        for index in topic.indexes if topic.name is not None else ():
+            partitions.append((topic.name or "", index))
+            await pace.item()
+    slowly = in_turn(slices(partitions, SLICE), lambda some: _fetched_some(group, some, context))
+    return chain.from_iterable(emptied(deque([some async for some in slowly])))
+
+
+async def _fetched_some(
+    group: _Group, partitions: Sequence[tuple[str, int]], context: BrokerContext
+) -> Sequence[FetchedOffset]:
+    return await context.groups.submit(
+        group.group_id, lambda state, _: ((), fetch(state, group.member, group.group_id, partitions, group.ids))
+    )
+
+
+async def _pack_topics(topics: Sequence[_Topic], found: Iterator[FetchedOffset], packed: Packed, call: Call) -> None:
     """An id that nobody knows stands among the others with its error."""
-    offsets = iter(found)
-    return [
-        _all_refused(each, each.problem)
-        if each.name is None
-        else each.answer([_partition(offset, ErrorCode.NONE) for offset in next(offsets)[1]])
-        for each in wanted
-    ]
+    await packed.add(array_length(len(topics), call.flexible))
+    for topic in topics:
+        if topic.name is None:
+            await _pack_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID, packed, call)
+            continue
+        await packed.add(topic.named, array_length(len(topic.indexes), call.flexible))
+        for _ in topic.indexes:
+            await packed.add(_partition(next(found), ErrorCode.NONE, call))
+        await packed.add(_end(call))
 
 
-def _all(found: FetchedTopics, version: int, context: BrokerContext) -> list[Fields]:
+async def _pack_refused(topic: _Topic, code: ErrorCode, packed: Packed, call: Call) -> None:
+    call.error = code
+    await packed.add(topic.named, array_length(len(topic.indexes), call.flexible))
+    for index in topic.indexes:
+        await packed.add(_partition(FetchedOffset(index), code, call))
+    await packed.add(_end(call))
+
+
+async def _pack_all(
+    found: Sequence[tuple[tuple[str, int], OffsetCommitValue]], packed: Packed, call: Call, context: BrokerContext
+) -> None:
     """From version 10 on without topics that are gone: there is no id to call them by."""
-    shown: list[Fields] = []
-    for name, offsets in found:
-        topic_id = _topic_id(name, context)
-        if version < _BY_ID_SINCE or topic_id is not None:
-            partitions = [_partition(offset, ErrorCode.NONE) for offset in offsets]
-            shown.append({"name": name, "topic_id": topic_id, "partitions": partitions})
-    return shown
+    pace, by_topic = Pace(), dict[str, list[FetchedOffset]]()
+    for (name, index), value in found:
+        fetched = FetchedOffset(index, value.offset, value.leader_epoch, value.metadata)
+        by_topic.setdefault(name, []).append(fetched)
+        await pace.item()
+    named: dict[str, bytes] = {}
+    for name in by_topic:
+        known = context.image.topics.get(name)
+        if call.version < _BY_ID_SINCE:
+            named[name] = string(name, call.flexible)
+        elif known is not None:
+            named[name] = known.id.bytes
+        await pace.item()
+    await packed.add(array_length(len(named), call.flexible))
+    for name, shown in named.items():
+        await packed.add(shown, array_length(len(by_topic[name]), call.flexible))
+        for offset in by_topic[name]:
+            await packed.add(_partition(offset, ErrorCode.NONE, call))
+        await packed.add(_end(call))
 
 
-def _topic_id(name: str, context: BrokerContext) -> UUID | None:
-    known = context.image.topics.get(name)
-    return None if known is None else known.id
+def _partition(found: FetchedOffset, code: ErrorCode, call: Call) -> bytes:
+    partition, offset, epoch, metadata = found
+    if call.version >= _EPOCH_SINCE:
+        numbers = _WITH_EPOCH.pack(partition, offset, epoch)
+    else:
+        numbers = _WITHOUT_EPOCH.pack(partition, offset)
+    return numbers + nullable_string(metadata, call.flexible) + _INT16.pack(code) + _end(call)
 
 
-def _all_refused(topic: WantedTopic[int], code: ErrorCode) -> Fields:
-    return topic.answer([_partition(FetchedOffset(index), code) for index in topic.partitions])
+def _end(call: Call) -> bytes:
+    return b"\x00" if call.flexible else b""
 
 
-def _partition(found: FetchedOffset, code: ErrorCode) -> Fields:
-    return {
-        "partition_index": found.partition,
-        "committed_offset": found.offset,
-        "committed_leader_epoch": found.leader_epoch,
-        "metadata": found.metadata,
-        "error_code": code,
-    }
-
-
-API = ApiSpec(OFFSET_FETCH, "OffsetFetch", (1, 10), handle)
+API = ApiSpec(OFFSET_FETCH, "OffsetFetch", (1, 10), handle, reads="frame")

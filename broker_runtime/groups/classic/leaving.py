@@ -9,6 +9,9 @@ from broker_runtime.groups.classic.requests import LeaveAnswer, LeaveRequest, Le
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.state import GroupsState
 
+SLICE = 100
+"""Members that one decision lets go: a millisecond or two, with the timers and answers that end for each."""
+
 
 def leave(
     state: GroupsState,

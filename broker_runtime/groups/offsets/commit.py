@@ -12,6 +12,8 @@ from broker_runtime.groups.state import GroupsState
 
 Commits = Sequence[GroupRecord]
 _FIRST_THAT_KNOWS_GROUP_ID_NOT_FOUND = 9
+_TIME_MAX_MS = 2**63 - 1
+"""The latest that a record has room for: a retention may be for ever."""
 
 
 class OffsetToCommit(NamedTuple):
@@ -57,7 +59,7 @@ def commit(
     elif committer.generation_or_epoch >= 0:
         raise _no_such_group(committer, group_id)
     now_ms = environment.now_ms()
-    expires_ms = None if retention_ms < 0 else now_ms + retention_ms
+    expires_ms = None if retention_ms < 0 else min(now_ms + retention_ms, _TIME_MAX_MS)
     records, codes = [], []
     for each in offsets:
         if is_too_long(each):

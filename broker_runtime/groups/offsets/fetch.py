@@ -18,44 +18,40 @@ class FetchedOffset(NamedTuple):
     metadata: str = ""
 
 
-FetchedTopics = Sequence[tuple[str, Sequence[FetchedOffset]]]
-
-
 def fetch(
     state: GroupsState,
     member: Committer,
     group_id: str,
-    topics: Sequence[tuple[str, Sequence[int]]] | None,
+    partitions: Sequence[tuple[str, int]],
     topic_ids: Mapping[str, UUID] | None = None,
-) -> FetchedTopics:
-    """The partitions of `topics` in their order, or of all topics with an offset where it is None.
+) -> Sequence[FetchedOffset]:
+    """Each of `partitions`, of topics by their names, in their order.
 
     A group that is not there has no offsets, and that is no error. Raises KafkaError where the member may not ask.
-    `topic_ids` are those of `topics` that exist: what was committed for another topic of the name is not theirs, also
+    `topic_ids` are those of the topics that exist: what was committed for another topic of the name is not theirs, also
     where a coordinator was not there to delete it with its topic. Whether stable offsets are asked for changes nothing:
     there are no transactions.
     """
+    _check(state, member, group_id)
+    offsets, known = state.offsets.of(group_id), topic_ids or {}
+    return [_fetched(at[1], offsets.get(at), known.get(at[0])) for at in partitions]
+
+
+def fetch_all(
+    state: GroupsState, member: Committer, group_id: str
+) -> Sequence[tuple[tuple[str, int], OffsetCommitValue]]:
+    """Everything that the group has committed, as it is now: whoever asks looks at it over many turns."""
+    _check(state, member, group_id)
+    return list(state.offsets.of(group_id).items())
+
+
+def _check(state: GroupsState, member: Committer, group_id: str) -> None:
     group = state.groups.get(group_id)
     if group is not None:
         group.check_fetch(member)
-    offsets = state.offsets.of(group_id)
-    if topics is None:
-        return _all(offsets)
-    known = topic_ids or {}
-    return [
-        (topic, [_fetched(partition, offsets.get((topic, partition)), known.get(topic)) for partition in partitions])
-        for topic, partitions in topics
-    ]
 
 
-def _all(offsets: Mapping[tuple[str, int], OffsetCommitValue]) -> FetchedTopics:
-    found: dict[str, list[FetchedOffset]] = {}
-    for (topic, partition), value in offsets.items():
-        found.setdefault(topic, []).append(_fetched(partition, value))
-    return list(found.items())
-
-
-def _fetched(partition: int, value: OffsetCommitValue | None, topic_id: UUID | None = None) -> FetchedOffset:
+def _fetched(partition: int, value: OffsetCommitValue | None, topic_id: UUID | None) -> FetchedOffset:
     if value is None or (topic_id is not None and value.topic_id not in (None, topic_id)):
         return FetchedOffset(partition)
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)

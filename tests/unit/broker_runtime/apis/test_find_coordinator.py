@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis import find_coordinator
+from broker_runtime.apis.many_items import ITEMS_OF_A_TURN
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.metadata.brokers import FenceBroker
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.metadata.topics import NO_LEADER
 from tests.support.coordinating_broker import CoordinatingBroker, versions
+from tests.support.counted_turns import counted_turns
 
 API = find_coordinator.API
 SEVERAL_SINCE = 4
@@ -53,11 +55,35 @@ async def test_transactions_have_none_and_other_types_do_not_exist() -> None:
             assert (await find(node, 6, key_type=kind)).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_each_key_is_answered_as_often_as_it_is_asked_for_and_so_many_of_them() -> None:
+async def test_each_key_is_answered_as_often_as_it_is_asked_for() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["a", "b", "a"]})
         assert [each.key for each in answer.coordinators] == ["a", "b", "a"]
-        many = {"key_type": 0, "coordinator_keys": [str(n) for n in range(10_001)]}
-        with pytest.raises(ProtocolError, match="at most 10000 at once"):
-            await node.ask(API, 4, many)
+
+
+async def test_others_have_their_turns_between_very_many_keys_and_between_long_ones() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        many = [str(number) for number in range(20 * ITEMS_OF_A_TURN)]
+        with counted_turns() as turns:
+            answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": many})
+        assert [each.key for each in answer.coordinators] == many
+        assert turns.count >= 20
+        with counted_turns() as turns:
+            await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 32_767] * 20})
+        assert turns.count >= 20
+
+
+async def test_a_key_that_no_group_can_have_is_refused_by_itself() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 40_000, "billing"]})
+        assert [each.error_code for each in answer.coordinators] == [ErrorCode.INVALID_GROUP_ID, ErrorCode.NONE]
+
+
+async def test_a_request_of_more_than_a_megabyte_is_refused() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        with pytest.raises(ProtocolError, match="ask in several requests of at most 1048576"):
+            await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 1000] * 1100})

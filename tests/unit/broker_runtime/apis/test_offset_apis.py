@@ -205,6 +205,6 @@ async def test_a_commit_that_breaks_off_is_no_request_and_commits_nothing(versio
             with pytest.raises(ProtocolError):
                 offset_commit.handle(RequestReader(memoryview(body[:end]), 0, call.flexible), call, context)
         large = memoryview(body + bytes(REQUEST_BYTES_MAX))
-        with pytest.raises(ProtocolError, match="allowed"):
+        with pytest.raises(ProtocolError, match="at most 1048576"):
             offset_commit.handle(RequestReader(large, 0, call.flexible), call, context)
         assert not [state for state in node.groups.states() if state.groups]

@@ -10,6 +10,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.group import Committer, Group
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
+from broker_runtime.groups.record_codec import encode
 from broker_runtime.groups.records import (
     ClassicMember,
     GroupMetadataKey,
@@ -70,6 +71,14 @@ def test_who_was_a_member_of_a_group_that_is_gone_is_told_so(version: int, code:
     with refused(code):
         on.commit(Committer("m", 0, None, version), OffsetToCommit("orders", 0, 1))
     assert on.state.groups == {}
+
+
+def test_a_retention_may_be_for_ever() -> None:
+    on = Commits()
+    assert on.commit(NOBODY, OffsetToCommit("orders", 0, 1), retention_ms=2**63 - 1) == [ErrorCode.NONE]
+    kept = on.kept["orders", 0]
+    assert kept.expire_timestamp_ms == 2**63 - 1
+    encode(GroupRecord(OffsetCommitKey("g", "orders", 0), kept))
 
 
 def test_a_commit_is_a_members_heartbeat() -> None:

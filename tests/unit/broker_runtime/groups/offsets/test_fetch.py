@@ -6,7 +6,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.group import APPLIERS
 from broker_runtime.groups.group import Committer
-from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch
+from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
 from broker_runtime.groups.records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
@@ -29,38 +29,42 @@ def committed() -> GroupsState:
     return state
 
 
-def test_named_partitions_in_the_order_that_they_are_named_in() -> None:
-    assert fetch(committed(), NOBODY, "g", [("orders", [2, 1, 0]), ("nope", [0])]) == [
-        ("orders", [FetchedOffset(2, 9), FetchedOffset(1, -1, -1, ""), FetchedOffset(0, 42, 7, "half")]),
-        ("nope", [FetchedOffset(0)]),
+def test_partitions_in_the_order_that_they_are_named_in() -> None:
+    asked = [("orders", 2), ("orders", 1), ("orders", 0), ("nope", 0)]
+    assert fetch(committed(), NOBODY, "g", asked) == [
+        FetchedOffset(2, 9),
+        FetchedOffset(1, -1, -1, ""),
+        FetchedOffset(0, 42, 7, "half"),
+        FetchedOffset(0),
     ]
 
 
-def test_all_topics() -> None:
-    assert fetch(committed(), NOBODY, "g", None) == [
-        ("orders", [FetchedOffset(0, 42, 7, "half"), FetchedOffset(2, 9)]),
-        ("clicks", [FetchedOffset(1, 5)]),
-    ]
+def test_everything_stays_as_it_was_while_it_is_looked_at() -> None:
+    state = committed()
+    found = fetch_all(state, NOBODY, "g")
+    state.apply(GroupRecord(OffsetCommitKey("g", "orders", 0), None), state.next_offset)
+    assert [(at, value.offset) for at, value in found] == [(("orders", 0), 42), (("orders", 2), 9), (("clicks", 1), 5)]
 
 
 def test_a_group_that_is_not_there_has_no_offsets() -> None:
-    assert fetch(committed(), Committer("m", 5), "other", [("orders", [0])]) == [("orders", [FetchedOffset(0)])]
-    assert fetch(committed(), NOBODY, "other", None) == []
+    assert fetch(committed(), Committer("m", 5), "other", [("orders", 0)]) == [FetchedOffset(0)]
+    assert fetch_all(committed(), NOBODY, "other") == []
 
 
 def test_what_was_committed_for_another_topic_of_the_name_is_not_this_ones() -> None:
     state = committed()
-    asked = [("orders", [0, 2])]
+    asked = [("orders", 0), ("orders", 2)]
     assert fetch(state, NOBODY, "g", asked, {"orders": OLD}) == fetch(state, NOBODY, "g", asked)
     # Of what was committed without an id nobody knows better.
-    assert fetch(state, NOBODY, "g", asked, {"orders": NEW}) == [
-        ("orders", [FetchedOffset(0, 42, 7, "half"), FetchedOffset(2)])
-    ]
+    assert fetch(state, NOBODY, "g", asked, {"orders": NEW}) == [FetchedOffset(0, 42, 7, "half"), FetchedOffset(2)]
 
 
 def test_a_member_must_be_one() -> None:
     state = committed()
     state.apply(GroupRecord(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(3)), state.next_offset)
-    assert fetch(state, NOBODY, "g", [("orders", [0])]) == [("orders", [FetchedOffset(0, 42, 7, "half")])]
+    assert fetch(state, NOBODY, "g", [("orders", 0)]) == [FetchedOffset(0, 42, 7, "half")]
+    stranger = Committer("m", 3)
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
-        fetch(state, Committer("m", 3), "g", None)
+        fetch(state, stranger, "g", [("orders", 0)])
+    with refused(ErrorCode.UNKNOWN_MEMBER_ID):
+        fetch_all(state, stranger, "g")
