@@ -2,13 +2,17 @@
 
 Read and packed by hand: thousands of members join at the same time, and their leader is told of all of them. Version 0
 has no rebalance timeout, and means its session timeout. The reason that members give (version 8, KIP-800) is not used.
+
+Of what a member says of itself no more is read than shows that it is more than the configuration allows.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from struct import Struct
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.many_items import Packed
+from broker_runtime.config.groups import GroupConfig
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinedMember, JoinRequest
@@ -24,14 +28,13 @@ _THROTTLE_SINCE = 2
 _KNOWN_ID_SINCE = 4
 _INSTANCE_SINCE = 5
 _PROTOCOL_TYPE_SINCE = 7
-_REASON_SINCE = 8
 _SKIP_SINCE = 9
 _INT32 = Struct(">i")
 _ERROR_AND_GENERATION = Struct(">hi")
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _join(_read(reader, call), call, context)
+    return _join(_read(reader, call, context.settings.config), call, context)
 
 
 async def _join(request: JoinRequest, call: Call, context: BrokerContext) -> Reply:
@@ -42,10 +45,10 @@ async def _join(request: JoinRequest, call: Call, context: BrokerContext) -> Rep
     except KafkaError as error:
         answer = JoinAnswer(error.code, request.member_id)
     call.error = answer.error
-    return call.packed(_packed(answer, call))
+    return (await _packed(answer, call)).reply(call)
 
 
-def _read(reader: RequestReader, call: Call) -> JoinRequest:
+def _read(reader: RequestReader, call: Call, config: GroupConfig) -> JoinRequest:
     version = call.version
     group_id = reader.string()
     (session_timeout_ms,) = reader.fixed(_INT32)
@@ -53,10 +56,7 @@ def _read(reader: RequestReader, call: Call) -> JoinRequest:
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= _INSTANCE_SINCE else None
     protocol_type = reader.string()
-    protocols = tuple([_read_protocol(reader) for _ in range(reader.array_length())])
-    if version >= _REASON_SINCE:
-        reader.nullable_string()
-    reader.end_struct()
+    protocols = tuple(_read_protocols(reader, config))
     return JoinRequest(
         group_id,
         member_id,
@@ -72,30 +72,36 @@ def _read(reader: RequestReader, call: Call) -> JoinRequest:
     )
 
 
-def _read_protocol(reader: RequestReader) -> ClassicProtocol:
-    name, metadata = reader.string(), reader.nullable_bytes()
-    if metadata is None:
-        raise ProtocolError("malformed", "the metadata of a protocol is null")
-    found = ClassicProtocol(name, bytes(metadata))
-    reader.end_struct()
-    return found
+def _read_protocols(reader: RequestReader, config: GroupConfig) -> Iterator[ClassicProtocol]:
+    """One more than there may be, or one byte more than they may say: then `join` refuses them."""
+    left = config.sluicegate_group_member_bytes_max
+    for _ in range(min(reader.array_length(), config.sluicegate_group_member_protocols_max + 1)):
+        name, metadata = reader.string(), reader.nullable_bytes()
+        if metadata is None:
+            raise ProtocolError("malformed", "the metadata of a protocol is null")
+        yield ClassicProtocol(name, bytes(metadata[: left + 1]))
+        left -= len(name) + len(metadata)
+        if left < 0:
+            break
+        reader.end_struct()
 
 
-def _packed(answer: JoinAnswer, call: Call) -> bytes:
+async def _packed(answer: JoinAnswer, call: Call) -> Packed:
     version, flexible = call.version, call.flexible
-    parts = [_INT32.pack(call.throttle_ms)] if version >= _THROTTLE_SINCE else []
-    parts.append(_ERROR_AND_GENERATION.pack(answer.error, answer.generation))
+    packed = Packed(_INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
+    await packed.add(_ERROR_AND_GENERATION.pack(answer.error, answer.generation))
     if version >= _PROTOCOL_TYPE_SINCE:
-        parts += (nullable_string(answer.protocol_type, flexible), nullable_string(answer.protocol, flexible))
+        await packed.add(nullable_string(answer.protocol_type, flexible), nullable_string(answer.protocol, flexible))
     else:
-        parts.append(string(answer.protocol or "", flexible))
-    parts.append(string(answer.leader or NO_ID, flexible))
+        await packed.add(string(answer.protocol or "", flexible))
+    await packed.add(string(answer.leader or NO_ID, flexible))
     if version >= _SKIP_SINCE:
-        parts.append(b"\x01" if answer.skip_assignment else b"\x00")
-    parts += (string(answer.member_id, flexible), array_length(len(answer.members), flexible))
-    parts += [_packed_member(member, version, flexible) for member in answer.members]
-    parts.append(b"\x00" if flexible else b"")
-    return b"".join(parts)
+        await packed.add(b"\x01" if answer.skip_assignment else b"\x00")
+    await packed.add(string(answer.member_id, flexible), array_length(len(answer.members), flexible))
+    for member in answer.members:
+        await packed.add(_packed_member(member, version, flexible))
+    await packed.add(b"\x00" if flexible else b"")
+    return packed
 
 
 def _packed_member(member: JoinedMember, version: int, flexible: bool) -> bytes:

@@ -79,11 +79,11 @@ class Packed:
             self._waiting.clear()
 
 
-def kept(reader: RequestReader) -> RequestReader:
+def kept(reader: RequestReader, bytes_max: int = REQUEST_BYTES_MAX) -> RequestReader:
     """A reader of the same that is valid for longer than the handler's call. Raises ProtocolError."""
-    if reader.left > REQUEST_BYTES_MAX:
+    if reader.left > bytes_max:
         raise ProtocolError(
-            "too-large", f"a request of {reader.left} bytes; ask in several requests of at most {REQUEST_BYTES_MAX}"
+            "too-large", f"a request of {reader.left} bytes; ask in several requests of at most {bytes_max}"
         )
     return RequestReader(memoryview(reader.rest()), 0, reader.flexible)
 

@@ -1,6 +1,7 @@
 """SyncGroup (14), versions 0 to 5: the leader brings the assignment, and each member's request waits for its part.
 
-Read and packed by hand, as JoinGroup. From version 5 on members have to say the protocol that they have been told.
+Read and packed by hand, as JoinGroup, and over many turns where a leader assigns to very many. From version 5 on
+members have to say the protocol that they have been told.
 """
 
 from collections.abc import Awaitable
@@ -8,6 +9,7 @@ from struct import Struct
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.many_items import Pace, kept
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
@@ -22,13 +24,22 @@ _INSTANCE_SINCE = 3
 _PROTOCOL_SINCE = 5
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
+_BYTES_OF_AN_ITEM = 8_192
+"""As many take as long to copy as a short assignment takes to read."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _sync(_read(reader, call.version), call, context)
+    if reader.left > context.settings.config.sluicegate_group_assignments_bytes_max:
+        return _refused(call)
+    return _sync(kept(reader, reader.left), call, context)
 
 
-async def _sync(request: SyncRequest, call: Call, context: BrokerContext) -> Reply:
+async def _refused(call: Call) -> Reply:
+    return call.packed(_packed(SyncAnswer(ErrorCode.INVALID_REQUEST), call))
+
+
+async def _sync(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    request = await _read(reader, call.version, context.settings.config.group_max_size)
     if call.version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol is None):
         answer = SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     else:
@@ -42,16 +53,19 @@ async def _sync(request: SyncRequest, call: Call, context: BrokerContext) -> Rep
     return call.packed(_packed(answer, call))
 
 
-def _read(reader: RequestReader, version: int) -> SyncRequest:
+async def _read(reader: RequestReader, version: int, members_max: int) -> SyncRequest:
+    """Of assignments one more than there may be members: then `sync` refuses them."""
     group_id = reader.string()
     (generation,) = reader.fixed(_INT32)
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= _INSTANCE_SINCE else None
     protocol_type = reader.nullable_string() if version >= _PROTOCOL_SINCE else None
     protocol = reader.nullable_string() if version >= _PROTOCOL_SINCE else None
-    assignments = tuple([_read_assignment(reader) for _ in range(reader.array_length())])
-    reader.end_struct()
-    return SyncRequest(group_id, member_id, generation, instance_id, protocol_type, protocol, assignments)
+    assignments, pace = list[tuple[str, bytes]](), Pace()
+    for _ in range(min(reader.array_length(), members_max + 1)):
+        assignments.append(_read_assignment(reader))
+        await pace.item(1 + len(assignments[-1][1]) // _BYTES_OF_AN_ITEM)
+    return SyncRequest(group_id, member_id, generation, instance_id, protocol_type, protocol, tuple(assignments))
 
 
 def _read_assignment(reader: RequestReader) -> tuple[str, bytes]:

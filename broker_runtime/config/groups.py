@@ -106,6 +106,22 @@ class ClassicGroupConfig(Config):
         "its leader may assign to it. More is refused (INVALID_REQUEST).",
         at_least(1),
     )
+    sluicegate_group_member_protocols_max: Key[int] = static(
+        "sluicegate.group.member.protocols.max",
+        INT,
+        100,
+        "Protocols (assignors) that a member of a group of the classic protocol may bring. More are refused "
+        "(INVALID_REQUEST).",
+        at_least(1),
+    )
+    sluicegate_group_assignments_bytes_max: Key[int] = static(
+        "sluicegate.group.assignments.bytes.max",
+        INT,
+        16_777_216,
+        "What the leader of a group of the classic protocol may assign to all of its members together. More is refused "
+        "(INVALID_REQUEST).",
+        at_least(1),
+    )
 
 
 class ConsumerGroupConfig(Config):
@@ -224,6 +240,14 @@ class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, LagCon
         INT,
         50_000,
         "Requests that wait for the coordinator of one partition of __consumer_offsets.",
+        at_least(1),
+    )
+    sluicegate_group_coordinator_groups_max: Key[int] = static(
+        "sluicegate.group.coordinator.groups.max",
+        INT,
+        10_000,
+        "Groups of one partition of __consumer_offsets, also those that only keep offsets. New ones beyond it are "
+        "refused (GROUP_MAX_SIZE_REACHED); those that are there stay. A small one takes some 2 KiB.",
         at_least(1),
     )
 

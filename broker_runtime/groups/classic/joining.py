@@ -13,6 +13,7 @@ from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinRequest
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
 
 Joining = Decided[Later[JoinAnswer]]
@@ -27,7 +28,8 @@ def join(
     request: JoinRequest,
     modern: ModernGroups,
 ) -> Joining:
-    """The answer comes when the group has its next generation, or at once."""
+    """The answer comes when the group has its next generation, or at once. Raises KafkaError where there is no room for
+    another group."""
     refusal = _request_refusal(environment, request)
     if refusal is not None:
         return _refused(refusal, request.member_id)
@@ -36,6 +38,7 @@ def join(
         return modern.join(state, environment, group, request)
     if group is None and request.member_id:
         return _refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+    check_room_for_group(state, environment, request.group_id)
     return join_classic(state, environment, request, group or ClassicGroup(request.group_id))
 
 
@@ -57,6 +60,8 @@ def _request_refusal(environment: GroupEnvironment, request: JoinRequest) -> Err
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     config = environment.config
+    if len(request.protocols) > config.sluicegate_group_member_protocols_max:
+        return ErrorCode.INVALID_REQUEST
     said = sum(len(name) + len(metadata) for name, metadata in request.protocols)
     if said > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
         return ErrorCode.INVALID_REQUEST

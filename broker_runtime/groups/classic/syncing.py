@@ -38,8 +38,8 @@ def sync(
     refusal = _refusal(group, request)
     if refusal is not None:
         return _refused(refusal)
-    longest = environment.config.sluicegate_group_member_bytes_max
-    if any(len(assignment) > longest for _, assignment in request.assignments):
+    longest, most = environment.config.sluicegate_group_member_bytes_max, environment.config.group_max_size
+    if len(request.assignments) > most or any(len(assignment) > longest for _, assignment in request.assignments):
         return _refused(ErrorCode.INVALID_REQUEST)
     rebalance.has_synced(group, environment, request.member_id)
     member = group.members.by_id[request.member_id]

@@ -24,6 +24,7 @@ from broker_runtime.groups.consumer.upgrading import release_soon, upgraded
 from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import Assignment, GroupRecord
+from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
 
 _SOON_PER_MS = 5
@@ -58,6 +59,7 @@ def heartbeat(
     if isinstance(group, ConsumerGroup):
         return _decide(group, environment, request, records)
     if not isinstance(group, ClassicGroup) or group.is_empty:
+        check_room_for_group(state, environment, request.group_id)
         records += () if group is None else group.tombstones()
         return _decide(ConsumerGroup(request.group_id), environment, request, records)
     _, answer = _decide(upgraded(group, environment, records), environment, request, records)

@@ -8,6 +8,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import Committer, Group
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
 
 Commits = Sequence[GroupRecord]
@@ -58,6 +59,8 @@ def commit(
         keep_session(group, committer)
     elif committer.generation_or_epoch >= 0:
         raise _no_such_group(committer, group_id)
+    else:
+        check_room_for_group(state, environment, group_id)
     now_ms = environment.now_ms()
     expires_ms = None if retention_ms < 0 else min(now_ms + retention_ms, _TIME_MAX_MS)
     records, codes = [], []

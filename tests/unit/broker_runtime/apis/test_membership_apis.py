@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis import heartbeat, join_group, leave_group, sync_group
+from broker_runtime.apis.many_items import ITEMS_OF_A_TURN
 from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import encode_request_body
+from broker_runtime.wire.reader import RequestReader
+from tests.support.calls import a_call
 from tests.support.coordinating_broker import CoordinatingBroker, versions
+from tests.support.counted_turns import counted_turns
 
 JOIN, SYNC, BEAT, LEAVE = join_group.API, sync_group.API, heartbeat.API, leave_group.API
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
@@ -18,7 +23,7 @@ def of_version(fields: dict[str, Any], version: int, **since: int) -> dict[str, 
     return {name: value for name, value in fields.items() if version >= since.get(name, 0)}
 
 
-async def join(node: CoordinatingBroker, version: int, member_id: str = "", **more: Any) -> Any:
+def joining(version: int, member_id: str = "", **more: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "group_id": "billing",
         "session_timeout": 10_000,
@@ -30,7 +35,11 @@ async def join(node: CoordinatingBroker, version: int, member_id: str = "", **mo
         "reason": "a test",
     }
     since = {"rebalance_timeout": 1, "group_instance_id": 5, "reason": 8}
-    return await node.ask(JOIN, version, of_version(fields | more, version, **since))
+    return of_version(fields | more, version, **since)
+
+
+async def join(node: CoordinatingBroker, version: int, member_id: str = "", **more: Any) -> Any:
+    return await node.ask(JOIN, version, joining(version, member_id, **more))
 
 
 async def sync(node: CoordinatingBroker, version: int, member_id: str, generation: int = 1, **more: Any) -> Any:
@@ -181,3 +190,44 @@ async def test_members_go_on_where_the_group_has_gone() -> None:
         await node.loaded()
         assert await beat(node, 4, member_id) is ErrorCode.NONE
         assert (await sync(node, 5, member_id)).assignment == b"everything"
+
+
+async def test_what_a_member_says_beyond_the_limits_is_not_even_read() -> None:
+    """Whatever follows is no protocol: nobody looks at it."""
+    limits = {"sluicegate.group.member.protocols.max": "3", "sluicegate.group.member.bytes.max": "1000"}
+    fine = [{"name": "a", "metadata": b"x"}] * 3
+    for protocols, refused in ((fine, False), ([*fine, *fine], True), ([{"name": "a", "metadata": bytes(1000)}], True)):
+        async with CoordinatingBroker(AT_ONCE | limits) as node:
+            await node.lead()
+            answer = await join(node, 3, protocols=protocols)
+            assert answer.error_code == (ErrorCode.INVALID_REQUEST if refused else ErrorCode.NONE)
+    async with CoordinatingBroker(AT_ONCE | limits) as node:
+        await node.lead()
+        frame = encode_request_body(JOIN.key, 3, joining(3) | {"protocols": [*fine, *fine, *fine]})
+        reader = RequestReader(memoryview(frame[: -4 * 7]), 0, flexible=False)
+        answer = await JOIN.handle(reader, a_call(JOIN, 3), node)  # type: ignore[arg-type, misc]
+        assert b"".join(map(bytes, answer))[12:14] == ErrorCode.INVALID_REQUEST.to_bytes(2, "big")
+
+
+async def test_a_leader_that_assigns_too_much_or_to_too_many_is_refused() -> None:
+    limits = {"sluicegate.group.assignments.bytes.max": "1000", "group.max.size": "3"}
+    async with CoordinatingBroker(AT_ONCE | limits) as node:
+        await node.lead()
+        member_id = (await joined(node)).member_id
+        for assignments in (
+            [{"member_id": str(number), "assignment": b"x"} for number in range(4)],
+            [{"member_id": member_id, "assignment": bytes(1000)}],
+        ):
+            answer = await sync(node, 5, member_id, assignments=assignments)
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert (await sync(node, 5, member_id)).assignment == b"everything"
+
+
+async def test_others_have_their_turns_while_a_leader_assigns_to_very_many() -> None:
+    async with CoordinatingBroker(AT_ONCE) as node:
+        await node.lead()
+        member_id = (await joined(node)).member_id
+        many = [{"member_id": str(number), "assignment": b"x"} for number in range(4 * ITEMS_OF_A_TURN)]
+        with counted_turns() as turns:
+            await sync(node, 5, member_id, assignments=many)
+        assert turns.count >= 4

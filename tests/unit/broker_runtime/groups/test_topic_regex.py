@@ -36,6 +36,7 @@ def test_an_expression_matches_whole_names(text: str, name: str, matches: bool) 
         ("x" * 4097, "4097 characters, and 4096 are allowed"),
         ("\ud800", "no valid Unicode"),
         (r"(\pL{50}){20}", "too large"),
+        (r"\pL\P{Greek}" * 9, "18 classes of Unicode, and 16 are allowed"),
     ],
 )
 def test_what_is_no_expression_is_refused_with_a_sentence(
