@@ -7,6 +7,7 @@ from rich.text import Text
 
 from sluicegate_operator.cli.group_report import GroupReport
 from sluicegate_operator.cli.offset_resets import Reset
+from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.group_views import GroupListing
 
 STATE_STYLES = {"Stable": "green", "Empty": "dim"}
@@ -15,6 +16,10 @@ STATE_STYLES = {"Stable": "green", "Empty": "dim"}
 
 def _state(name: str) -> Text:
     return Text(name, style=STATE_STYLES.get(name, "yellow"))
+
+
+def _named(text: str) -> Text:
+    return Text(printable(text))
 
 
 def _number(value: int | None) -> str:
@@ -26,13 +31,13 @@ def groups_table(groups: Iterable[GroupListing]) -> Table:
     for heading in ("group", "state", "type", "protocol"):
         table.add_column(heading, overflow="fold")
     for group in groups:
-        table.add_row(Text(group.id), _state(group.state), group.type, group.protocol_type or "-")
+        table.add_row(_named(group.id), _state(group.state), group.type, _named(group.protocol_type or "-"))
     return table
 
 
 def members_table(group: GroupReport) -> Table:
     epoch = "" if group.epoch is None else f", epoch {group.epoch}"
-    title = Text(
+    title = _named(
         f"Group {group.id}: {group.state}, {group.type}{epoch}, {group.assignor or 'no assignor'}, lag {group.lag}"
     )
     table = Table(title=title)
@@ -42,10 +47,10 @@ def members_table(group: GroupReport) -> Table:
         table.add_column(heading, justify="right")
     for member in group.members:
         table.add_row(
-            Text(member.id),
-            Text(member.client_id),
-            member.host,
-            Text(member.instance_id or "-"),
+            _named(member.id),
+            _named(member.client_id),
+            _named(member.host),
+            _named(member.instance_id or "-"),
             _number(member.epoch),
             str(member.partitions),
         )
@@ -53,7 +58,7 @@ def members_table(group: GroupReport) -> Table:
 
 
 def offsets_table(group: GroupReport) -> Table:
-    table = Table(title=Text(f"Offsets of {group.id}"))
+    table = Table(title=_named(f"Offsets of {group.id}"))
     table.add_column("topic", overflow="fold")
     for heading in ("partition", "committed", "log end", "lag"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -66,14 +71,14 @@ def offsets_table(group: GroupReport) -> Table:
             _number(row.committed),
             _number(row.log_end),
             _number(row.lag),
-            Text(row.client_id or "-"),
-            row.host or "-",
+            _named(row.client_id or "-"),
+            _named(row.host or "-"),
         )
     return table
 
 
 def resets_table(group_id: str, resets: Iterable[Reset], *, executed: bool) -> Table:
-    table = Table(title=Text(f"{'New offsets' if executed else 'Plan'} of {group_id}"))
+    table = Table(title=_named(f"{'New offsets' if executed else 'Plan'} of {group_id}"))
     table.add_column("topic", overflow="fold")
     for heading in ("partition", "before", "after", "lag after"):
         table.add_column(heading, justify="right", no_wrap=True)

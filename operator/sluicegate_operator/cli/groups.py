@@ -35,6 +35,7 @@ from sluicegate_operator.cli.offset_resets import (
     parse_topics,
 )
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
+from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -92,7 +93,7 @@ def describe(
             _say_none()
     missing = [name for name, one in asked_for.items() if one is None]
     for name in missing:
-        print(f"there is no group {name}; `sluicegate groups list` has those that there are", file=sys.stderr)
+        _say(f"there is no group {name}; `sluicegate groups list` has those that there are")
     if missing:
         raise typer.Exit(REFUSED)
 
@@ -148,7 +149,7 @@ def reset_offsets(
     if plan.is_new:
         # Nothing is wrong with that, but the name may be mistyped.
         said = f"there was no group {group}; its offsets make it"
-        print(said if execute else f"there is no group {group} yet; --execute makes it", file=sys.stderr)
+        _say(said if execute else f"there is no group {group} yet; --execute makes it")
     if output is Output.JSON:
         _print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in plan.resets]})
         return
@@ -172,15 +173,19 @@ def delete(
         _print_json({"groups": [{"id": name, "deleted": not why, "message": why} for name, why in kept.items()]})
     for name, why in kept.items():
         if why:
-            print(f"group {name} was not deleted: {why}", file=sys.stderr)
+            _say(f"group {name} was not deleted: {why}")
         elif output is Output.TABLE:
-            print(f"group {name} deleted")
+            print(printable(f"group {name} deleted"))
     if any(kept.values()):
         raise typer.Exit(REFUSED)
 
 
 def _say_none() -> None:
-    print("there are no groups", file=sys.stderr)
+    _say("there are no groups")
+
+
+def _say(sentence: str) -> None:
+    print(printable(sentence), file=sys.stderr)
 
 
 def _check_names(groups: Sequence[str]) -> None:
@@ -221,12 +226,12 @@ def _ask(bootstrap: str | None, data_dir: Path, cluster: str | None, question: Q
     except (BootstrapError, ResetError) as error:
         raise _bad_use(str(error)) from None
     except (RefusedError, KafkaAdminError) as error:
-        print(error, file=sys.stderr)
+        _say(str(error))
         raise typer.Exit(REFUSED) from None
 
 
 def _bad_use(message: str) -> typer.Exit:
-    print(message, file=sys.stderr)
+    _say(message)
     return typer.Exit(BAD_USE)
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from sluicegate_operator.cli.bootstrap import BootstrapError, bootstrap_addresses
 from sluicegate_operator.cli.groups import groups
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.group_views import GroupListing, GroupView
 from sluicegate_operator.kafka_admin.views import Partition
 
@@ -70,6 +71,20 @@ def test_a_group_that_goes_while_all_are_described_is_left_out(monkeypatch: pyte
     monkeypatch.setattr(ConsumerGroups, "committed", nothing)
     done = CliRunner().invoke(groups, ["describe", "--all", *NOWHERE])
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "there are no groups\n")
+
+
+def test_names_of_others_move_no_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def one(asked: ConsumerGroups) -> list[GroupListing]:
+        return [GroupListing("red\x1b[31m\n[b]ü", "Empty", "classic", "")]
+
+    async def refuse(asked: ConsumerGroups, group_id: str) -> None:
+        raise KafkaApiError(69, None, "deleting")
+
+    monkeypatch.setattr(ConsumerGroups, "all", one)
+    monkeypatch.setattr(ConsumerGroups, "delete", refuse)
+    assert r"red\x1b[31m\n[b]ü" in CliRunner().invoke(groups, ["list", *NOWHERE]).stdout
+    said = CliRunner().invoke(groups, ["delete", "red\x1b[31m", *NOWHERE]).stderr
+    assert said == "group red\\x1b[31m was not deleted: there is no such group\n"
 
 
 def running(folder: Path, *clusters: str) -> Path:
