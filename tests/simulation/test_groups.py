@@ -9,22 +9,25 @@ import pytest
 from broker_runtime.coordination.replicated_log import ReplicatedLog
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.consumer import classic_members, upgrading
 from broker_runtime.groups.consumer.owners import PartitionOwners
 from broker_runtime.groups.environment import GroupEnvironment
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import GROUPS, Shape
 
-SEEDS = 10
+SEEDS = 7
 BROKEN_SEEDS = range(1_000, 1_060)
 OFFSETS = replace(GROUPS, groups=(), committers=4, faults=("kill", "power_loss"))
 CLASSIC = replace(GROUPS, groups=("classic",), committers=0)
 MODERN = replace(GROUPS, groups=("modern",), committers=0)
+MIXED = replace(GROUPS, groups=("mixed",), committers=0)
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def test_groups_keep_their_promises() -> None:
-    """Offsets of clients without members, a group of the classic protocol and one of KIP-848, side by side."""
+    """Offsets of clients without members, a group of the classic protocol, one of KIP-848 and one whose members come
+    back with either, side by side; some members are static, and the topic grows."""
     for seed in range(SEEDS):
         result = simulate(seed, GROUPS)
         assert not result.problems, explained(result, 40)
@@ -58,12 +61,24 @@ def give_away_what_another_member_holds(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(PartitionOwners, "of", lambda *_: None)
 
 
+def ask_no_classic_member_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of the classic protocol in a group of KIP-848 hear of nothing."""
+    monkeypatch.setattr(classic_members, "_may_go_on", lambda *_: False)
+
+
+def forget_what_members_had_before_a_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member of KIP-848 that comes to a classic group is given what is not free."""
+    monkeypatch.setattr(upgrading, "_had", lambda group: {key: {} for key in group.members.by_id})
+
+
 @pytest.mark.parametrize(
     ("break_it", "shape", "first"),
     [
         (answer_before_replication, OFFSETS, 1_016),
         (end_sessions_whatever_members_say, CLASSIC, 1_000),
         (give_away_what_another_member_holds, MODERN, 1_000),
+        (ask_no_classic_member_to_join, MIXED, 1_001),
+        (forget_what_members_had_before_a_conversion, MIXED, 1_009),
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:

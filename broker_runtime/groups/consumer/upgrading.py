@@ -5,7 +5,7 @@ for the next one is asked to join again. group.consumer.migration.policy says wh
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from broker_runtime.config.groups import MigrationPolicy
@@ -13,7 +13,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
-from broker_runtime.groups.consumer.embedded import read_assignment, read_subscription
+from broker_runtime.groups.consumer.embedded import PartitionsByName, read_assignment, read_subscription
 from broker_runtime.groups.consumer.fencing import arm_session
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.consumer.member import NOTHING, MemberState, same_epochs
@@ -110,15 +110,34 @@ def _metadata(group: ClassicGroup, member: Member) -> ConsumerGroupMemberMetadat
     )
 
 
-def _records(group: ClassicGroup, environment: GroupEnvironment) -> Iterator[GroupRecord]:
-    """Raises ValueError where what a member has said is not understood."""
-    group_id, epoch = group.group_id, group.generation
-    held = {}
+def _had(group: ClassicGroup) -> Mapping[str, PartitionsByName]:
+    """What each member has: what its leader has said, or, where a rebalance has made nothing of that, what it said of
+    itself when it joined, as cooperative members keep that until they hear more. Raises ValueError."""
+    found: dict[str, PartitionsByName] = {}
+    taken: set[tuple[str, int]] = set()
     for member in group.members.by_id.values():
         given = read_assignment(member.assignment)
         if given.user_data:
             raise ValueError("an assignor of the members' own has said more than partitions")
-        held[member.member_id] = by_id(given.partitions, environment.image)
+        found[member.member_id] = given.partitions
+        taken.update((name, index) for name, indexes in given.partitions.items() for index in indexes)
+    for member in group.members.by_id.values():
+        if member.assignment:
+            continue
+        own: dict[str, tuple[int, ...]] = {}
+        for name, indexes in (read_subscription(member.protocols[0].metadata).owned or {}).items():
+            own[name] = tuple(index for index in indexes if (name, index) not in taken)
+            taken.update((name, index) for index in own[name])
+        found[member.member_id] = own
+    return found
+
+
+def _records(group: ClassicGroup, environment: GroupEnvironment) -> Iterator[GroupRecord]:
+    """Raises ValueError where what a member has said is not understood."""
+    group_id, epoch, had = group.group_id, group.generation, _had(group)
+    held = {}
+    for member in group.members.by_id.values():
+        held[member.member_id] = by_id(had[member.member_id], environment.image)
         yield GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member.member_id), _metadata(group, member))
     yield GroupRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch))
     for member_id, assigned in held.items():

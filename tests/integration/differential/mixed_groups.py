@@ -191,7 +191,7 @@ def joined(on: Play) -> None:
         old, other = group.cast.comes("old"), group.cast.comes("other")
         for version in (3, 9):
             refused: Mapping[str, Mapping[str, Plain]] = {
-                "an id that nobody gave": {"member_id": "somebody"},
+                "an id that nobody gave": {"member_id": "!first"},
                 "another type": {"protocol_type": "connect"},
                 "no type": {"protocol_type": ""},
                 "no protocols": {"protocols": []},
@@ -310,12 +310,12 @@ def emptied(on: Play) -> None:
 def while_rebalancing(on: Play) -> None:
     """A member of KIP-848 comes while classic members wait for each other."""
     with mixed(on, "gathering") as group:
-        first, second = group.cast.comes("first", "i1"), group.cast.comes("second", "i2")
+        first, second = group.cast.comes("first"), group.cast.comes("second")
         group.stable(first)
         group.join(second, "gathering: the second waits")
-        group.enters("gathering: the new one joins", instance_id="i3")
+        group.enters("gathering: the new one joins")
         second.hear("gathering: the second is told")
-        group.described("gathering: three members")
+        group.new.describe_shares("gathering: three members")
         first.beat("gathering: the first is told")
         group.join(second, "gathering: the second joins")
         second.sync("gathering: the second syncs")

@@ -370,6 +370,19 @@ def test_who_waits_for_the_leader_is_told_however_many_they_are() -> None:
     assert set(coordinator.group.members) == {"b"}
 
 
+def test_cooperative_members_keep_what_they_have_in_a_rebalance_that_a_conversion_ends(
+    coordinator: Coordinator, old: Old
+) -> None:
+    """Their leader had not assigned when another rebalance began: only they say what is theirs."""
+    first = stable_classic(coordinator, old)
+    again = old.join(first, owned=(0, 1, 2, 3))
+    coordinator.wait(0)
+    assert isinstance(again.result, JoinAnswer)
+    old.join()
+    coordinator.join("b", "orders")
+    assert [sum(map(len, coordinator.assigned(member).values())) for member in (first, "b")] == [PARTITIONS, 0]
+
+
 def test_a_conversion_is_one_batch(coordinator: Coordinator, old: Old) -> None:
     stable_classic(coordinator, old)
     request = NewHeartbeatRequest(GROUP, "b", 0, "i", None, 60_000, ("orders",), owned={})
