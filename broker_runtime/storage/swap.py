@@ -17,7 +17,7 @@ from pathlib import Path
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.place import LogPlace
-from broker_runtime.storage.recovery import BatchScan, DamagedLogError
+from broker_runtime.storage.recovery import BatchScan, DamagedLogError, load_quickly
 from broker_runtime.storage.segment import Segment
 
 CLEANED = ".cleaned"
@@ -105,17 +105,33 @@ def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> 
     segment.file = fs.open(swap)
     scan = BatchScan(segment, segment.file.size(), gaps=True)
     end = max((header.last_offset + 1 for header in scan), default=base)
+    bases = sorted(int(name.removesuffix(".log")) for name in names if name.endswith(".log"))
     if scan.damage is not None or end == base:
-        if not fs.exists(segment.path):
-            raise DamagedLogError(base, f"{swap} is damaged, and the segments that it replaces are gone")
-        fs.unlink(swap)
+        # It goes with other leftovers, once the log is known to be whole without it.
+        missing = _end_of_chain(fs, folder, base, [each for each in bases if each >= base])
+        if missing is not None:
+            raise DamagedLogError(missing, f"{swap} is damaged, and segments that it replaces are gone")
         return
-    bases = [int(name.removesuffix(".log")) for name in names if name.endswith(".log")]
     for old in [old for old in bases if base < old < end]:
         Segment(fs, folder, old, 0).unlink()
     for path in segment.indexes.paths:
         _unlink_if_there(fs, path)
     fs.rename(swap, segment.path)
+
+
+def _end_of_chain(fs: FileSystem, folder: Path, begin: int, bases: Sequence[int]) -> int | None:
+    """Where segments that should follow each other from `begin` on do not; None where they do."""
+    end = begin
+    for base in bases:
+        if base != end:
+            return end
+        segment = Segment(fs, folder, base, 0)
+        segment.open()
+        if not load_quickly(segment, gaps=True):
+            scan = BatchScan(segment, segment.file.size(), gaps=True)
+            segment.next_offset = max((header.last_offset + 1 for header in scan), default=base)
+        end = segment.next_offset
+    return None if bases else begin
 
 
 def superseded(before: Segment, bases: Sequence[int]) -> int:

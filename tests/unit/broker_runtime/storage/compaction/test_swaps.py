@@ -263,6 +263,50 @@ def test_a_damaged_swap_is_dropped_while_the_old_segments_are_there_and_is_damag
             assert ("orders", 0) in logs.damaged
 
 
+@pytest.mark.parametrize("keeps_names", [False, True])
+def test_a_damaged_swap_is_kept_at_whatever_moment_the_machine_has_stopped_unless_the_old_segments_are_there(
+    keeps_names: bool,
+) -> None:
+    kept, dropped = set[int](), set[int]()
+    for moment in range(1, 60):
+        house, copies, left = _dirty(), list[MemoryFileSystem](), [moment]
+        house.logs.upkeep.tick()
+        before = _values(house)
+
+        def stop(house: LogHouse = house, copies: list[MemoryFileSystem] = copies, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                copies.append(house.fs.copy())
+
+        house.fs.before_change = stop
+        clean(house)
+        if not copies:
+            break
+        fs = copies[0].power_loss(random.Random(moment), keeps_names=True) if keeps_names else copies[0]
+        fs = fs.process_killed()
+        swaps = [name for name in fs.listdir(FOLDER) if name.endswith(SWAP_LOG)]
+        for name in swaps:
+            fs.flip(FOLDER / name, 40, 1)
+        if not swaps:
+            continue
+        names = {name for name in fs.listdir(FOLDER) if ".log" in name}
+        house.fs = fs
+        logs = house.manager()
+        logs.open(lambda _topic: CONFIG)
+        if ("orders", 0) in logs.damaged:
+            assert {name for name in fs.listdir(FOLDER) if ".log" in name} == names
+            kept.add(moment)
+        else:
+            log = logs.get("orders", 0)
+            assert log is not None
+            assert log.log_end_offset >= 40
+            assert {record.key: record.value for record in records_of(log)} | {b"a": b""} == before | {b"a": b""}
+            assert not [name for name in fs.listdir(FOLDER) if name.endswith(SWAP_LOG)]
+            dropped.add(moment)
+    assert dropped
+    assert kept
+
+
 def test_segments_that_a_power_loss_has_brought_back_into_the_cleaned_one_are_dropped() -> None:
     house = _dirty()
     old = {name: house.fs.open(FOLDER / name).pread(1 << 20, 0) for name in _names(house, ".log")}
