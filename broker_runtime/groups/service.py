@@ -22,6 +22,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import CommittedOffsets, GroupsState
 from broker_runtime.groups.tally import Census, Tally
@@ -39,6 +40,8 @@ _LOADS_AT_ONCE = 2
 _THREADS = 1
 _NOTES_MAX = 3
 _GROUPS_REMEMBERED = 10_000
+_REMEMBERED_CHARACTERS_MAX = 256
+"""Of an id: who makes up long ones is not to fill the memory with them."""
 
 _partition_of = lru_cache(_GROUPS_REMEMBERED)(partition_of)
 
@@ -116,7 +119,9 @@ class GroupCoordinatorService:
                 term.shard.topics_changed(changed, removed)
 
     def term_of(self, group_id: str) -> Term:
-        """Raises KafkaError where this broker does not coordinate the group."""
+        """Raises KafkaError where this broker does not coordinate the group, or no record has room for its id."""
+        if len(group_id) > TEXT_BYTES_MAX:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
         term = self._find(group_id)
         if term is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate the group")
@@ -124,7 +129,10 @@ class GroupCoordinatorService:
 
     def _find(self, group_id: str) -> Term | None:
         topic = self._image.topics.get(GROUPS_TOPIC)
-        return None if topic is None else self.terms.get(_partition_of(group_id, len(topic.partitions)))
+        if topic is None or len(group_id) > TEXT_BYTES_MAX:
+            return None
+        look = _partition_of if len(group_id) <= _REMEMBERED_CHARACTERS_MAX else partition_of
+        return self.terms.get(look(group_id, len(topic.partitions)))
 
     def at_once(self, group_id: str, look: GroupLook[T]) -> T | None:
         """What `look` finds, where that needs no turn; None: it is to be submitted, see `CoordinatorRuntime`."""
