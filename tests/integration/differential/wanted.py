@@ -382,9 +382,14 @@ def page() -> str:
         "Nor are defaults compared: where ours is another, broker-configuration.md has Kafka's beside it. Of groups",
         "these are `group.max.size` and `group.consumer.max.size`, 20,000 members where Kafka has no limit: what one",
         "group asks of its coordinator must not keep all others waiting. For the same reason a member of the classic",
-        "protocol may say no more than `sluicegate.group.member.bytes.max`, and a regular expression has at most 4,096",
-        "characters and 1 MiB of memory. Of what is free the assignor `uniform` gives a member",
-        "first what has a replica in its rack; Kafka's does not look at racks.",
+        "protocol may say no more than `sluicegate.group.member.bytes.max` in `sluicegate.group.member.protocols.max`",
+        "protocols, its leader assigns no more than `sluicegate.group.assignments.bytes.max`, a partition of",
+        "`__consumer_offsets` takes `sluicegate.group.coordinator.groups.max` groups, and a regular expression has at most",
+        "4,096 characters, 16 classes of Unicode and 256 KiB of memory. One request is answered once for each group that it",
+        "names: OffsetFetch refuses a group that it names again (INVALID_REQUEST). Of what is free the assignor `uniform` gives",
+        "a member first what has a replica in its rack; Kafka's does not look at racks. A member of KIP-848 that takes part in",
+        "a rebalance is told to send its next heartbeat after `sluicegate.group.consumer.rebalance.heartbeat.interval.ms` and",
+        "hears of its partitions then; Kafka tells everybody `group.consumer.heartbeat.interval.ms`, five seconds.",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]
