@@ -7,6 +7,7 @@ Read and packed by hand: consumers commit again and again. Where there are many 
 - Everything else is `groups.offsets`' to decide; a committer that is refused is refused for all of its partitions.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from functools import partial
@@ -23,9 +24,10 @@ from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.term import GroupDecision, told
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import OFFSET_COMMIT
 from broker_runtime.wire.writer import array_length
 
@@ -62,18 +64,38 @@ class _Request(NamedTuple):
     """Of the partitions that exist."""
 
 
-def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply | Awaitable[Reply]:
     """Raises ProtocolError where the frame is no request."""
     if reader.left > _AT_ONCE_BYTES_MAX:
         return _slowly(kept(reader), call, context)
     request = _read_head(reader, call.version)
     for _ in _read_topics(reader, call.version, context.image, request):
         pass
-    return _answer(request, call, context) if request.offsets else call.packed(b"".join(_parts(request, (), call)))
+    if not request.offsets:
+        return _packed(request, (), call)
+    try:
+        answer = context.groups.term_of(request.group_id).enqueue(_decision(request, request.offsets))
+    except KafkaError as error:
+        return _packed(request, _all_refused(request.offsets, error), call)
+    # Without a task: nearly all commits come this way, and it takes as long as all else that is done for one.
+    answer.add_done_callback(partial(_complete, request, call))
+    return call.later(partial(_let_go, answer))
 
 
-async def _answer(request: _Request, call: Call, context: BrokerContext) -> Reply:
-    return call.packed(b"".join(_parts(request, await _commit(request, request.offsets, context), call)))
+def _let_go(answer: asyncio.Future[Sequence[ErrorCode]]) -> None:
+    answer.cancel()
+
+
+def _complete(request: _Request, call: Call, answer: asyncio.Future[Sequence[ErrorCode]]) -> None:
+    if answer.cancelled():
+        return
+    error = answer.exception()
+    if error is None:
+        call.complete(_packed(request, answer.result(), call))
+    elif isinstance(error, KafkaError):
+        call.complete(_packed(request, _all_refused(request.offsets, told(error)), call))
+    else:
+        call.refuse("handler-failed", f"{call.api.name}: {error!r}")
 
 
 async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
@@ -144,20 +166,29 @@ def _read_topic(reader: RequestReader, version: int, image: MetadataImage, reque
 async def _commit(request: _Request, offsets: Sequence[OffsetToCommit], context: BrokerContext) -> Sequence[ErrorCode]:
     """So many that others have their turn before the next ones; each partition has an error of its own."""
     try:
-        return await context.groups.submit(
-            request.group_id,
-            lambda state, environment: commit(
-                state,
-                environment,
-                partial(keep_session, environment),
-                request.committer,
-                request.group_id,
-                offsets,
-                request.retention_ms,
-            ),
-        )
+        return await context.groups.submit(request.group_id, _decision(request, offsets))
     except KafkaError as error:
-        return [error.code] * len(offsets)
+        return _all_refused(offsets, error)
+
+
+def _decision(request: _Request, offsets: Sequence[OffsetToCommit]) -> GroupDecision[Sequence[ErrorCode]]:
+    return lambda state, environment: commit(
+        state,
+        environment,
+        partial(keep_session, environment),
+        request.committer,
+        request.group_id,
+        offsets,
+        request.retention_ms,
+    )
+
+
+def _all_refused(offsets: Sequence[OffsetToCommit], error: KafkaError) -> Sequence[ErrorCode]:
+    return [error.code] * len(offsets)
+
+
+def _packed(request: _Request, taken: Iterable[ErrorCode], call: Call) -> Reply:
+    return call.packed(b"".join(_parts(request, taken, call)))
 
 
 def _parts(request: _Request, taken: Iterable[ErrorCode], call: Call) -> Iterator[bytes]:

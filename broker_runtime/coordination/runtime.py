@@ -97,13 +97,17 @@ class CoordinatorRuntime(Generic[S, R]):
 
         Who gives up waiting may cancel it: what was decided stays decided.
         """
+        return await self.enqueue(decide)
+
+    def enqueue(self, decide: Decision[S, R, T]) -> asyncio.Future[T]:
+        """The same for who has no task of its own. Raises KafkaError where it is refused at once."""
         if not self.active:
             raise self._shard.refuse(Refusal.LOADING if self.phase is TermPhase.LOADING else Refusal.UNLOADED)
         if len(self._queue) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._enqueue(decide, answer)
-        return await answer
+        return answer
 
     def at_once(self, look: Callable[[S], T | None]) -> T | None:
         """What `look` finds in the state, where all of that is durable and nobody waits. None: it is to be submitted.

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from broker_runtime.coordination.patience import Patience
 from broker_runtime.coordination.replicated_log import LedPartition, ReplicatedLog
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Refusal
@@ -38,6 +39,11 @@ _QUEUED_S = 25.0
 """How long a request waits for its turn: less than clients wait for an answer."""
 
 
+def told(error: KafkaError) -> KafkaError:
+    """As members hear of it."""
+    return KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name)
+
+
 class Term:
     """Owns the groups of its partition for as long as this broker leads it in one epoch. `load`, then `run`."""
 
@@ -46,7 +52,10 @@ class Term:
         self.shard = GroupShard(surroundings, leader)
         self._clock = surroundings.clock
         self._tally = surroundings.tally
-        self._commit_timeout_s = config.offsets_commit_timeout_ms / 1000
+        commit_timeout_s = config.offsets_commit_timeout_ms / 1000
+        self._queued = Patience(_QUEUED_S, _too_late)
+        self._queued_while_stuck = Patience(commit_timeout_s, _too_late)
+        self._committing = Patience(commit_timeout_s, self._replicas_took_too_long)
         self._runtime: CoordinatorRuntime[GroupsState, GroupRecord] = CoordinatorRuntime(
             self.shard,
             ReplicatedLog(leader, surroundings.clock),
@@ -80,6 +89,8 @@ class Term:
     def end(self) -> None:
         """Everybody who waits is told. Twice is once."""
         self._runtime.unload()
+        for patience in (self._queued, self._queued_while_stuck, self._committing):
+            patience.close()
         self.shard.environment.close()
         for answer in self._unanswered:
             if not answer.done():
@@ -93,28 +104,30 @@ class Term:
         each other, and would all ask once more. Who has been told to ask again is not decided for any more; whose
         client has gone, as one that leaves and closes, is.
         """
-        now, decided, waits = asyncio.get_running_loop().time, False, True
         try:
-            async with asyncio.timeout(self._commit_timeout_s if self._stuck else _QUEUED_S) as limit:
-
-                def decide_in_time(state: GroupsState) -> tuple[Sequence[GroupRecord], T]:
-                    nonlocal decided
-                    self._stuck = False
-                    if limit.expired():
-                        raise _too_late()
-                    decided = True
-                    if waits:
-                        limit.reschedule(now() + self._commit_timeout_s)
-                    return decide(state, self.shard.environment)
-
-                return await self._runtime.submit(decide_in_time)
-        except TimeoutError:
-            self._stuck = self._stuck or decided
-            raise _too_late() from None
+            return await self.enqueue(decide)
         except KafkaError as error:
-            raise KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name) from error
-        finally:
-            waits = False
+            raise told(error) from error
+
+    def enqueue(self, decide: GroupDecision[T]) -> asyncio.Future[T]:
+        """The same for who has no task of its own, and makes of KafkaErrors what members are `told`."""
+
+        def decide_in_time(state: GroupsState) -> tuple[Sequence[GroupRecord], T]:
+            self._stuck = False
+            queued.met = True
+            if not answer.done():
+                self._committing.add(answer)
+            elif not answer.cancelled():
+                raise _too_late()
+            return decide(state, self.shard.environment)
+
+        answer = self._runtime.enqueue(decide_in_time)
+        queued = (self._queued_while_stuck if self._stuck else self._queued).add(answer)
+        return answer
+
+    def _replicas_took_too_long(self) -> KafkaError:
+        self._stuck = True
+        return _too_late()
 
     def at_once(self, look: GroupLook[T]) -> T | None:
         """As of `CoordinatorRuntime`."""

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis import offset_commit, offset_fetch
+from broker_runtime.apis.call import Call
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic
 from broker_runtime.wire.messages import REQUEST_BYTES_MAX, encode_request_body
@@ -208,3 +209,33 @@ async def test_a_commit_that_breaks_off_is_no_request_and_commits_nothing(versio
         with pytest.raises(ProtocolError, match="at most 1048576"):
             offset_commit.handle(RequestReader(large, 0, call.flexible), call, context)
         assert not [state for state in node.groups.states() if state.groups]
+
+
+def begun(node: CoordinatingBroker) -> Call:
+    """A commit that is being decided."""
+    part = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+    content = {"group_id": "billing", "member_id": "", "generation_id_or_member_epoch": -1}
+    body = encode_request_body(COMMIT.key, 8, content | {"topics": [{"name": "orders", "partitions": [part]}]})
+    call = a_call(COMMIT, 8)
+    assert offset_commit.handle(RequestReader(memoryview(body), 0, call.flexible), call, cast("Any", node)) is call
+    return call
+
+
+async def test_a_commit_whose_client_has_gone_is_decided_and_answers_nobody() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        call = begun(node)
+        call.cancel()
+        assert (await fetch(node, 5, [0]))[1][0][1] == 5
+        assert call.reply == ()
+
+
+async def test_a_mistake_in_a_commit_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        monkeypatch.setattr(offset_commit, "commit", lambda *_: 1 / 0)
+        call = begun(node)
+        ended = asyncio.Event()
+        call.on_complete(lambda _: ended.set())
+        await ended.wait()
+        assert call.refusal == "handler-failed"
