@@ -129,7 +129,12 @@ class CoordinatorRuntime(Generic[S, R]):
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(partial(self._timer_was_decided, key, decide))
-        self._enqueue(lambda state: ((), None) if key in self._timers else decide(state), answer, key)
+
+        def decide_in_turn(state: S) -> tuple[Sequence[R], None]:
+            self._timers.begin(key)
+            return ((), None) if key in self._timers else decide(state)
+
+        self._enqueue(decide_in_turn, answer, key)
 
     def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], answer: asyncio.Future[None]) -> None:
         error = None if answer.cancelled() else answer.exception()

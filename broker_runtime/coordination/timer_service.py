@@ -18,6 +18,8 @@ class TimerService(Generic[A]):
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_due_s = 0.0
         """Of `_alarm`; uvloop gives an alarm that is due at once no `when`."""
+        self._due: set[Hashable] = set()
+        """Keys of timers that wait for their turn."""
 
     def __contains__(self, key: object) -> bool:
         """Whether there is a timer that is not due yet."""
@@ -31,14 +33,21 @@ class TimerService(Generic[A]):
             self._set_alarm()
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: A) -> None:
-        if key not in self._timers:
+        """One that is due and waits for its turn is there, too: where all who come before it set it anew it would never
+        have one."""
+        if key not in self._timers and key not in self._due:
             self.schedule(key, delay_s, action)
+
+    def begin(self, key: Hashable) -> None:
+        """Its turn has come."""
+        self._due.discard(key)
 
     def cancel(self, key: Hashable) -> None:
         self._timers.cancel(key)
 
     def clear(self) -> None:
         self._timers.clear()
+        self._due.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -56,6 +65,7 @@ class TimerService(Generic[A]):
     def _ring(self) -> None:
         self._alarm = None
         for key, action in self._timers.take_due(asyncio.get_running_loop().time()):
+            self._due.add(key)
             self.on_due(key, action)
         self._set_alarm()
 

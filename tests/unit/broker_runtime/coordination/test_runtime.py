@@ -270,3 +270,27 @@ async def test_a_timer_is_tried_again_where_the_log_may_take_its_records_later(c
         await tried.wait()
         await asyncio.sleep(0)
         assert ("key" in timers) is again
+
+
+async def test_a_timer_has_its_turn_although_those_who_come_before_it_want_it_to_be_set() -> None:
+    """As the next assignment of a group whose members never leave the queue empty."""
+    log, timers = SlowLog(), TimerService[TallyDecision]()
+
+    def assign(tally: Tally) -> tuple[Sequence[Added], None]:
+        return [Added("assigned", 1)], None
+
+    def heartbeat(tally: Tally) -> tuple[Sequence[Added], int]:
+        timers.schedule_if_absent("assignment", 0.0, assign)
+        return (), tally.sums.get("assigned", 0)
+
+    async with running(log, timers) as runtime:
+        log.durable.clear()
+        waiting = [asyncio.ensure_future(runtime.submit(heartbeat)) for _ in range(2)]
+        await asyncio.sleep(0)
+        while "assignment" in timers or len(waiting) < 4:
+            waiting.append(asyncio.ensure_future(runtime.submit(heartbeat)))
+            await asyncio.sleep(0)
+        waiting.append(asyncio.ensure_future(runtime.submit(heartbeat)))
+        await asyncio.sleep(0)
+        log.durable.set()
+        assert (await asyncio.gather(*waiting))[-1] == 1
