@@ -106,7 +106,8 @@ class CoordinatorRuntime(Generic[S, R]):
         if len(self._queue) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(decide, answer)
+        self._queue.append(_Waiting(decide, answer))
+        self._wake.set()
         return answer
 
     def at_once(self, look: Callable[[S], T | None]) -> T | None:
@@ -117,16 +118,16 @@ class CoordinatorRuntime(Generic[S, R]):
         """
         return look(self.state) if not self._deciding and not self._queue and self.active else None
 
-    def _enqueue(self, decide: Decision[S, R, T], answer: asyncio.Future[T], timer: Hashable = None) -> None:
-        self._queue.append(_Waiting(decide, answer, timer=timer))
-        self._wake.set()
-
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
         """It waits like a request, whatever the queue's limit. What the log refuses for now is tried again: nobody
         else ends the session of a member that is gone.
 
         Whoever was before it in the queue may have put it off: a member's heartbeat that waited for the same commit.
         """
+        self._queue.append(self._of_timer(key, decide))
+        self._wake.set()
+
+    def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> _Waiting:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(partial(self._timer_was_decided, key, decide))
 
@@ -134,7 +135,7 @@ class CoordinatorRuntime(Generic[S, R]):
             self._timers.begin(key)
             return ((), None) if key in self._timers else decide(state)
 
-        self._enqueue(decide_in_turn, answer, key)
+        return _Waiting(decide_in_turn, answer, timer=key)
 
     def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], answer: asyncio.Future[None]) -> None:
         error = None if answer.cancelled() else answer.exception()
@@ -198,6 +199,9 @@ class CoordinatorRuntime(Generic[S, R]):
                     stop_s = now() + _TURN_S
                 group.append(self._queue.popleft())
                 self._decide(group[-1])
+                for key, goes_on in self._timers.take_next():
+                    if group[-1].refused is None:
+                        self._queue.appendleft(self._of_timer(key, goes_on))
             self._durable.flush()
             await self._durable.commit()
             for answered, waiting in enumerate(group, 1):

@@ -20,6 +20,7 @@ class TimerService(Generic[A]):
         """Of `_alarm`; uvloop gives an alarm that is due at once no `when`."""
         self._due: set[Hashable] = set()
         """Keys of timers that wait for their turn."""
+        self._next: list[tuple[Hashable, A]] = []
 
     def __contains__(self, key: object) -> bool:
         """Whether there is a timer that is not due yet."""
@@ -38,6 +39,16 @@ class TimerService(Generic[A]):
         if key not in self._timers and key not in self._due:
             self.schedule(key, delay_s, action)
 
+    def go_on(self, key: Hashable, action: A) -> None:
+        """Of a decision that takes many slices: what comes next, before all who wait, once the log has taken this one.
+        Where each slice waited for its turn anew, a busy coordinator would never come to the last."""
+        self._next.append((key, action))
+
+    def take_next(self) -> list[tuple[Hashable, A]]:
+        """What the last decision has left to do."""
+        found, self._next = self._next, []
+        return found
+
     def begin(self, key: Hashable) -> None:
         """Its turn has come."""
         self._due.discard(key)
@@ -48,6 +59,7 @@ class TimerService(Generic[A]):
     def clear(self) -> None:
         self._timers.clear()
         self._due.clear()
+        self._next.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -25,6 +25,10 @@ class GroupTimers(Protocol):
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None: ...
 
+    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+        """The next slice of what is being decided: before all who wait, once the log has taken this one."""
+        ...
+
     def cancel(self, key: Hashable) -> None: ...
 
 

@@ -51,6 +51,9 @@ class ManualTimers:
         if key not in self._timers:
             self.schedule(key, delay_s, action)
 
+    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+        self.schedule(key, 0, action)
+
     def cancel(self, key: Hashable) -> None:
         self._timers.cancel(key)
 

@@ -214,7 +214,7 @@ def _adopt_soon(
     environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
 ) -> tuple[list[GroupRecord], None]:
     """All slices have one key, so that none comes before the log has taken the one before it."""
-    environment.timers.schedule((group_id, "adoption"), 0, partial(_adopt, environment, group_id, result, start))
+    environment.timers.go_on((group_id, "adoption"), partial(_adopt, environment, group_id, result, start))
     return [], None
 
 

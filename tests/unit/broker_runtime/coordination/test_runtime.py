@@ -294,3 +294,30 @@ async def test_a_timer_has_its_turn_although_those_who_come_before_it_want_it_to
         await asyncio.sleep(0)
         log.durable.set()
         assert (await asyncio.gather(*waiting))[-1] == 1
+
+
+async def test_what_takes_many_slices_goes_on_before_those_who_wait_and_stays_where_the_log_refused_one() -> None:
+    log, timers = FussyLog(), TimerService[TallyDecision]()
+
+    def slice_of(number: int) -> TallyDecision:
+        def decide(tally: Tally) -> tuple[Sequence[Added], None]:
+            if number < 3:
+                timers.go_on("adoption", slice_of(number + 1))
+            return [Added(f"slice-{number}", 1)], None
+
+        return decide
+
+    def refused(tally: Tally) -> tuple[Sequence[Added], None]:
+        timers.go_on("adoption", slice_of(0))
+        return [Added("bad", 1)], None
+
+    def look(tally: Tally) -> tuple[Sequence[Added], int]:
+        return (), len(tally.sums)
+
+    async with running(log, timers) as runtime:
+        seen = await asyncio.gather(runtime.submit(slice_of(0)), runtime.submit(look))
+        assert seen[1] == 4
+        with pytest.raises(KafkaError):
+            await runtime.submit(refused)
+        assert await runtime.submit(look) == 4
+        assert log.keys == [b"slice-0", b"slice-1", b"slice-2", b"slice-3"]
