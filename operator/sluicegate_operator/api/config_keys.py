@@ -184,6 +184,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.fetch.session.partitions.max": Whole(0),
     "sluicegate.frame.receive.timeout.ms": long(1),
     "sluicegate.group.assignments.bytes.max": Whole(1),
+    "sluicegate.group.consumer.rebalance.heartbeat.interval.ms": Whole(1),
     "sluicegate.group.coordinator.groups.max": Whole(1),
     "sluicegate.group.coordinator.queue.max": Whole(1),
     "sluicegate.group.lag.groups.max": Whole(0),
