@@ -9,6 +9,9 @@ A = TypeVar("A")
 _GARBAGE_MAX = 64
 """Entries of cancelled timers, and those brought forward, beyond as many as there are timers, before they are swept."""
 
+_ENTRIES_A_LOOK = 500
+"""As many are looked at in one turn of the loop: some microseconds each, with what is done for one that is due."""
+
 
 class Timers(Generic[A]):
     """A key has one timer at most, so that keys bound their number.
@@ -46,9 +49,11 @@ class Timers(Generic[A]):
         self._heap.clear()
 
     def next_due_s(self) -> float | None:
-        """When the first is due; None when there is none."""
+        """When the first is due; None when there is none. Where very many were put off it may be too early."""
         heap = self._heap
-        while heap:
+        for _ in range(_ENTRIES_A_LOOK):
+            if not heap:
+                return None
             due_s, number, key = heap[0]
             if self._places.get(key) != (due_s, number):
                 heappop(heap)
@@ -58,15 +63,23 @@ class Timers(Generic[A]):
                 return due_s
             heappop(heap)
             self._put(key, timer[0], timer[1])
-        return None
+        return heap[0][0] if heap else None
 
     def take_due(self, now_s: float) -> list[tuple[Hashable, A]]:
-        """Those that are due, the earliest first; they are gone then."""
-        taken = []
-        while (due_s := self.next_due_s()) is not None and due_s <= now_s:
-            key = heappop(self._heap)[2]
-            del self._places[key]
-            taken.append((key, self._timers.pop(key)[2]))
+        """Those that are due, the earliest first; they are gone then. Of very many some: others are still due."""
+        heap, taken = self._heap, []
+        for _ in range(_ENTRIES_A_LOOK):
+            if not heap or heap[0][0] > now_s:
+                break
+            due_s, number, key = heappop(heap)
+            if self._places.get(key) != (due_s, number):
+                continue
+            timer = self._timers[key]
+            if timer[1] == number:
+                del self._places[key], self._timers[key]
+                taken.append((key, timer[2]))
+            else:
+                self._put(key, timer[0], timer[1])
         return taken
 
     def _put(self, key: Hashable, due_s: float, number: int) -> None:

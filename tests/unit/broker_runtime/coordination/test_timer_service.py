@@ -29,3 +29,31 @@ async def _due_in_order() -> list[str]:
 def test_one_that_is_due_at_once_may_be_followed_by_others() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(_due_in_order()) == ["first", "second", "last"]
+
+
+async def _due_by_turns() -> list[int]:
+    """How many came in each turn of the loop."""
+    timers: TimerService[str] = TimerService()
+    rung, came = 0, list[int]()
+
+    def on_due(_key: object, _action: str) -> None:
+        nonlocal rung
+        rung += 1
+
+    timers.on_due = on_due
+    for number in range(2_000):
+        timers.schedule(number, 0.0, "")
+        timers.schedule(-1 - number, 0.0, "")
+        timers.schedule(-1 - number, 3_600.0, "is put off")
+    async with asyncio.timeout(10):
+        while sum(came) < 2_000:
+            await asyncio.sleep(0)
+            came.append(rung - sum(came))
+    assert rung == 2_000
+    timers.clear()
+    return came
+
+
+def test_very_many_that_are_due_come_over_several_turns() -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert max(runner.run(_due_by_turns())) <= 500
