@@ -57,6 +57,10 @@ UNLED = (
     "A group that is of the classic protocol again rebalances in any case, or none of its members would know that it "
     "leads and has to look at the topics."
 )
+NAMED_AGAIN = (
+    "A group that OffsetFetch names again is refused: a request of a megabyte could ask for all offsets of one group "
+    "tens of thousands of times."
+)
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
 AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
 FIXED_HERE = "One event loop and threads that are made at the start: these keys need a restart."
@@ -348,6 +352,10 @@ TABLE: Sequence[Wanted] = (
         "Ignoring duplicate entity *",
         "Duplicate quota key *",
         "The message names the key that came twice; Kafka's speaks of the entity.",
+    ),
+    *(
+        Wanted("offsets of nobody", f"several, version */groups/simple-3+/{where}", kafka, ours, NAMED_AGAIN)
+        for where, kafka, ours in (("error_code", "none", "invalid_request"), ("topics/kept", ENTRY, ABSENT))
     ),
     Wanted(
         "mixed groups joined",
