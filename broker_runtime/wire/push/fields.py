@@ -1,0 +1,108 @@
+"""What messages of the push protocol are made of: numbers, texts with a length of 16 bits, lists, structs. Pure.
+
+Nothing is nullable, and nothing has versions. Each text and each list has a limit of its own. What is read raises
+ProtocolError where it is cut short or beyond its limit; what is written raises ValueError there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Generic, TypeVar
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.reader import RequestReader
+
+T = TypeVar("T")
+COUNT_MAX = 0x7FFF
+"""Items of a list: their number is written with 16 bits."""
+TEXT_BYTES_MAX = 0x7FFF
+"""Of any text, for the same reason."""
+_SHORT = Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Generic[T]):
+    """One kind of value. `kind` is how the page on the protocol names it."""
+
+    kind: str
+    read: Callable[[RequestReader], T]
+    write: Callable[[T], bytes]
+
+
+def _number(kind: str, layout: Struct) -> Field[int]:
+    return Field(kind, lambda reader: reader.fixed(layout)[0], layout.pack)
+
+
+INT16 = _number("int16", _SHORT)
+INT32 = _number("int32", Struct(">i"))
+INT64 = _number("int64", Struct(">q"))
+
+
+def _read_boolean(reader: RequestReader) -> bool:
+    value = reader.view(1)[0] if reader.left else None
+    if value not in (0, 1):
+        raise ProtocolError("malformed", f"a boolean is 0 or 1, and not {value}")
+    return value == 1
+
+
+BOOLEAN = Field("boolean", _read_boolean, lambda value: b"\x01" if value else b"\x00")
+
+
+def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
+    """UTF-8, of so many bytes at most."""
+
+    def read(reader: RequestReader) -> str:
+        (length,) = reader.fixed(_SHORT)
+        if not 0 <= length <= bytes_max:
+            raise ProtocolError("malformed", f"a text announces {length} bytes, and {bytes_max} are allowed")
+        try:
+            return str(reader.view(length), "utf-8")
+        except UnicodeDecodeError:
+            raise ProtocolError("malformed", "a text is not UTF-8") from None
+
+    def write(value: str) -> bytes:
+        raw = value.encode()
+        if len(raw) > bytes_max:
+            raise ValueError(f"a text of {len(raw)} bytes, and {bytes_max} are allowed: {value[:50]!r}")
+        return _SHORT.pack(len(raw)) + raw
+
+    return Field("string", read, write)
+
+
+def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
+    """A NamedTuple, whose fields stand in this order."""
+    name: str = getattr(message, "__name__", "struct")
+
+    def read(reader: RequestReader) -> T:
+        return message(*[field.read(reader) for field in fields])
+
+    def write(value: Any) -> bytes:
+        return b"".join([field.write(part) for field, part in zip(fields, value, strict=True)])
+
+    return Field(name, read, write)
+
+
+def array(item: Field[T]) -> Field[tuple[T, ...]]:
+    """Its number of items, an int16, stands before it."""
+
+    def read(reader: RequestReader) -> tuple[T, ...]:
+        (count,) = reader.fixed(_SHORT)
+        if not 0 <= count <= reader.left:
+            raise ProtocolError("malformed", f"a list announces {count} items, and {reader.left} bytes are left")
+        return tuple([item.read(reader) for _ in range(count)])
+
+    def write(values: Sequence[T]) -> bytes:
+        if len(values) > COUNT_MAX:
+            raise ValueError(f"a list of {len(values)} items, and {COUNT_MAX} are allowed")
+        return _SHORT.pack(len(values)) + b"".join([item.write(value) for value in values])
+
+    return Field(f"int16, [{item.kind}]", read, write)
+
+
+def last(field: Field[T]) -> Field[T | None]:
+    """The end of a message, which may be missing: None then."""
+    return Field(
+        f"{field.kind} or nothing",
+        lambda reader: field.read(reader) if reader.left else None,
+        lambda value: b"" if value is None else field.write(value),
+    )

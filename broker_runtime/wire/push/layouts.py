@@ -1,0 +1,83 @@
+"""The bytes of each message of the push protocol, big-endian, as one table. Pure.
+
+A frame is its size (int32, itself not counted), then in requests, and in the answers to the coordinator's calls, the
+request type id (int16), then the fields. There is no version, correlation id or client id: who answers does so in the
+order in which it was asked. The type ids are beyond all API keys of Apache Kafka, so that one listener serves both.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Generic, TypeVar
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.push import messages
+from broker_runtime.wire.push.fields import BOOLEAN, INT16, INT32, INT64, Field, array, last, struct, text
+from broker_runtime.wire.reader import RequestReader
+
+M = TypeVar("M")
+
+CLUSTER_METADATA, REGISTER_CONSUMER, PING, STOP_FETCHER, START_FETCHER = range(30_001, 30_006)
+"""The request type ids. Apache Kafka's API keys count up from 0 and have not come to 100."""
+
+ID_BYTES_MAX = 1_024
+"""Of group, consumer and thread ids. Clients of that time made ids of some 80 bytes: host, time and a random number."""
+_TOPIC_BYTES_MAX = 249
+_HOST_BYTES_MAX = 255
+_PARTITION_BYTES_MAX = 21
+"""Two numbers of 32 bits, and what stands between them."""
+_RESET_BYTES_MAX = 16
+_SIZE, _TYPE = Struct(">i"), Struct(">h")
+
+_ID, _HOST = text(ID_BYTES_MAX), text(_HOST_BYTES_MAX)
+_BROKERS = array(struct(messages.Broker, INT32, _HOST, INT32))
+_OFFSETS = array(struct(messages.PartitionOffset, text(_TOPIC_BYTES_MAX), text(_PARTITION_BYTES_MAX), INT64))
+_OWNERSHIP = array(struct(messages.ThreadOwnership, _ID, _OFFSETS))
+
+
+class Layout(Generic[M]):
+    """One message, a NamedTuple: its type id where its bytes begin with one, and its fields."""
+
+    def __init__(self, message: Callable[..., M], type_id: int | None, *fields: Field[Any]) -> None:
+        self.message = message
+        self.type_id = type_id
+        self.fields = fields
+
+    def write(self, message: M) -> bytes:
+        """The whole frame. Raises ValueError where a value is beyond its limit."""
+        parts: Any = message
+        body = b"".join([field.write(part) for field, part in zip(self.fields, parts, strict=True)])
+        if self.type_id is not None:
+            body = _TYPE.pack(self.type_id) + body
+        return _SIZE.pack(len(body)) + body
+
+    def read(self, frame: memoryview) -> M:
+        """A frame without its size. Raises ProtocolError where it is no such message, or has more than that."""
+        reader = RequestReader(frame, 0, flexible=False)
+        if self.type_id is not None and reader.fixed(_TYPE) != (self.type_id,):
+            raise ProtocolError("malformed", f"the request type id is not {self.type_id}")
+        found = self.message(*[field.read(reader) for field in self.fields])
+        if reader.left:
+            raise ProtocolError("malformed", f"{reader.left} bytes follow the last field")
+        return found
+
+
+CLUSTER_METADATA_REQUEST = Layout(messages.ClusterMetadataRequest, CLUSTER_METADATA, last(_ID))
+CLUSTER_METADATA_RESPONSE = Layout(messages.ClusterMetadataResponse, None, INT16, INT32, _BROKERS)
+REGISTER_CONSUMER_REQUEST = Layout(
+    messages.RegisterConsumerRequest, REGISTER_CONSUMER, _ID, _ID, text(), BOOLEAN, text(_RESET_BYTES_MAX), INT32
+)
+REGISTER_CONSUMER_RESPONSE = Layout(messages.RegisterConsumerResponse, None, INT16)
+PING_REQUEST = Layout(messages.PingRequest, PING, _ID, INT32)
+PING_RESPONSE = Layout(messages.PingResponse, PING, INT16, _ID, last(_OFFSETS))
+STOP_FETCHER_REQUEST = Layout(messages.StopFetcherRequest, STOP_FETCHER, _ID)
+STOP_FETCHER_RESPONSE = Layout(messages.StopFetcherResponse, STOP_FETCHER, INT16, _ID, last(_OFFSETS))
+START_FETCHER_REQUEST = Layout(messages.StartFetcherRequest, START_FETCHER, _ID, _OWNERSHIP, _BROKERS)
+START_FETCHER_RESPONSE = Layout(messages.StartFetcherResponse, START_FETCHER, INT16, _ID)
+
+
+def type_of(frame: memoryview) -> int | None:
+    """The request type id that the frame begins with, where it is one of this protocol: Kafka's API key otherwise."""
+    if len(frame) < _TYPE.size:
+        return None
+    (found,) = _TYPE.unpack_from(frame)
+    return found if CLUSTER_METADATA <= found <= START_FETCHER else None

@@ -1,0 +1,22 @@
+"""Partitions as texts, as Kafka 0.7 named them: broker id and partition, with a hyphen between them. Pure."""
+
+import re
+
+from broker_runtime.errors import ProtocolError
+
+_TEXT = re.compile(r"(?:[0-9]{1,10}-)?([0-9]{1,10})", re.ASCII)
+_PARTITION_MAX = 0x7FFFFFFF
+
+
+def partition_text(leader: int, partition: int) -> str:
+    """With the id of the broker to read it from; without one where nobody leads it now."""
+    return f"{leader}-{partition}" if leader >= 0 else str(partition)
+
+
+def partition_number(text: str) -> int:
+    """Whichever broker is named: leaders change. Raises ProtocolError."""
+    found = _TEXT.fullmatch(text)
+    number = -1 if found is None else int(found[1])
+    if not 0 <= number <= _PARTITION_MAX:
+        raise ProtocolError("malformed", f"{text!r} names no partition")
+    return number
