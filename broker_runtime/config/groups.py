@@ -206,6 +206,37 @@ class ConsumerGroupConfig(Config):
     )
 
 
+class PushGroupConfig(Config):
+    """Groups of the push protocol, whose coordinator calls its consumers (decision 35). How long a session lasts is
+    bounded by the keys of classic groups."""
+
+    sluicegate_group_push_ping_retries_max: Key[int] = static(
+        "sluicegate.group.push.ping.retries.max",
+        INT,
+        1,
+        "A consumer that leaves more pings than that unanswered, each for two thirds of its session, has failed.",
+        at_least(0),
+    )
+    sluicegate_group_push_rebalance_retries_max: Key[int] = static(
+        "sluicegate.group.push.rebalance.retries.max",
+        INT,
+        4,
+        "How often a rebalance is tried again whose consumers do not stop or start in time; those have failed then.",
+        at_least(0),
+    )
+    sluicegate_group_push_rebalance_backoff_ms: Key[int] = static(
+        "sluicegate.group.push.rebalance.backoff.ms", INT, 2_000, "How long it waits before that.", at_least(0)
+    )
+    sluicegate_group_push_offsets_commit_interval_ms: Key[int] = static(
+        "sluicegate.group.push.offsets.commit.interval.ms",
+        INT,
+        5_000,
+        "How often the offsets are committed that consumers tell with their answers to pings. Those that are told when "
+        "fetchers stop are committed at once.",
+        at_least(0),
+    )
+
+
 class LagConfig(Config):
     """What metrics show of how far groups are behind."""
 
@@ -232,7 +263,7 @@ class LagConfig(Config):
     )
 
 
-class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, LagConfig):
+class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, PushGroupConfig, LagConfig):
     """All of the above."""
 
     sluicegate_group_coordinator_queue_max: Key[int] = static(

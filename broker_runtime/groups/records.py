@@ -196,6 +196,23 @@ class ConsumerGroupRegularExpressionValue(Struct, frozen=True, gc=False):
     timestamp_ms: int
 
 
+class PushMemberKey(Struct, frozen=True, gc=False):
+    """Type 30001, which is ours: a consumer of the push protocol (decision 35). Other coordinators leave it alone."""
+
+    group_id: str
+    consumer_id: str
+
+
+class PushMemberValue(Struct, frozen=True, gc=False):
+    """What a consumer has registered with. What it owns is not written: a coordinator that takes over assigns anew."""
+
+    topic_count: str
+    auto_commit: bool
+    auto_offset_reset: str
+    session_timeout_ms: int
+    client_host: str
+
+
 Key = (
     OffsetCommitKey
     | GroupMetadataKey
@@ -206,6 +223,7 @@ Key = (
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupRegularExpressionKey
+    | PushMemberKey
 )
 Value = (
     OffsetCommitValue
@@ -216,6 +234,7 @@ Value = (
     | ConsumerGroupTargetAssignmentMemberValue
     | ConsumerGroupCurrentMemberAssignmentValue
     | ConsumerGroupRegularExpressionValue
+    | PushMemberValue
 )
 
 

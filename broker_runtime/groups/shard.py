@@ -19,6 +19,7 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import upkeep as consumer
 from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
+from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
 from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
 from broker_runtime.groups.state import GroupsState
@@ -43,7 +44,7 @@ _REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
 
 def empty_state() -> GroupsState:
     """That of an empty partition."""
-    return GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS}, ClassicGroup)
+    return GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS, **PUSH_APPLIERS}, ClassicGroup)
 
 
 class GroupShard:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.groups.record_codec import classic, consumer, offsets
+from broker_runtime.groups.record_codec import classic, consumer, offsets, push
 from broker_runtime.groups.record_codec.damage import DamagedRecordError
 from broker_runtime.groups.record_codec.texts import INT16, plain
 from broker_runtime.groups.records import (
@@ -21,6 +21,7 @@ from broker_runtime.groups.records import (
     Key,
     OffsetCommitKey,
     OffsetCommitValue,
+    PushMemberKey,
     Value,
 )
 from broker_runtime.storage.batching import KeyValue
@@ -83,6 +84,7 @@ _TYPES = (
         consumer.write_regex,
         consumer.read_regex,
     ),
+    _flexible(push.MEMBER_TYPE, PushMemberKey, ("group_id", "consumer_id"), push.write_member, push.read_member),
 )
 _BY_NUMBER: Mapping[int, _Type] = {found.number: found for found in _TYPES}
 _BY_KEY: Mapping[Any, _Type] = {found.key: found for found in _TYPES}

@@ -32,6 +32,8 @@ from broker_runtime.groups.records import (
     GroupRecord,
     OffsetCommitKey,
     OffsetCommitValue,
+    PushMemberKey,
+    PushMemberValue,
 )
 
 TOPIC_ID = UUID(int=7)
@@ -93,6 +95,10 @@ _records = st.one_of(
             (
                 st.builds(ConsumerGroupRegularExpressionKey, _texts, _texts),
                 st.builds(ConsumerGroupRegularExpressionValue, _names, _long, _long),
+            ),
+            (
+                st.builds(PushMemberKey, _texts, _texts),
+                st.builds(PushMemberValue, _texts, st.booleans(), _texts, _int, _texts),
             ),
         )
     ),

@@ -1,0 +1,109 @@
+"""What consumers answer to the coordinator's calls. Pure.
+
+An answer has no answer: one that nothing was asked for, or that is not as its consumer registered, is the end of the
+consumer's registration and connection. So is one with an error: the coordinator could do nothing about it but go on
+without that consumer, which may register anew.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker_runtime.groups.push.calls import HangUp, PushEnvironment
+from broker_runtime.groups.push.group import PushGroup, find_push_group
+from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.offsets import Consumed, note, uncommitted
+from broker_runtime.groups.push.rebalance import NOTHING, Decided, answered, fail
+from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.state import GroupsState
+
+
+class Answer(NamedTuple):
+    """Of the consumer that is registered on this connection. `offsets` is None where the answer has none."""
+
+    group_id: str
+    consumer_id: str
+    connection: int
+    error_code: int
+    offsets: Sequence[Consumed] | None = None
+
+
+def ping_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:
+    found = _find(state, environment, answer)
+    if found is None:
+        return NOTHING
+    group, member = found
+    problem = _problem(answer, member.pings_unanswered) or _offsets_problem(answer, member)
+    if problem is not None:
+        return fail(state, environment, group, (member.consumer_id,), problem), None
+    member.pings_unanswered -= 1
+    note(member, answer.offsets or ())
+    member.pings_since_commit += 1
+    interval_ms = environment.config.sluicegate_group_push_offsets_commit_interval_ms
+    if member.pings_since_commit * member.ping_interval_s * 1000 < interval_ms:
+        return NOTHING
+    member.pings_since_commit = 0
+    return uncommitted(state, environment, group, (member,)), None
+
+
+def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:
+    """Its fetchers have stopped, and what it tells is committed with this decision: who starts next goes on there."""
+    found = _find(state, environment, answer)
+    if found is None:
+        return NOTHING
+    group, member = found
+    problem = _problem(answer, member.stops_unanswered) or _offsets_problem(answer, member)
+    if problem is not None:
+        return fail(state, environment, group, (member.consumer_id,), problem), None
+    member.stops_unanswered -= 1
+    note(member, answer.offsets or ())
+    if not member.stops_unanswered:
+        member.fetching = False
+        if group.state is PushState.STOPPING:
+            answered(group, environment, member)
+    return uncommitted(state, environment, group, (member,)), None
+
+
+def start_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:
+    found = _find(state, environment, answer)
+    if found is None:
+        return NOTHING
+    group, member = found
+    problem = _problem(answer, member.starts_unanswered)
+    if problem is not None:
+        return fail(state, environment, group, (member.consumer_id,), problem), None
+    member.starts_unanswered -= 1
+    if not member.starts_unanswered and group.state is PushState.STARTING:
+        answered(group, environment, member)
+    return NOTHING
+
+
+def connection_ended(
+    state: GroupsState, environment: PushEnvironment, group_id: str, consumer_id: str, connection: int
+) -> Decided:
+    """The consumer has closed it, as one that shuts down does, or it broke."""
+    group = find_push_group(state, group_id)
+    if group is None or group.member_on(consumer_id, connection) is None:
+        return NOTHING
+    return fail(state, environment, group, (consumer_id,), "its connection has ended"), None
+
+
+def _find(state: GroupsState, environment: PushEnvironment, answer: Answer) -> tuple[PushGroup, PushMember] | None:
+    group = find_push_group(state, answer.group_id)
+    member = None if group is None else group.member_on(answer.consumer_id, answer.connection)
+    if group is None or member is None:
+        why = f"consumer {answer.consumer_id[:100]!r} is not registered on this connection"
+        environment.calls.send(answer.connection, HangUp(why))
+        return None
+    return group, member
+
+
+def _problem(answer: Answer, unanswered: int) -> str | None:
+    if not unanswered:
+        return "it answered what it was not asked"
+    return f"it answered with error {answer.error_code}" if answer.error_code else None
+
+
+def _offsets_problem(answer: Answer, member: PushMember) -> str | None:
+    if (answer.offsets is not None) is member.value.auto_commit:
+        return None
+    return f"its answer has {'no ' if member.value.auto_commit else ''}offsets, and it registered otherwise"

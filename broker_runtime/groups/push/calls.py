@@ -1,0 +1,61 @@
+"""What the coordinator asks of its consumers, as data: whoever has their connections sends it. Pure."""
+
+from typing import NamedTuple, Protocol
+
+from broker_runtime.groups.environment import GroupEnvironment
+
+
+class Ping(NamedTuple):
+    """`num_retries` pings before it were not answered in time."""
+
+    consumer_id: str
+    num_retries: int
+
+
+class StopFetcher(NamedTuple):
+    """The consumer stops its fetchers, and says how far it came."""
+
+    consumer_id: str
+
+
+class StartAt(NamedTuple):
+    """A partition, and the offset of the next record to read; EARLIEST or LATEST where nothing was committed."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+EARLIEST, LATEST = -2, -1
+"""Kafka's numbers of both ends of a log (ListOffsets)."""
+
+
+class StartFetcher(NamedTuple):
+    """The consumer's threads that have partitions, by their ids. Without any it reads nothing."""
+
+    consumer_id: str
+    threads: tuple[tuple[str, tuple[StartAt, ...]], ...]
+
+
+class HangUp(NamedTuple):
+    """The connection ends: its consumer has failed, or is not who it says."""
+
+    why: str
+
+
+Call = Ping | StopFetcher | StartFetcher | HangUp
+
+
+class Calls(Protocol):
+    """Sends calls, in their order for each connection, once all is durable that was decided before them."""
+
+    def send(self, connection: int, call: Call) -> None:
+        """To nobody where that connection has ended: its end is told apart from this."""
+        ...
+
+
+class PushEnvironment(GroupEnvironment, Protocol):
+    """What decisions about groups of this protocol may use."""
+
+    @property
+    def calls(self) -> Calls: ...

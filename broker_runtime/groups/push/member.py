@@ -1,0 +1,81 @@
+"""A consumer of a push group: what it registered with, and what was asked of it since. Pure."""
+
+import logging
+
+from broker_runtime.errors import KafkaError
+from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
+from broker_runtime.groups.records import PushMemberValue
+
+log = logging.getLogger(__name__)
+
+Partition = tuple[str, int]
+"""A topic's name and the number of the partition."""
+
+_INTERVAL_MIN_S = 0.1
+"""Between two pings of a consumer, however short its session is."""
+
+
+class PushMember:
+    """`value` is hard state; all else is soft, and begins anew with each registration.
+
+    Answers have no numbers: they come in the order of the calls of their type, so that counts of calls without an
+    answer say which one is answered.
+    """
+
+    __slots__ = (
+        "assigned",
+        "connection",
+        "consumed",
+        "consumer_id",
+        "fetching",
+        "overdue",
+        "pings_since_commit",
+        "pings_unanswered",
+        "starts_unanswered",
+        "stops_unanswered",
+        "subscription",
+        "value",
+    )
+
+    def __init__(self, consumer_id: str, value: PushMemberValue) -> None:
+        self.consumer_id = consumer_id
+        self.value = value
+        self.subscription = _subscription(consumer_id, value)
+        self.connection: int | None = None
+        """The one that it registered on; None while it is known from the log only."""
+        self.begin(None)
+
+    def begin(self, connection: int | None) -> None:
+        """It registers: its fetchers have not been started."""
+        self.connection = connection
+        self.fetching = False
+        """It was told to start, and has not said since that it has stopped."""
+        self.overdue = False
+        """What it was last told to do it has not answered in time."""
+        self.pings_unanswered = 0
+        self.stops_unanswered = 0
+        self.starts_unanswered = 0
+        self.pings_since_commit = 0
+        self.assigned: frozenset[Partition] = frozenset()
+        """What it was last told to read."""
+        self.consumed: dict[Partition, int] = {}
+        """How far it said that it came, since it was told that."""
+
+    @property
+    def ping_interval_s(self) -> float:
+        """A third of its session."""
+        return max(self.value.session_timeout_ms / 3_000, _INTERVAL_MIN_S)
+
+    @property
+    def answer_timeout_s(self) -> float:
+        """Two thirds of its session."""
+        return 2 * self.ping_interval_s
+
+
+def _subscription(consumer_id: str, value: PushMemberValue) -> Subscription:
+    """What the log has, another version of the broker may have checked by other rules."""
+    try:
+        return parse_topic_count(value.topic_count)
+    except KafkaError as error:
+        log.error("consumer %.100r reads nothing: what it registered with is not understood: %s", consumer_id, error)
+        return Subscription({})

@@ -1,0 +1,161 @@
+"""Who owns which partition, computed as the draft does, and whether a rebalance is necessary for that. Pure.
+
+For each topic neighbouring partitions go to neighbouring threads in the order of their ids: the range assignor, each
+of whose members is a thread here. It runs in a thread of its own, on a snapshot.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple
+from uuid import UUID
+
+from broker_runtime.groups.assignors import MemberSubscription, TopicDescription
+from broker_runtime.groups.assignors.range import assign_range
+from broker_runtime.groups.push.subscription import Subscription, Wildcard
+from broker_runtime.groups.records import Assignment
+from broker_runtime.groups.topic_regex import compile_topic_regex
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
+
+PARTITIONS_MAX = 0x7FFF
+"""Of one consumer: messages count them with 16 bits."""
+
+Ownership = Mapping[str, Mapping[str, Assignment]]
+"""By consumer, then thread id. Who owns nothing stands in it too, with all its threads."""
+
+
+class KnownTopic(NamedTuple):
+    """A topic when the snapshot was taken."""
+
+    id: UUID
+    partitions: int
+
+
+class Snapshot(NamedTuple):
+    """All that the ownership depends on. Nobody changes it."""
+
+    subscriptions: Mapping[str, Subscription]
+    topics: Mapping[str, KnownTopic]
+
+
+class Necessity(Enum):
+    """Why a rebalance is necessary, in the draft's order (section 9, step 3)."""
+
+    NO_OWNERSHIP = "nobody is known to own anything"
+    NOT_OWNED = "some partitions are owned by nobody"
+    NOT_THERE = "some partitions that are owned are there no longer, or are read no longer"
+    OTHER_OWNERS = "some partitions are to have other owners"
+
+
+class Plan(NamedTuple):
+    """What is to be. `necessity` is None where it is so already."""
+
+    ownership: Ownership
+    names: Mapping[UUID, str]
+    """Of all topics that the group reads."""
+    necessity: Necessity | None
+    too_many: tuple[str, ...]
+    """Consumers that would own more than PARTITIONS_MAX, and own nothing therefore."""
+
+
+def snapshot(subscriptions: Mapping[str, Subscription], image: MetadataImage) -> Snapshot:
+    """`subscriptions` is copied. All topics are in it where somebody has a wildcard."""
+    names: Iterable[str] = {name for each in subscriptions.values() for name in each.topics}
+    if any(each.wildcard is not None for each in subscriptions.values()):
+        names = list(image.topics)
+    found = ((name, image.topics.get(name)) for name in names)
+    topics = {name: KnownTopic(topic.id, len(topic.partitions)) for name, topic in found if topic is not None}
+    return Snapshot(dict(subscriptions), topics)
+
+
+def plan(taken: Snapshot, current: Ownership | None) -> Plan:
+    """`current` is who owns what now; None where that is not known, or fetchers were stopped since."""
+    streams = {each: _streams(each, taken.topics) for each in _different(taken.subscriptions)}
+    alike: dict[frozenset[UUID], frozenset[UUID]] = {}
+    threads: dict[str, MemberSubscription] = {}
+    of_consumer: dict[str, list[str]] = {}
+    for consumer_id, subscription in taken.subscriptions.items():
+        of_consumer[consumer_id] = []
+        for number, topics in enumerate(streams[_key(subscription)]):
+            thread_id = f"{consumer_id}-{number}"
+            threads[thread_id] = MemberSubscription(None, None, alike.setdefault(topics, topics), {})
+            of_consumer[consumer_id].append(thread_id)
+    described = {topic.id: TopicDescription(topic.partitions, ()) for topic in taken.topics.values()}
+    owned = assign_range(threads, described)
+    ownership = {
+        consumer_id: {thread_id: owned[thread_id] for thread_id in thread_ids}
+        for consumer_id, thread_ids in of_consumer.items()
+    }
+    read = frozenset().union(*alike) if alike else frozenset()
+    names = {topic.id: name for name, topic in taken.topics.items() if topic.id in read}
+    too_many = tuple(each for each in ownership if _count(ownership[each]) > PARTITIONS_MAX)
+    for consumer_id in too_many:
+        ownership[consumer_id] = {thread_id: {} for thread_id in ownership[consumer_id]}
+    return Plan(ownership, names, necessity(current, ownership), too_many)
+
+
+def necessity(current: Ownership | None, wanted: Ownership) -> Necessity | None:
+    """The draft's test: None where no rebalance is necessary."""
+    if current is None:
+        return Necessity.NO_OWNERSHIP
+    owned, to_be_owned = set(_partitions(current)), set(_partitions(wanted))
+    if to_be_owned - owned:
+        return Necessity.NOT_OWNED
+    if owned - to_be_owned:
+        return Necessity.NOT_THERE
+    return None if _owners(current) == _owners(wanted) else Necessity.OTHER_OWNERS
+
+
+def _partitions(ownership: Ownership) -> Iterator[tuple[UUID, int]]:
+    for threads in ownership.values():
+        for assignment in threads.values():
+            for topic_id, partitions in assignment.items():
+                for partition in partitions:
+                    yield topic_id, partition
+
+
+def _owners(ownership: Ownership) -> dict[str, Assignment]:
+    """By thread id; a thread that owns nothing is as one that is not there."""
+    return {
+        thread_id: assignment
+        for threads in ownership.values()
+        for thread_id, assignment in threads.items()
+        if assignment
+    }
+
+
+def _count(threads: Mapping[str, Assignment]) -> int:
+    return sum(len(partitions) for assignment in threads.values() for partitions in assignment.values())
+
+
+_Key = tuple[tuple[tuple[str, int], ...], Wildcard | None, int]
+
+
+def _key(subscription: Subscription) -> _Key:
+    return tuple(subscription.topics.items()), subscription.wildcard, subscription.streams
+
+
+def _different(subscriptions: Mapping[str, Subscription]) -> set[_Key]:
+    return {_key(each) for each in subscriptions.values()}
+
+
+def _streams(key: _Key, topics: Mapping[str, KnownTopic]) -> list[frozenset[UUID]]:
+    """For each thread the topics that it reads."""
+    named, wildcard, streams = key
+    if wildcard is not None:
+        return [_matching(wildcard, topics)] * streams
+    count = max((number for _, number in named), default=0)
+    return [
+        frozenset(topics[name].id for name, number in named if number > thread and name in topics)
+        for thread in range(count)
+    ]
+
+
+def _matching(wildcard: Wildcard, topics: Mapping[str, KnownTopic]) -> frozenset[UUID]:
+    """Internal topics are read by those only who name them."""
+    matches = compile_topic_regex(wildcard.regex).matches
+    return frozenset(
+        topic.id
+        for name, topic in topics.items()
+        if name not in INTERNAL_TOPICS and matches(name) is not wildcard.excluded
+    )

@@ -1,0 +1,48 @@
+"""Is the consumer there? A ping every third of its session, two thirds to answer it, and some that may fail. Pure.
+
+Two thirds are two intervals: when a ping is to be sent, the one before the last has had its time. So one timer for each
+consumer does both.
+"""
+
+from functools import partial
+
+from broker_runtime.groups.push.calls import Ping, PushEnvironment
+from broker_runtime.groups.push.group import PushGroup, find_push_group
+from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.rebalance import NOTHING, Decided, fail
+from broker_runtime.groups.state import GroupsState
+
+_PING = "ping"
+
+
+def ping_later(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
+    environment.timers.schedule(
+        (group.group_id, _PING, member.consumer_id),
+        member.ping_interval_s,
+        partial(_ping, environment, group, member),
+    )
+
+
+def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, state: GroupsState) -> Decided:
+    if find_push_group(state, group.group_id) is not group or group.members.get(member.consumer_id) is not member:
+        return NOTHING
+    if member.connection is None:
+        return fail(state, environment, group, (member.consumer_id,), "it has not registered again in time"), None
+    failed = max(member.pings_unanswered - 1, 0)
+    if failed > environment.config.sluicegate_group_push_ping_retries_max:
+        why = f"it left {failed} pings unanswered, each for two thirds of its session"
+        return fail(state, environment, group, (member.consumer_id,), why), None
+    environment.calls.send(member.connection, Ping(member.consumer_id, failed))
+    member.pings_unanswered += 1
+    ping_later(group, environment, member)
+    return NOTHING
+
+
+def await_return(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
+    """A consumer that is known from the log has as long to register again as one that leaves pings unanswered."""
+    intervals = environment.config.sluicegate_group_push_ping_retries_max + 3
+    environment.timers.schedule(
+        (group.group_id, _PING, member.consumer_id),
+        intervals * member.ping_interval_s,
+        partial(_ping, environment, group, member),
+    )

@@ -1,0 +1,236 @@
+"""The rebalance of a push group: plan, Stop, commit, Start, as in the draft's section 9. Pure.
+
+Each step is asked of all consumers and waits for their answers; `answers` tells when they come. Whoever is known to
+have stopped is not asked to stop again: a consumer that has just registered, and one that has answered since it was
+last started. So a rebalance that fails as somebody goes away, and the next one, which starts at once, ask everybody
+once. A consumer that is gone, for whatever reason, goes by `fail`.
+"""
+
+import logging
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.push.asking import ask_awaited, call, expect_nothing
+from broker_runtime.groups.push.calls import HangUp, PushEnvironment, StopFetcher
+from broker_runtime.groups.push.group import PushGroup, find_push_group
+from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.offsets import uncommitted
+from broker_runtime.groups.push.ownership import Plan, plan, snapshot
+from broker_runtime.groups.push.starting import start_of
+from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.records import GroupRecord, PushMemberKey
+from broker_runtime.groups.state import GroupsState
+
+log = logging.getLogger(__name__)
+
+Decided = tuple[Sequence[GroupRecord], None]
+NOTHING: Decided = ((), None)
+_STEP, _GONE = "step", "gone"
+
+
+def want_rebalance(group: PushGroup, environment: PushEnvironment) -> None:
+    """Consumers or topics have changed. What is under way takes that into account, or comes to its end before."""
+    group.changed = True
+    if group.state is PushState.STABLE or (group.state is PushState.GATHERING and not group.missing):
+        _begin(group, environment)
+
+
+def fail(
+    state: GroupsState, environment: PushEnvironment, group: PushGroup, consumer_ids: Collection[str], why: str
+) -> Sequence[GroupRecord]:
+    """They leave the group once the log has taken that, with what they have told last.
+
+    Their timers stay until then: where the log refuses it, they are all that looks after them.
+    """
+    members = [group.members[consumer_id] for consumer_id in sorted(consumer_ids)]
+    for member in members:
+        log.info("group %.100r loses consumer %.100r: %s", group.group_id, member.consumer_id, why)
+        if member.connection is not None:
+            environment.calls.send(member.connection, HangUp(why))
+    environment.timers.go_on((group.group_id, _GONE), partial(_gone, environment, group, tuple(consumer_ids)))
+    return [
+        *uncommitted(state, environment, group, members),
+        *(GroupRecord(PushMemberKey(group.group_id, member.consumer_id), None) for member in members),
+    ]
+
+
+def _gone(environment: PushEnvironment, group: PushGroup, consumer_ids: Collection[str], state: GroupsState) -> Decided:
+    """What is under way fails, and the next rebalance starts at once; fetchers that have stopped need not stop anew."""
+    for consumer_id in consumer_ids:
+        expect_nothing(group, environment, consumer_id)
+        group.disown(consumer_id)
+        group.missing.discard(consumer_id)
+        group.late.discard(consumer_id)
+    if find_push_group(state, group.group_id) is not group:
+        environment.timers.cancel((group.group_id, _STEP))
+        return NOTHING
+    group.changed = True
+    if group.state is PushState.GATHERING:
+        want_rebalance(group, environment)
+    elif group.state is PushState.STOPPING:
+        _begin_attempts(group)
+        _go_on_when_stopped(group, environment)
+    elif group.state is not PushState.PLANNING:
+        _begin(group, environment)
+    return NOTHING
+
+
+def _begin_attempts(group: PushGroup) -> None:
+    group.attempt = 1
+    group.late.clear()
+
+
+def _begin(group: PushGroup, environment: PushEnvironment) -> None:
+    _begin_attempts(group)
+    environment.timers.cancel((group.group_id, _STEP))
+    _plan(group, environment)
+
+
+def _plan(group: PushGroup, environment: PushEnvironment) -> None:
+    group.state = PushState.PLANNING
+    group.changed = False
+    group.step += 1
+    group.awaited.clear()
+    group.plan = None
+    taken = snapshot({each.consumer_id: each.subscription for each in group.members.values()}, environment.image)
+    environment.run_aside(partial(plan, taken, group.ownership), partial(_planned, environment, group))
+
+
+def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exception) -> GroupTimer:
+    def decide(state: GroupsState) -> Decided:
+        if find_push_group(state, group.group_id) is not group or group.state is not PushState.PLANNING:
+            return NOTHING
+        if isinstance(result, Exception):
+            log.error("group %.100r: who is to own what could not be computed", group.group_id, exc_info=result)
+            _back_off(group, environment)
+        elif not result.ownership.keys() <= group.members.keys():
+            _plan(group, environment)
+        else:
+            _take_plan(state, group, environment, result)
+        return NOTHING
+
+    return decide
+
+
+def _take_plan(state: GroupsState, group: PushGroup, environment: PushEnvironment, result: Plan) -> None:
+    group.plan, group.topics = result, frozenset(result.names.values())
+    if result.too_many:
+        log.error("group %.100r: %s would own too many partitions, and own none", group.group_id, result.too_many[:3])
+    if result.necessity is None:
+        _settle(group, environment)
+        return
+    log.info("group %.100r rebalances: %s", group.group_id, result.necessity.value)
+    group.ownership = None
+    group.awaited = {each.consumer_id for each in group.members.values() if each.fetching}
+    if group.awaited:
+        _stop(group, environment)
+    else:
+        _start(state, group, environment, result)
+
+
+def _settle(group: PushGroup, environment: PushEnvironment) -> None:
+    group.state, group.plan = PushState.STABLE, None
+    if group.changed:
+        _begin(group, environment)
+
+
+def _stop(group: PushGroup, environment: PushEnvironment) -> None:
+    group.state = PushState.STOPPING
+    group.step += 1
+
+    def ask(member: PushMember) -> None:
+        if not member.stops_unanswered or member.overdue:
+            member.stops_unanswered += 1
+            call(group, environment, member, StopFetcher(member.consumer_id), _when_late(group, environment, member))
+
+    ask_awaited(group, environment, ask)
+
+
+def answered(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
+    """What the step waited for from this consumer has come; the counts of the member say so already."""
+    expect_nothing(group, environment, member.consumer_id)
+    if group.state is PushState.STOPPING:
+        _go_on_when_stopped(group, environment)
+    elif group.state is PushState.STARTING and not group.awaited:
+        assert group.plan is not None, "a plan is there from its making to the end of its rebalance"
+        group.ownership = group.plan.ownership
+        log.info("group %.100r has rebalanced: %d consumers", group.group_id, len(group.plan.ownership))
+        _settle(group, environment)
+
+
+def _go_on_when_stopped(group: PushGroup, environment: PushEnvironment) -> None:
+    """By a timer: the last answer may bring offsets that the log refuses, and the group must not stand still then."""
+    if not group.awaited:
+        environment.timers.schedule((group.group_id, _STEP), 0.0, partial(_commit, environment, group))
+
+
+def _commit(environment: PushEnvironment, group: PushGroup, state: GroupsState) -> Decided:
+    """What came with the answers was committed with each of them; what the log refused then is wanted once more."""
+    if find_push_group(state, group.group_id) is not group or group.state is not PushState.STOPPING or group.awaited:
+        return NOTHING
+    records = uncommitted(state, environment, group, group.members.values())
+    if records:
+        environment.timers.go_on((group.group_id, _STEP), partial(_commit, environment, group))
+    elif group.changed or group.plan is None:
+        _plan(group, environment)
+    else:
+        _start(state, group, environment, group.plan)
+    return records, None
+
+
+def _start(state: GroupsState, group: PushGroup, environment: PushEnvironment, planned: Plan) -> None:
+    """Newcomers that the plan does not know wait for the next rebalance."""
+    group.state = PushState.STARTING
+    group.step += 1
+    group.awaited = set(planned.ownership)
+
+    def ask(member: PushMember) -> None:
+        what = start_of(member, planned, state.offsets.of(group.group_id))
+        member.fetching = True
+        member.consumed = {}
+        member.assigned = frozenset((at.topic, at.partition) for _, parts in what.threads for at in parts)
+        member.starts_unanswered += 1
+        call(group, environment, member, what, _when_late(group, environment, member))
+
+    ask_awaited(group, environment, ask)
+
+
+def _when_late(group: PushGroup, environment: PushEnvironment, member: PushMember) -> GroupTimer:
+    def decide(state: GroupsState) -> Decided:
+        """Two thirds of a session have gone by without an answer: another attempt, or the last one has failed."""
+        if find_push_group(state, group.group_id) is not group or group.members.get(member.consumer_id) is not member:
+            return NOTHING
+        member.overdue = True
+        if member.consumer_id not in group.awaited or group.state not in (PushState.STOPPING, PushState.STARTING):
+            return NOTHING
+        group.late.add(member.consumer_id)
+        retries_max = environment.config.sluicegate_group_push_rebalance_retries_max
+        if group.attempt <= retries_max:
+            _back_off(group, environment)
+            return NOTHING
+        never = group.late & group.awaited
+        log.error(
+            "ConsumerRebalanceFailed: group %.100r could not rebalance in %d attempts: no answer from %d consumers, "
+            "of which %.100r is one; it goes on without them",
+            group.group_id,
+            group.attempt,
+            len(never),
+            member.consumer_id,
+        )
+        return fail(state, environment, group, never, "it did not stop or start when it was told to"), None
+
+    return decide
+
+
+def _back_off(group: PushGroup, environment: PushEnvironment) -> None:
+    group.state = PushState.BACKING_OFF
+    backoff_s = environment.config.sluicegate_group_push_rebalance_backoff_ms / 1000
+    environment.timers.schedule((group.group_id, _STEP), backoff_s, partial(_retry, environment, group))
+
+
+def _retry(environment: PushEnvironment, group: PushGroup, state: GroupsState) -> Decided:
+    if find_push_group(state, group.group_id) is group and group.state is PushState.BACKING_OFF:
+        group.attempt += 1
+        _plan(group, environment)
+    return NOTHING

@@ -1,0 +1,73 @@
+"""RegisterConsumer: a consumer comes, or comes back after a fail-over. Pure."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.group import PushGroup, find_push_group
+from broker_runtime.groups.push.pings import ping_later
+from broker_runtime.groups.push.rebalance import NOTHING, Decided, want_rebalance
+from broker_runtime.groups.push.registration import Registration, check_registration
+from broker_runtime.groups.records import GroupRecord, PushMemberKey
+from broker_runtime.groups.room import check_room_for_group
+from broker_runtime.groups.state import GroupsState
+
+_ADMIT = "admit"
+
+
+def register(
+    state: GroupsState, environment: PushEnvironment, asked: Registration, connection: int
+) -> tuple[Sequence[GroupRecord], None]:
+    """Raises KafkaError, and leaves it to the consumer to close the connection.
+
+    Nobody is called over the connection before the answer has been sent: whoever has the connections sees to that.
+    """
+    check_registration(asked, environment.config)
+    records: list[GroupRecord] = []
+    group = state.groups.get(asked.group_id)
+    if isinstance(group, PushGroup):
+        _check_room(group, environment, asked)
+    elif group is None or group.is_empty:
+        check_room_for_group(state, environment, asked.group_id)
+        records += () if group is None else group.tombstones()
+    else:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {asked.group_id} has members that speak another protocol"
+        )
+    known = group.members.get(asked.consumer_id) if isinstance(group, PushGroup) else None
+    if known is None or known.value != asked.value:
+        records.append(GroupRecord(PushMemberKey(asked.group_id, asked.consumer_id), asked.value))
+    admit = partial(_admit, environment, asked.group_id, asked.consumer_id, connection)
+    environment.timers.go_on((asked.group_id, _ADMIT, asked.consumer_id), admit)
+    return records, None
+
+
+def _check_room(group: PushGroup, environment: PushEnvironment, asked: Registration) -> None:
+    """Whether the id is free, and the group not full."""
+    known = group.members.get(asked.consumer_id)
+    if known is not None and known.connection is not None:
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"consumer {asked.consumer_id!r} of group {asked.group_id} is registered already",
+        )
+    most = environment.config.group_max_size
+    if known is None and len(group.members) >= most:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"group {asked.group_id} has {len(group.members)} consumers, and takes {most} (group.max.size)",
+        )
+
+
+def _admit(
+    environment: PushEnvironment, group_id: str, consumer_id: str, connection: int, state: GroupsState
+) -> Decided:
+    """The log has the registration, and nobody came between."""
+    group = find_push_group(state, group_id)
+    assert group is not None, "the record that was applied has made it"
+    member = group.members[consumer_id]
+    member.begin(connection)
+    group.missing.discard(consumer_id)
+    ping_later(group, environment, member)
+    want_rebalance(group, environment)
+    return NOTHING

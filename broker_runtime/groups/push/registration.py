@@ -1,0 +1,50 @@
+"""What a consumer registers with, and whether it may. Pure."""
+
+from typing import NamedTuple
+
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.push.subscription import parse_topic_count
+from broker_runtime.groups.records import PushMemberValue
+
+SMALLEST, LARGEST = "smallest", "largest"
+"""The draft's auto_offset_rest: where a consumer begins without a committed offset."""
+
+
+class Registration(NamedTuple):
+    """A RegisterConsumerRequest, and where it came from."""
+
+    group_id: str
+    consumer_id: str
+    topic_count: str
+    auto_commit: bool
+    auto_offset_reset: str
+    session_timeout_ms: int
+    client_host: str
+
+    @property
+    def value(self) -> PushMemberValue:
+        return PushMemberValue(
+            self.topic_count, self.auto_commit, self.auto_offset_reset, self.session_timeout_ms, self.client_host
+        )
+
+
+def check_registration(asked: Registration, config: BrokerConfig) -> None:
+    """By itself, whatever the group is. Raises KafkaError."""
+    if not asked.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")
+    if not asked.consumer_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a consumer has an id")
+    shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not shortest <= asked.session_timeout_ms <= longest:
+        raise KafkaError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"a session lasts {shortest} to {longest} ms (group.min.session.timeout.ms, group.max.session.timeout.ms), "
+            f"and not {asked.session_timeout_ms}",
+        )
+    if asked.auto_offset_reset not in (SMALLEST, LARGEST):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"auto_offset_rest is {SMALLEST} or {LARGEST}, and not {asked.auto_offset_reset!r}",
+        )
+    parse_topic_count(asked.topic_count)

@@ -1,0 +1,33 @@
+"""What a consumer is told to read, and from where on. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from broker_runtime.groups.push.calls import EARLIEST, LATEST, StartAt, StartFetcher
+from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.ownership import Plan
+from broker_runtime.groups.push.registration import SMALLEST
+from broker_runtime.groups.records import Assignment, OffsetCommitValue
+
+Committed = Mapping[tuple[str, int], OffsetCommitValue]
+
+
+def start_of(member: PushMember, planned: Plan, committed: Committed) -> StartFetcher:
+    """Threads without partitions are left out, as in the draft."""
+    without = EARLIEST if member.value.auto_offset_reset == SMALLEST else LATEST
+    threads = planned.ownership[member.consumer_id].items()
+    return StartFetcher(
+        member.consumer_id,
+        tuple(
+            (thread_id, tuple(_parts(assignment, planned, committed, without)))
+            for thread_id, assignment in threads
+            if assignment
+        ),
+    )
+
+
+def _parts(assignment: Assignment, planned: Plan, committed: Committed, without: int) -> Iterator[StartAt]:
+    for topic_id, partitions in assignment.items():
+        name = planned.names[topic_id]
+        for partition in partitions:
+            value = committed.get((name, partition))
+            yield StartAt(name, partition, without if value is None else value.offset)

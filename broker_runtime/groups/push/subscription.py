@@ -1,0 +1,74 @@
+"""What a consumer reads: the text `topic_count`, as Kafka 0.7 kept it. Pure.
+
+`{"orders": 2}` are topics with their numbers of streams, `*2*regex` two streams for all topics that match, `!2!regex`
+for all that do not. A stream is a thread of the consumer, which owns partitions of its own.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.topic_regex import compile_topic_regex
+from broker_runtime.metadata.topic_names import check_topic_name
+
+STREAMS_MAX = 100
+"""Of one consumer. More threads than a machine has cores read nothing faster."""
+TOPICS_MAX = 1_000
+"""That one consumer names."""
+
+_WILDCARD = re.compile(r"(?P<marker>[*!])(?P<streams>[0-9]{1,9})(?P=marker)(?P<regex>.*)", re.ASCII | re.DOTALL)
+_STREAMS = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=1, le=STREAMS_MAX)]])
+_SHOWN = 100
+
+
+class Wildcard(NamedTuple):
+    """Topics whose names match, or those that do not."""
+
+    regex: str
+    excluded: bool
+
+
+class Subscription(NamedTuple):
+    """Topics by name with their streams, or a wildcard with those of each topic that it stands for."""
+
+    topics: Mapping[str, int]
+    wildcard: Wildcard | None = None
+    streams: int = 0
+    """Of the wildcard."""
+
+    @property
+    def threads(self) -> int:
+        return self.streams if self.wildcard is not None else max(self.topics.values(), default=0)
+
+
+def parse_topic_count(text: str) -> Subscription:
+    """Raises KafkaError (INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, INVALID_REGULAR_EXPRESSION)."""
+    found = _WILDCARD.fullmatch(text)
+    if found is None:
+        return Subscription(_topics(text))
+    streams = int(found["streams"])
+    if not 1 <= streams <= STREAMS_MAX:
+        raise _invalid(f"a consumer has 1 to {STREAMS_MAX} streams, and not {streams}")
+    compile_topic_regex(found["regex"])
+    return Subscription({}, Wildcard(found["regex"], found["marker"] == "!"), streams)
+
+
+def _topics(text: str) -> Mapping[str, int]:
+    try:
+        topics = _STREAMS.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise _invalid(
+            f'topic_count is {{"topic": streams}}, *streams*regex or !streams!regex, and not {text[:_SHOWN]!r}: {error}'
+        ) from error
+    if not 1 <= len(topics) <= TOPICS_MAX:
+        raise _invalid(f"a consumer names 1 to {TOPICS_MAX} topics, and not {len(topics)}")
+    for name in topics:
+        check_topic_name(name)
+    return topics
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

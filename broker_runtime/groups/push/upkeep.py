@@ -1,0 +1,40 @@
+"""What the coordinator does for push groups without being asked: after a load, and when topics change. Pure."""
+
+from collections.abc import Collection, Iterator
+
+from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.pings import await_return
+from broker_runtime.groups.push.rebalance import want_rebalance
+from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.state import GroupsState
+
+
+def loaded(state: GroupsState, environment: PushEnvironment) -> None:
+    """The state was read from the log: all consumers that it knows register again, or are given up in time."""
+    groups = [group for group in state.groups.values() if isinstance(group, PushGroup)]
+    for group in groups:
+        group.state = PushState.GATHERING
+        group.missing = set(group.members)
+
+    def begin(found: tuple[PushGroup, PushMember]) -> None:
+        group, member = found
+        if group.members.get(member.consumer_id) is member and member.connection is None:
+            await_return(group, environment, member)
+
+    in_portions("", environment, _members(groups), begin)
+
+
+def _members(groups: list[PushGroup]) -> Iterator[tuple[PushGroup, PushMember]]:
+    for group in groups:
+        for member in list(group.members.values()):
+            yield group, member
+
+
+def on_topics_changed(state: GroupsState, environment: PushEnvironment, changed: Collection[str]) -> None:
+    """Topics came, went, or have other partitions: groups that read them, or may, look whether they rebalance."""
+    for group in state.groups.values():
+        if isinstance(group, PushGroup) and group.may_read(changed):
+            want_rebalance(group, environment)

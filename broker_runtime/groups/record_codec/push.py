@@ -1,0 +1,34 @@
+"""Groups of the push protocol: a type of record that only we write, flexible as those of KIP-848. Pure.
+
+What is read raises ValueError and ProtocolError where it is damaged.
+"""
+
+from broker_runtime.groups.record_codec.texts import INT8, INT32, NO_TAGS, compact
+from broker_runtime.groups.records import PushMemberValue
+from broker_runtime.wire.reader import RequestReader
+
+MEMBER_TYPE = 30_001
+"""Apache Kafka counts its types up from 0, and leaves alone what it does not know."""
+
+
+def write_member(value: PushMemberValue) -> bytes:
+    return b"".join(
+        (
+            compact(value.topic_count),
+            INT8.pack(value.auto_commit),
+            compact(value.auto_offset_reset),
+            INT32.pack(value.session_timeout_ms),
+            compact(value.client_host),
+            NO_TAGS,
+        )
+    )
+
+
+def read_member(reader: RequestReader) -> PushMemberValue:
+    topic_count = reader.string()
+    auto_commit = bool(reader.fixed(INT8)[0])
+    reset = reader.string()
+    (session_timeout_ms,) = reader.fixed(INT32)
+    host = reader.string()
+    reader.end_struct()
+    return PushMemberValue(topic_count, auto_commit, reset, session_timeout_ms, host)

@@ -1,0 +1,370 @@
+"""A coordinator of push groups without a broker, and consumers without sockets, under a clock of the test.
+
+Records are kept, so that a test can read the log again; the log may refuse. Calls lie with the consumer that they were
+sent to until it answers.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.timers import Timers
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.answers import Outbox
+from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.push import answers
+from broker_runtime.groups.push.answers import Answer
+from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartFetcher, StopFetcher
+from broker_runtime.groups.push.group import APPLIERS, PushGroup
+from broker_runtime.groups.push.offsets import Consumed
+from broker_runtime.groups.push.rebalance import Decided
+from broker_runtime.groups.push.registering import register
+from broker_runtime.groups.push.registration import Registration
+from broker_runtime.groups.push.states import PushState
+from broker_runtime.groups.push.upkeep import loaded, on_topics_changed
+from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.state import GroupsState
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
+
+T = TypeVar("T")
+GROUP = "readers"
+SESSION_S = 6.0
+_RETRY_S = 1.0
+
+
+class _Timers:
+    """`GroupTimers` as the runtime has them."""
+
+    def __init__(self, now_s: float) -> None:
+        self.now_s = now_s
+        self.timers: Timers[GroupTimer] = Timers()
+        self.next: deque[tuple[Hashable, GroupTimer]] = deque()
+
+    def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
+        self.timers.schedule(key, self.now_s + delay_s, action)
+
+    def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
+        if key not in self.timers:
+            self.schedule(key, delay_s, action)
+
+    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+        self.next.append((key, action))
+
+    def cancel(self, key: Hashable) -> None:
+        self.timers.cancel(key)
+
+
+@dataclass
+class _Environment:
+    """Implements `PushEnvironment`; `calls` is itself."""
+
+    config: BrokerConfig
+    image: MetadataImage
+    timers: _Timers
+    outbox: Outbox = field(default_factory=Outbox)
+    aside: list[Callable[[], GroupTimer]] = field(default_factory=list)
+    connections: dict[int, "Consumer"] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> "_Environment":
+        return self
+
+    def send(self, connection: int, call: Call) -> None:
+        consumer = self.connections.get(connection)
+        if consumer is not None:
+            consumer.take(call, self.timers.now_s)
+
+    def now_ms(self) -> int:
+        return round(self.timers.now_s * 1000)
+
+    def new_id(self) -> str:
+        raise NotImplementedError("consumers bring their ids")
+
+    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+        self.aside.append(lambda: then(work()))
+
+
+class Coordinator:
+    """One shard, and its log."""
+
+    def __init__(self, config: BrokerConfig | None = None) -> None:
+        self.environment = _Environment(config or BrokerConfig(), MetadataImage(), _Timers(1_000.0))
+        self.state = empty_state()
+        self.log: list[GroupRecord] = []
+        self.log_refuses = False
+        self.aside_at_once = True
+        self.last_connection = 0
+
+    @property
+    def group(self) -> PushGroup:
+        group = self.state.groups[GROUP]
+        assert isinstance(group, PushGroup)
+        return group
+
+    def group_state(self) -> PushState:
+        return self.group.state
+
+    def committed(self) -> dict[tuple[str, int], int]:
+        return {key: value.offset for key, value in self.state.offsets.of(GROUP).items()}
+
+    def topic(self, name: str, partitions: int) -> None:
+        """Made, or given more partitions."""
+        image = self.environment.image
+        topic = image.topics.get(name)
+        topic_id = UUID(int=1_000 + image.next_offset) if topic is None else topic.id
+        if topic is None:
+            image.apply(TopicRecord(name, topic_id), image.next_offset)
+        for index in range(0 if topic is None else len(topic.partitions), partitions):
+            image.apply(PartitionRecord(topic_id, index, (1,), (1,), 1, 0, 0), image.next_offset)
+        self._topics_changed(name)
+
+    def delete_topic(self, name: str) -> None:
+        image = self.environment.image
+        image.apply(RemoveTopic(image.topics[name].id), image.next_offset)
+        self._topics_changed(name)
+
+    def _topics_changed(self, name: str) -> None:
+        on_topics_changed(self.state, self.environment, [name])
+        self._run_due()
+
+    def decide(self, decision: Callable[[GroupsState], tuple[Sequence[GroupRecord], T]]) -> T:
+        """Raises KafkaError where the decision or the log refuses; all that is due then has its turn in any case."""
+        try:
+            return self._decide(decision)
+        finally:
+            self._run_due()
+
+    def _decide(self, decision: Callable[[GroupsState], tuple[Sequence[GroupRecord], T]]) -> T:
+        timers = self.environment.timers
+        try:
+            records, answer = decision(self.state)
+            if records and self.log_refuses:
+                raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        except KafkaError:
+            timers.next.clear()
+            raise
+        for record in records:
+            self.log.append(record)
+            self.state.apply(record, self.state.next_offset)
+        going_on, timers.next = timers.next, deque()
+        for key, action in going_on:
+            self._decide_timer(key, action)
+        return answer
+
+    def _decide_timer(self, key: Hashable, action: GroupTimer) -> None:
+        try:
+            self._decide(action)
+        except KafkaError:
+            self.environment.timers.schedule(key, _RETRY_S, action)
+
+    def _run_due(self) -> None:
+        timers = self.environment.timers
+        while True:
+            due = timers.timers.take_due(timers.now_s)
+            for key, action in due:
+                self._decide_timer(key, action)
+            if not due and not (self.aside_at_once and self.environment.aside):
+                return
+            if self.aside_at_once:
+                self.run_aside()
+
+    def run_aside(self) -> None:
+        """What was begun until now."""
+        works, self.environment.aside = self.environment.aside, []
+        for number, work in enumerate(works):
+            self._decide_timer(("aside", number), work())
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, and timers are due when they are."""
+        timers = self.environment.timers
+        end_s = timers.now_s + seconds
+        while (due_s := timers.timers.next_due_s()) is not None and due_s <= end_s:
+            timers.now_s = max(due_s, timers.now_s)
+            self._run_due()
+        timers.now_s = end_s
+        self._run_due()
+
+    def fail_over(self, *, noticed: bool = True) -> None:
+        """Another coordinator reads the log. All else is gone, and all connections; consumers may not notice that."""
+        for consumer in list(self.environment.connections.values()):
+            if noticed:
+                consumer.lose_connection()
+            else:
+                consumer.cut_off()
+        now_s = self.environment.timers.now_s
+        self.environment = _Environment(self.environment.config, self.environment.image, _Timers(now_s))
+        self.state = empty_state()
+        for offset, record in enumerate(self.log):
+            self.state.apply(record, offset)
+        loaded(self.state, self.environment)
+        self._run_due()
+
+    def consumers(self, *names: str, topic_count: str = '{"t": 1}') -> "list[Consumer]":
+        """They have registered, and read what they are to read."""
+        found = [Consumer(self, name, topic_count) for name in names]
+        for each in found:
+            each.register()
+            answer_all(found)
+        return found
+
+
+def empty_state() -> GroupsState:
+    return GroupsState({**CLASSIC_APPLIERS, **APPLIERS}, ClassicGroup)
+
+
+@dataclass
+class Consumer:
+    """One that keeps to the protocol, and answers when the test says so."""
+
+    coordinator: Coordinator
+    consumer_id: str
+    topic_count: str = '{"t": 1}'
+    auto_commit: bool = True
+    reset: str = "smallest"
+    session_s: float = SESSION_S
+    connection: int | None = None
+    """None when it has ended."""
+    unanswered: deque[Call] = field(default_factory=deque)
+    told: list[Call] = field(default_factory=list)
+    """All calls since it registered last."""
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    """What it reads, and the next offset of each."""
+    threads: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    called_s: float = 0.0
+    hung_up: str | None = None
+
+    def register(self, **changes: object) -> None:
+        """Raises KafkaError."""
+        coordinator = self.coordinator
+        coordinator.last_connection += 1
+        connection = coordinator.last_connection
+        fields: dict[str, object] = {
+            "group_id": GROUP,
+            "consumer_id": self.consumer_id,
+            "topic_count": self.topic_count,
+            "auto_commit": self.auto_commit,
+            "auto_offset_reset": self.reset,
+            "session_timeout_ms": round(self.session_s * 1000),
+            "client_host": "/127.0.0.1",
+        }
+        asked = Registration(**(fields | changes))  # type: ignore[arg-type]
+        self.told.clear()
+        self.hung_up = None
+        coordinator.environment.connections[connection] = self
+        was, self.connection = self.connection, connection
+        self.called_s = coordinator.environment.timers.now_s
+        try:
+            coordinator.decide(partial(_register, coordinator, asked, connection))
+        except KafkaError:
+            del coordinator.environment.connections[connection]
+            self.connection = was
+            raise
+
+    def take(self, call: Call, now_s: float) -> None:
+        self.told.append(call)
+        if isinstance(call, HangUp):
+            self.hung_up = call.why
+            self.lose_connection()
+        else:
+            self.called_s = now_s
+            self.unanswered.append(call)
+
+    def lose_connection(self) -> None:
+        """It stops its fetchers."""
+        if self.connection is not None:
+            self.coordinator.environment.connections.pop(self.connection, None)
+        self.connection = None
+        self.unanswered.clear()
+        self.positions.clear()
+        self.threads.clear()
+
+    def cut_off(self) -> None:
+        """Nothing comes any more, and nobody notices: it reads on, until it has heard nothing for its session."""
+        assert self.connection is not None
+        self.coordinator.environment.connections.pop(self.connection, None)
+        self.unanswered.clear()
+
+    def suspect(self) -> None:
+        """The coordinator is dead where it has not called for a session."""
+        if self.connection is not None and self.coordinator.environment.timers.now_s - self.called_s >= self.session_s:
+            self.lose_connection()
+
+    def close(self) -> None:
+        """The connection ends, and the coordinator is told."""
+        connection = self.connection
+        assert connection is not None
+        self.lose_connection()
+        coordinator = self.coordinator
+        coordinator.decide(
+            lambda state: answers.connection_ended(state, coordinator.environment, GROUP, self.consumer_id, connection)
+        )
+
+    @property
+    def reading(self) -> set[tuple[str, int]]:
+        return set(self.positions)
+
+    @property
+    def offsets(self) -> tuple[Consumed, ...]:
+        return tuple(Consumed(topic, partition, offset) for (topic, partition), offset in self.positions.items())
+
+    def read_to(self, offset: int) -> None:
+        """All that it reads, up to there."""
+        self.positions = dict.fromkeys(self.positions, offset)
+
+    def answer(self, kind: type[Call] | None = None) -> Call:
+        """The oldest call, which is of this kind; its last offsets go with what has offsets."""
+        call = self.unanswered.popleft()
+        assert kind is None or isinstance(call, kind), call
+        if isinstance(call, StartFetcher):
+            parts = [(thread, at) for thread, owned in call.threads for at in owned]
+            self.positions = {(at.topic, at.partition): at.offset for _, at in parts}
+            self.threads = {thread: {(at.topic, at.partition) for at in owned} for thread, owned in call.threads}
+            self.say(answers.start_answered, offsets=None)
+            return call
+        told = self.offsets if self.auto_commit else None
+        if isinstance(call, StopFetcher):
+            self.positions.clear()
+            self.threads.clear()
+            self.say(answers.stop_answered, offsets=told)
+        else:
+            assert isinstance(call, Ping)
+            self.say(answers.ping_answered, offsets=told)
+        return call
+
+    def say(
+        self,
+        what: Callable[[GroupsState, _Environment, Answer], Decided],
+        *,
+        offsets: Sequence[Consumed] | None,
+        error_code: int = 0,
+        consumer_id: str | None = None,
+    ) -> None:
+        """An answer, whatever was asked. Where the log refuses what it brings nobody is told."""
+        assert self.connection is not None
+        said = Answer(GROUP, consumer_id or self.consumer_id, self.connection, error_code, offsets)
+        coordinator = self.coordinator
+        with suppress(KafkaError):
+            coordinator.decide(lambda state: what(state, coordinator.environment, said))
+
+
+def _register(
+    coordinator: Coordinator, asked: Registration, connection: int, state: GroupsState
+) -> tuple[Sequence[GroupRecord], None]:
+    return register(state, coordinator.environment, asked, connection)
+
+
+def answer_all(consumers: Iterable[Consumer]) -> None:
+    """Until nobody has been asked anything more."""
+    everybody = list(consumers)
+    while any(each.unanswered for each in everybody):
+        for each in everybody:
+            while each.unanswered:
+                each.answer()

@@ -1,0 +1,301 @@
+"""The draft's flows, by their names: what the coordinator of a push group asks of whom, and when."""
+
+import pytest
+
+from broker_runtime.groups.push.calls import EARLIEST, LATEST, Call, Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.groups.push.states import PushState
+from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
+
+STARTED = {("t", 0), ("t", 1), ("t", 2), ("t", 3)}
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    made = Coordinator()
+    made.topic("t", 4)
+    return made
+
+
+def kinds(consumer: Consumer) -> list[type[Call]]:
+    return [type(call) for call in consumer.told]
+
+
+def test_startup_of_a_consumer_is_answered_by_a_start_with_all_that_it_owns(coordinator: Coordinator) -> None:
+    consumer = Consumer(coordinator, "a", '{"t": 2}')
+    consumer.register()
+    parts = [tuple(StartAt("t", number, EARLIEST) for number in pair) for pair in ((0, 1), (2, 3))]
+    assert consumer.told == [StartFetcher("a", (("a-0", parts[0]), ("a-1", parts[1])))]
+    assert coordinator.group_state() is PushState.STARTING
+    consumer.answer(StartFetcher)
+    assert consumer.reading == STARTED
+    assert coordinator.group_state() is PushState.STABLE
+
+
+def test_a_new_group_begins_without_consumers_and_is_kept_by_its_first(coordinator: Coordinator) -> None:
+    assert GROUP not in coordinator.state.groups
+    (consumer,) = coordinator.consumers("a")
+    assert set(coordinator.group.members) == {"a"}
+    consumer.close()
+    assert GROUP not in coordinator.state.groups
+
+
+def test_a_new_consumer_has_the_others_stop_and_all_start(coordinator: Coordinator) -> None:
+    (first,) = coordinator.consumers("a")
+    first.read_to(10)
+    second = Consumer(coordinator, "b")
+    second.register()
+    assert second.told == [], "it has no fetchers to stop, and waits until the other has stopped"
+    first.answer(StopFetcher)
+    assert first.reading == set()
+    assert coordinator.committed() == dict.fromkeys(STARTED, 10), "committed before anybody starts"
+    assert kinds(first) == [StartFetcher, StopFetcher, StartFetcher]
+    assert second.told == [StartFetcher("b", (("b-0", (StartAt("t", 2, 10), StartAt("t", 3, 10))),))]
+    first.answer(StartFetcher)
+    assert coordinator.group_state() is PushState.STARTING
+    second.answer(StartFetcher)
+    assert coordinator.group_state() is PushState.STABLE
+    assert (first.reading, second.reading) == ({("t", 0), ("t", 1)}, {("t", 2), ("t", 3)})
+
+
+def test_a_failed_consumer_is_replaced_by_those_who_are_left(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    second.read_to(5)
+    while second.connection is not None:
+        answer_all([first])
+        coordinator.wait(0.5)
+    assert second.hung_up is not None
+    assert "pings unanswered" in second.hung_up
+    answer_all([first])
+    assert first.reading == STARTED
+    assert set(coordinator.group.members) == {"a"}
+
+
+def test_a_consumer_whose_connection_ends_has_failed_at_once(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    second.close()
+    assert kinds(first)[-1] is StopFetcher
+    answer_all([first])
+    assert first.reading == STARTED
+
+
+def test_what_a_failed_consumer_told_last_is_where_the_next_begins(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    second.read_to(7)
+    coordinator.wait(SESSION_S / 3)
+    answer_all([first, second])
+    assert coordinator.committed() == {}, "the interval of commits is longer"
+    second.close()
+    answer_all([first])
+    assert first.positions[("t", 3)] == 7
+
+
+def test_a_topic_change_concerns_those_with_a_wildcard(coordinator: Coordinator) -> None:
+    (wild,) = coordinator.consumers("a", topic_count="*1*n.*")
+    assert wild.told == [StartFetcher("a", ())]
+    coordinator.topic("new", 2)
+    answer_all([wild])
+    assert wild.reading == {("new", 0), ("new", 1)}
+    before = len(wild.told)
+    coordinator.topic("other", 2)
+    coordinator.topic("__consumer_offsets", 2)
+    assert len(wild.told) == before, "a rebalance is not necessary"
+    coordinator.delete_topic("new")
+    answer_all([wild])
+    assert wild.reading == set()
+
+
+def test_a_topic_may_be_subscribed_to_before_it_is_there(coordinator: Coordinator) -> None:
+    (consumer,) = coordinator.consumers("a", topic_count='{"later": 1}')
+    assert consumer.reading == set()
+    coordinator.topic("later", 1)
+    answer_all([consumer])
+    assert consumer.reading == {("later", 0)}
+
+
+def test_a_partition_change_has_the_group_rebalance(coordinator: Coordinator) -> None:
+    (consumer,) = coordinator.consumers("a")
+    consumer.read_to(3)
+    coordinator.topic("t", 6)
+    answer_all([consumer])
+    assert consumer.positions == dict.fromkeys(STARTED, 3) | {("t", 4): EARLIEST, ("t", 5): EARLIEST}
+
+
+def test_a_rebalance_starts_nobody_before_all_have_stopped(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    third = Consumer(coordinator, "c")
+    third.register()
+    first.answer(StopFetcher)
+    assert kinds(first)[-1] is StopFetcher
+    assert third.told == []
+    second.answer(StopFetcher)
+    assert [kinds(each)[-1] for each in (first, second, third)] == [StartFetcher] * 3
+
+
+def test_a_rebalance_is_not_made_where_it_is_not_necessary(coordinator: Coordinator) -> None:
+    owners = coordinator.consumers("a", "b", "c", "d")
+    before = [len(each.told) for each in owners]
+    idle = Consumer(coordinator, "e")
+    idle.register()
+    assert [len(each.told) for each in owners] == before
+    assert idle.told == [], "there is no partition left for it"
+    assert coordinator.group_state() is PushState.STABLE
+    owners[0].close()
+    answer_all([*owners, idle])
+    assert idle.reading == {("t", 3)}
+
+
+def test_a_rebalance_is_tried_again_after_a_pause_when_somebody_does_not_stop(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    third = Consumer(coordinator, "c")
+    third.register()
+    first.answer(StopFetcher)
+    hung = second.unanswered.popleft()
+    wait(coordinator, 2 / 3 * SESSION_S, first, third)
+    assert coordinator.group_state() is PushState.BACKING_OFF
+    wait(coordinator, 2.0, first, third)
+    assert [type(call) for call in second.unanswered if not isinstance(call, Ping)] == [StopFetcher]
+    assert kinds(first).count(StopFetcher) == 2, "it has stopped, and is not asked again"
+    second.unanswered.appendleft(hung)
+    answer_all([first, second, third])
+    assert coordinator.group_state() is PushState.STABLE
+    assert first.reading | second.reading | third.reading == STARTED
+
+
+def test_who_never_stops_but_answers_pings_has_failed_when_the_retries_are_used_up(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = coordinator.consumers("a", "b")
+    third = Consumer(coordinator, "c")
+    third.register()
+    for _ in range(200):
+        wait(coordinator, 0.5, first, third)
+        second.unanswered = type(second.unanswered)(call for call in second.unanswered if isinstance(call, Ping))
+        if second.connection is not None:
+            answer_all([second])
+    assert "ConsumerRebalanceFailed: group 'readers' could not rebalance in 5 attempts" in caplog.text
+    assert second.hung_up == "it did not stop or start when it was told to"
+    assert coordinator.group_state() is PushState.STABLE
+    assert first.reading | third.reading == STARTED
+
+
+def test_a_consumer_that_dies_between_stop_and_start_fails_the_rebalance_and_the_next_starts_at_once(
+    coordinator: Coordinator,
+) -> None:
+    first, second = coordinator.consumers("a", "b")
+    third = Consumer(coordinator, "c")
+    third.register()
+    first.answer(StopFetcher)
+    second.close()
+    assert kinds(first)[-1] is StartFetcher, "it stays stopped, and is not asked twice"
+    answer_all([first, third])
+    assert first.reading | third.reading == STARTED
+
+
+def test_a_consumer_that_dies_while_all_start_has_those_stop_again_who_were_started(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    third = Consumer(coordinator, "c")
+    third.register()
+    first.answer(StopFetcher)
+    second.answer(StopFetcher)
+    first.answer(StartFetcher)
+    second.close()
+    assert kinds(first)[-1] is StopFetcher
+    assert kinds(third) == [StartFetcher, StopFetcher], "it may have started though it has not said so"
+    answer_all([first, third])
+    assert first.reading | third.reading == STARTED
+    assert coordinator.group_state() is PushState.STABLE
+
+
+def test_fail_over_waits_for_all_known_consumers_and_then_starts_them(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    first.read_to(4)
+    coordinator.fail_over()
+    assert coordinator.group_state() is PushState.GATHERING
+    first.register()
+    assert first.told == []
+    second.register()
+    answer_all([first, second])
+    assert (first.reading, second.reading) == ({("t", 0), ("t", 1)}, {("t", 2), ("t", 3)})
+
+
+def test_fail_over_gives_up_who_does_not_come_back(coordinator: Coordinator) -> None:
+    first, _ = coordinator.consumers("a", "b")
+    coordinator.fail_over()
+    first.register()
+    wait(coordinator, 4 / 3 * SESSION_S - 0.1, first)
+    assert first.reading == set()
+    wait(coordinator, 0.1, first)
+    assert first.reading == STARTED
+    assert set(coordinator.group.members) == {"a"}
+
+
+def test_fail_over_between_commit_and_start_loses_nothing(coordinator: Coordinator) -> None:
+    (first,) = coordinator.consumers("a")
+    first.read_to(9)
+    second = Consumer(coordinator, "b")
+    second.register()
+    first.answer(StopFetcher)
+    coordinator.fail_over()
+    for each in (first, second):
+        each.register()
+    answer_all([first, second])
+    assert first.positions | second.positions == dict.fromkeys(STARTED, 9)
+
+
+def test_fail_over_to_a_coordinator_that_nobody_comes_back_to_leaves_offsets_without_a_group(
+    coordinator: Coordinator,
+) -> None:
+    (consumer,) = coordinator.consumers("a")
+    consumer.read_to(9)
+    coordinator.topic("t", 5)
+    answer_all([consumer])
+    coordinator.fail_over()
+    coordinator.wait(10.0)
+    assert coordinator.state.groups[GROUP].is_empty
+    assert coordinator.committed() == dict.fromkeys(STARTED, 9)
+
+
+def test_a_consumer_that_wants_the_largest_offset_begins_at_the_end_of_logs(coordinator: Coordinator) -> None:
+    consumer = Consumer(coordinator, "a", reset="largest")
+    consumer.register()
+    answer_all([consumer])
+    assert set(consumer.positions.values()) == {LATEST}
+
+
+def test_a_registration_while_others_stop_is_part_of_the_same_rebalance(coordinator: Coordinator) -> None:
+    (first,) = coordinator.consumers("a")
+    others = [Consumer(coordinator, name) for name in ("b", "c", "d")]
+    for each in others:
+        each.register()
+    answer_all([first, *others])
+    assert kinds(first) == [StartFetcher, StopFetcher, StartFetcher]
+    assert [len(each.reading) for each in (first, *others)] == [1] * 4
+
+
+def test_a_consumer_that_goes_and_comes_back_before_anybody_looked_is_started(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    coordinator.aside_at_once = False
+    coordinator.topic("t", 4)
+    second.close()
+    second.register()
+    coordinator.aside_at_once = True
+    coordinator.wait(0.1)
+    answer_all([first, second])
+    assert first.reading | second.reading == STARTED
+
+
+def test_many_consumers_are_asked_in_portions(coordinator: Coordinator) -> None:
+    coordinator.topic("t", 300)
+    consumers = [Consumer(coordinator, f"c{number:03}") for number in range(300)]
+    for each in consumers:
+        each.register()
+    answer_all(consumers)
+    assert [len(each.reading) for each in consumers] == [1] * 300
+    assert coordinator.group_state() is PushState.STABLE
+
+
+def wait(coordinator: Coordinator, seconds: float, *alive: Consumer) -> None:
+    """Meanwhile these answer whatever they are asked."""
+    for _ in range(round(seconds * 10)):
+        coordinator.wait(0.1)
+        answer_all(alive)
