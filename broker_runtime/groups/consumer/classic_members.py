@@ -39,12 +39,14 @@ from broker_runtime.groups.state import GroupsState
 
 
 class ClassicMembers:
-    """Implements `classic.modern.ModernGroups`."""
+    """Implements `classic.modern.ModernGroups`. Groups of a third kind have no members of the classic protocol, and
+    take none while they have others."""
 
     def join(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
     ) -> Decided[Later[JoinAnswer]]:
-        assert isinstance(group, ConsumerGroup)
+        if not isinstance(group, ConsumerGroup):
+            return (), Later.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_ID))
         if group.is_empty:
             return _take_over(state, environment, group, request)
         try:
@@ -55,7 +57,8 @@ class ClassicMembers:
     def sync(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
     ) -> Decided[Later[SyncAnswer]]:
-        assert isinstance(group, ConsumerGroup)
+        if not isinstance(group, ConsumerGroup):
+            return (), Later.of(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         try:
             return (), Later.of(_sync(environment, group, request))
         except KafkaError as error:
@@ -64,7 +67,8 @@ class ClassicMembers:
     def heartbeat(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: HeartbeatRequest
     ) -> Decided[ErrorCode]:
-        assert isinstance(group, ConsumerGroup)
+        if not isinstance(group, ConsumerGroup):
+            return (), ErrorCode.UNKNOWN_MEMBER_ID
         try:
             member = _member(group, request.member_id, request.group_instance_id, request.generation)
         except KafkaError as error:
@@ -78,7 +82,8 @@ class ClassicMembers:
     def leave(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
     ) -> Decided[LeaveAnswer]:
-        assert isinstance(group, ConsumerGroup)
+        if not isinstance(group, ConsumerGroup):
+            return (), LeaveAnswer(tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members))
         errors = []
         gone: dict[str, ConsumerMember] = {}
         for leaving in request.members:

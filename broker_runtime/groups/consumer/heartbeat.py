@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.seam import Whole
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.advance import advance
 from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_group
@@ -58,6 +59,10 @@ def heartbeat(
     records: list[GroupRecord] = []
     if isinstance(group, ConsumerGroup):
         return _decide(group, environment, request, records)
+    if group is not None and not isinstance(group, ClassicGroup) and not group.is_empty:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} has members that speak another protocol"
+        )
     if not isinstance(group, ClassicGroup) or group.is_empty:
         check_room_for_group(state, environment, request.group_id)
         records += () if group is None else group.tombstones()
