@@ -10,6 +10,7 @@ from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.apis.push import PushFrames
 from broker_runtime.apis.request_metrics import RequestMetrics
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.broker_services import BrokerServices
@@ -86,7 +87,9 @@ class BrokerNode:
             self._services, BROKER_APIS, self.request_metrics.on_call
         )
         limits = network_limits(settings, quota_settings(settings, effective, {}))
-        self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
+        self.server = server or SocketServer(
+            PushFrames(self._services, self.dispatcher.handle).handle, limits, clock, self._loop
+        )
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = ObserversOnDemand(
             Surroundings(

@@ -33,7 +33,7 @@ _CHARACTERS_OF_AN_ITEM = 64
 _INT8, _INT16, _INT32 = Struct(">b"), Struct(">h"), Struct(">i")
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """Of a partition of __consumer_offsets; or of all keys, where there is none to look for."""
 
     code: ErrorCode
@@ -48,7 +48,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
         return _find_several(kept(reader), call, context)
     key = reader.string()
     (key_type,) = reader.fixed(_INT8) if call.version >= _TYPE_SINCE else (_GROUP,)
-    found = _finder(key_type, call, context)(key)
+    found = _finder(key_type, call.listener, context)(key)
     call.error = found.code
     shown = _place(found, call)
     told = _INT16.pack(found.code)
@@ -59,7 +59,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
 
 async def _find_several(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     (key_type,) = reader.fixed(_INT8)
-    find, pace, tails = _finder(key_type, call, context), Pace(), dict[_Found, bytes]()
+    find, pace, tails = _finder(key_type, call.listener, context), Pace(), dict[Found, bytes]()
     count = reader.array_length()
     packed = Packed(_INT32.pack(call.throttle_ms), array_length(count, call.flexible))
     for _ in range(count):
@@ -77,46 +77,51 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
     return packed.reply(call)
 
 
-def _place(found: _Found, call: Call) -> bytes:
+def coordinator_of(group_id: str, listener: str, context: BrokerContext) -> Found:
+    """For who asks in another protocol."""
+    return _finder(_GROUP, listener, context)(group_id)
+
+
+def _place(found: Found, call: Call) -> bytes:
     return _INT32.pack(found.node) + string(found.host, call.flexible) + _INT32.pack(found.port)
 
 
-def _finder(key_type: int, call: Call, context: BrokerContext) -> Callable[[str], _Found]:
+def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[str], Found]:
     """For one key after the other. Each partition is looked at once: who leads it now is what the answer tells."""
     topic = context.image.topics.get(GROUPS_TOPIC)
     if key_type not in (_GROUP, _TRANSACTION):
-        nowhere = _Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
+        nowhere = Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
     elif key_type == _TRANSACTION:
-        nowhere = _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
+        nowhere = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
     elif topic is None:
         context.auto_topic_creation.ask_for([GROUPS_TOPIC])
-        nowhere = _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
+        nowhere = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
     else:
-        found: dict[int, _Found] = {}
+        found: dict[int, Found] = {}
         partitions = topic.partitions
 
-        def find(key: str) -> _Found:
+        def find(key: str) -> Found:
             if len(key) > TEXT_BYTES_MAX:
                 return _TOO_LONG
             index = partition_of(key, len(partitions))
             if index not in found:
-                found[index] = _leader(partitions.get(index), call, context)
+                found[index] = _leader(partitions.get(index), listener, context)
             return found[index]
 
         return find
     return lambda _: nowhere
 
 
-_TOO_LONG = _Found(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
+_TOO_LONG = Found(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
 
 
-def _leader(partition: Partition | None, call: Call, context: BrokerContext) -> _Found:
+def _leader(partition: Partition | None, listener: str, context: BrokerContext) -> Found:
     leader = None if partition is None else context.image.brokers.get(partition.leader)
-    endpoint = None if leader is None or leader.fenced else leader.endpoint(call.listener)
+    endpoint = None if leader is None or leader.fenced else leader.endpoint(listener)
     if leader is None or endpoint is None:
         why = f"the group's partition of {GROUPS_TOPIC} has no leader; ask again"
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
-    return _Found(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
+        return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+    return Found(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
 
 
 API = ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 6), handle, reads="frame")

@@ -54,7 +54,11 @@ class Outbox:
         self._waiting: list[Callable[[], None]] = []
 
     def send(self, later: Later[T], result: T | KafkaError) -> None:
-        self._waiting.append(lambda: later.give(result))
+        self.then(lambda: later.give(result))
+
+    def then(self, action: Callable[[], None]) -> None:
+        """What else is to be done only then, in the same order."""
+        self._waiting.append(action)
 
     def flush(self) -> None:
         """Everything decided is durable: let the answers go, in the order in which they were sent."""

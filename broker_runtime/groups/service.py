@@ -22,6 +22,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.groups.push.calls import Callers
 from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import CommittedOffsets, GroupsState
@@ -58,8 +59,9 @@ class GroupCoordinatorService:
         self._clock = clock
         self._threads = ThreadPoolExecutor(_THREADS, "groups")
         self.tally = Tally()
+        self.callers = Callers()
         self._surroundings = Surroundings(
-            config, image, clock, self._threads, asyncio.Semaphore(_LOADS_AT_ONCE), self.tally
+            config, image, clock, self._threads, asyncio.Semaphore(_LOADS_AT_ONCE), self.tally, self.callers
         )
         self.terms: dict[int, Term] = {}
         """By partition."""

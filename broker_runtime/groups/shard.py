@@ -19,6 +19,7 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import upkeep as consumer
 from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
+from broker_runtime.groups.push import upkeep as push
 from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
 from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
@@ -80,7 +81,14 @@ class GroupShard:
     def loaded(self, state: GroupsState) -> None:
         classic.loaded(state, self.environment)
         consumer.loaded(state, self.environment)
+        push.loaded(state, self.environment)
         self._expire_later()
+
+    def close(self, state: GroupsState) -> None:
+        """The term ends. Consumers that are called look for the next coordinator at once, not when they suspect it."""
+        for connection in push.connections(state):
+            self.environment.hang_up(connection, "this broker does not coordinate the group any more")
+        self.environment.close()
 
     def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
         """Topics are new, have other partitions, or are gone: groups that read them look again.
@@ -91,6 +99,7 @@ class GroupShard:
 
         def look_again(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
             consumer.on_topics_changed(state, changed)
+            push.on_topics_changed(state, self.environment, changed)
             return (), None
 
         timers.on_due((_TOPICS, look_again), look_again)

@@ -13,6 +13,7 @@ from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.push.calls import Call, Callers, HangUp
 from broker_runtime.groups.tally import Tally
 from broker_runtime.metadata.image import MetadataImage
 
@@ -32,10 +33,12 @@ class Surroundings:
     loads: asyncio.Semaphore
     """How many logs are read at a time."""
     tally: Tally
+    callers: Callers
 
 
 class ShardEnvironment:
-    """Implements `environment.GroupEnvironment`. Nothing of it outlives `close`, which the end of the term is."""
+    """Implements `push.calls.PushEnvironment`; its `calls` are itself. Nothing of it outlives `close`, which the end of
+    the term is."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.timers: TimerService[GroupTimer] = TimerService()
@@ -47,6 +50,14 @@ class ShardEnvironment:
     @property
     def config(self) -> BrokerConfig:
         return self._surroundings.config()
+
+    @property
+    def calls(self) -> "ShardEnvironment":
+        return self
+
+    def send(self, connection: int, call: Call) -> None:
+        """As of `push.calls.Calls`."""
+        self.outbox.then(partial(self._surroundings.callers.send, connection, call))
 
     def now_ms(self) -> int:
         return self._surroundings.clock.wall_ms()
@@ -68,6 +79,11 @@ class ShardEnvironment:
             raise error
         # A key of its own: one that the log refuses is tried again under it, and stands in nobody's way.
         self.timers.on_due((_ASIDE, done), then(done.result() if error is None else error))
+
+    def hang_up(self, connection: int, why: str) -> None:
+        """At once, unless the term has ended: nothing is going to be durable any more."""
+        if not self._closed:
+            self._surroundings.callers.send(connection, HangUp(why))
 
     def close(self) -> None:
         self._closed = True

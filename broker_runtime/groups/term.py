@@ -11,6 +11,7 @@ from broker_runtime.coordination.seam import Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.push.calls import PushEnvironment
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.shard import GroupShard, empty_state
 from broker_runtime.groups.shard_environment import Surroundings
@@ -18,7 +19,7 @@ from broker_runtime.groups.state import GroupsState
 
 T = TypeVar("T")
 
-GroupDecision = Callable[[GroupsState, GroupEnvironment], tuple[Sequence[GroupRecord], T]]
+GroupDecision = Callable[[GroupsState, PushEnvironment], tuple[Sequence[GroupRecord], T]]
 """A `coordination.seam.Decision` that is given what it may use beside the state."""
 
 GroupLook = Callable[[GroupsState, GroupEnvironment], T | None]
@@ -91,7 +92,7 @@ class Term:
         self._runtime.unload()
         for patience in (self._queued, self._queued_while_stuck, self._committing):
             patience.close()
-        self.shard.environment.close()
+        self.shard.close(self.state)
         for answer in self._unanswered:
             if not answer.done():
                 answer.set_exception(self.shard.refuse(Refusal.UNLOADED))
@@ -141,7 +142,7 @@ class Term:
         """
         decided: list[Later[T]] = []
 
-        def noted(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[T]]:
+        def noted(state: GroupsState, environment: PushEnvironment) -> tuple[Sequence[GroupRecord], Later[T]]:
             records, later = decide(state, environment)
             decided.append(later)
             return records, later

@@ -1,5 +1,6 @@
 """What the coordinator asks of its consumers, as data: whoever has their connections sends it. Pure."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from broker_runtime.groups.environment import GroupEnvironment
@@ -52,6 +53,25 @@ class Calls(Protocol):
     def send(self, connection: int, call: Call) -> None:
         """To nobody where that connection has ended: its end is told apart from this."""
         ...
+
+
+class Callers:
+    """Who takes the calls to each connection on which a consumer registers, for all shards of a broker."""
+
+    def __init__(self) -> None:
+        self._takers: dict[int, Callable[[Call], None]] = {}
+
+    def add(self, connection: int, taker: Callable[[Call], None]) -> None:
+        self._takers[connection] = taker
+
+    def remove(self, connection: int) -> None:
+        """It has ended."""
+        self._takers.pop(connection, None)
+
+    def send(self, connection: int, call: Call) -> None:
+        taker = self._takers.get(connection)
+        if taker is not None:
+            taker(call)
 
 
 class PushEnvironment(GroupEnvironment, Protocol):

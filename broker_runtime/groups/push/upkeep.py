@@ -33,6 +33,15 @@ def _members(groups: list[PushGroup]) -> Iterator[tuple[PushGroup, PushMember]]:
             yield group, member
 
 
+def connections(state: GroupsState) -> Iterator[int]:
+    """Those of all consumers that have registered here."""
+    for group in state.groups.values():
+        if isinstance(group, PushGroup):
+            for member in group.members.values():
+                if member.connection is not None:
+                    yield member.connection
+
+
 def on_topics_changed(state: GroupsState, environment: PushEnvironment, changed: Collection[str]) -> None:
     """Topics came, went, or have other partitions: groups that read them, or may, look whether they rebalance."""
     for group in state.groups.values():

@@ -18,9 +18,13 @@ M = TypeVar("M")
 
 CLUSTER_METADATA, REGISTER_CONSUMER, PING, STOP_FETCHER, START_FETCHER = range(30_001, 30_006)
 """The request type ids. Apache Kafka's API keys count up from 0 and have not come to 100."""
+_FIRST_BYTE = 30_001 >> 8
+"""That of all of them."""
 
 ID_BYTES_MAX = 1_024
-"""Of group, consumer and thread ids. Clients of that time made ids of some 80 bytes: host, time and a random number."""
+"""Of group and consumer ids. Clients of that time made ids of some 80 bytes: host, time and a random number."""
+_THREAD_SUFFIX_MAX = 6
+"""What a thread's id has behind its consumer's: a hyphen and a number."""
 _TOPIC_BYTES_MAX = 249
 _HOST_BYTES_MAX = 255
 _PARTITION_BYTES_MAX = 21
@@ -31,7 +35,7 @@ _SIZE, _TYPE = Struct(">i"), Struct(">h")
 _ID, _HOST = text(ID_BYTES_MAX), text(_HOST_BYTES_MAX)
 _BROKERS = array(struct(messages.Broker, INT32, _HOST, INT32))
 _OFFSETS = array(struct(messages.PartitionOffset, text(_TOPIC_BYTES_MAX), text(_PARTITION_BYTES_MAX), INT64))
-_OWNERSHIP = array(struct(messages.ThreadOwnership, _ID, _OFFSETS))
+_OWNERSHIP = array(struct(messages.ThreadOwnership, text(ID_BYTES_MAX + _THREAD_SUFFIX_MAX), _OFFSETS))
 
 
 class Layout(Generic[M]):
@@ -77,7 +81,8 @@ START_FETCHER_RESPONSE = Layout(messages.StartFetcherResponse, START_FETCHER, IN
 
 def type_of(frame: memoryview) -> int | None:
     """The request type id that the frame begins with, where it is one of this protocol: Kafka's API key otherwise."""
-    if len(frame) < _TYPE.size:
+    if len(frame) < _TYPE.size or frame[0] != _FIRST_BYTE:
+        # Every request of Kafka's protocol comes by here.
         return None
     (found,) = _TYPE.unpack_from(frame)
     return found if CLUSTER_METADATA <= found <= START_FETCHER else None

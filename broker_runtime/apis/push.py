@@ -1,0 +1,156 @@
+"""The push protocol on the connections of clients (decision 35): registrations, and answers to the coordinator's calls.
+
+Its frames have no header, and no versions. All others go to the dispatcher. Calls to a consumer go out between whatever
+answers its connection owes, but for the answer to its registration, which is the first that it gets.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from broker_runtime.apis.context import BrokerContext
+from broker_runtime.apis.find_coordinator import coordinator_of
+from broker_runtime.apis.push_callee import Callee, known_brokers, nothing
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.groups.push.answers import Answer, connection_ended, ping_answered, start_answered, stop_answered
+from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.offsets import Consumed
+from broker_runtime.groups.push.rebalance import Decided
+from broker_runtime.groups.push.registering import register
+from broker_runtime.groups.push.registration import Registration
+from broker_runtime.groups.state import GroupsState
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
+from broker_runtime.wire.push import layouts
+from broker_runtime.wire.push.layouts import Layout, type_of
+from broker_runtime.wire.push.messages import (
+    ClusterMetadataResponse,
+    PartitionOffset,
+    PingResponse,
+    RegisterConsumerResponse,
+    StopFetcherResponse,
+)
+from broker_runtime.wire.push.partition_text import partition_number
+from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
+
+_Decide = Callable[[GroupsState, PushEnvironment, Answer], Decided]
+_ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
+    layouts.PING: (layouts.PING_RESPONSE, ping_answered),
+    layouts.STOP_FETCHER: (layouts.STOP_FETCHER_RESPONSE, stop_answered),
+    layouts.START_FETCHER: (layouts.START_FETCHER_RESPONSE, start_answered),
+}
+
+
+class PushFrames:
+    """Owns which consumer has registered on which connection; hands frames of other protocols to `others`."""
+
+    def __init__(self, context: BrokerContext, others: FrameHandler) -> None:
+        self._context = context
+        self._others = others
+        self._callees: dict[int, Callee] = {}
+        """By connection, from the request to register until that is refused or the connection ends."""
+
+    def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        """As of `wire.handler.FrameHandler`."""
+        kind = type_of(frame)
+        if kind is None:
+            return self._others(frame, connection)
+        if kind == layouts.CLUSTER_METADATA:
+            return self._cluster_metadata(frame, connection)
+        if kind == layouts.REGISTER_CONSUMER:
+            return self._register(frame, connection)
+        self._take_answer(*_ANSWERS[kind], frame, connection)
+        return NO_REPLY
+
+    def _cluster_metadata(self, frame: memoryview, connection: ServedConnection) -> Reply:
+        """Who does not say for which group is asked to try this broker, and goes on to the next one if need be."""
+        context, listener = self._context, connection.listener
+        group_id = layouts.CLUSTER_METADATA_REQUEST.read(frame).group_id
+        brokers = known_brokers(context.image, listener)
+        code, coordinator = ErrorCode.NONE, context.settings.node_id
+        if group_id is not None:
+            found = coordinator_of(group_id, listener, context)
+            code, coordinator = found.code, found.node
+        return (layouts.CLUSTER_METADATA_RESPONSE.write(ClusterMetadataResponse(code, coordinator, brokers)),)
+
+    def _register(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        said = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
+        if connection.id in self._callees:
+            return _registered(ErrorCode.INVALID_REQUEST)
+        asked = Registration(*said, client_host=f"/{connection.peer[0]}")
+        callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image)
+        try:
+            answer = self._context.groups.term_of(asked.group_id).enqueue(
+                lambda state, environment: register(state, environment, asked, connection.id)
+            )
+        except KafkaError as error:
+            return _registered(error.code)
+        self._callees[connection.id] = callee
+        self._context.groups.callers.add(connection.id, callee.take)
+        callee.ended = partial(self._ended, callee)
+        connection.closed.add(callee.ended)
+        reply = PendingReply()
+        answer.add_done_callback(partial(self._registration_decided, callee, reply))
+        return reply
+
+    def _registration_decided(self, callee: Callee, reply: PendingReply, answer: asyncio.Future[None]) -> None:
+        error = answer.exception()
+        if error is None:
+            reply.complete(_registered(ErrorCode.NONE))
+            # The reply may leave with those that others owe, at the end of this turn.
+            answer.get_loop().call_soon(callee.release)
+            return
+        callee.connection.closed.remove(callee.ended)
+        self._forget(callee)
+        # What is no KafkaError the coordinator has logged.
+        reply.complete(_registered(error.code) if isinstance(error, KafkaError) else None)
+
+    def _take_answer(
+        self, layout: Layout[Any], decide: _Decide, frame: memoryview, connection: ServedConnection
+    ) -> None:
+        said = layout.read(frame)
+        callee = self._callees.get(connection.id)
+        if callee is None:
+            raise ProtocolError("push-not-registered", "a call was answered, and no consumer has registered here")
+        told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
+        offsets = None if told is None else tuple(_consumed(each) for each in told)
+        answer = Answer(callee.group_id, said.consumer_id, connection.id, said.error_code, offsets)
+        try:
+            decided = self._context.groups.term_of(callee.group_id).enqueue(
+                lambda state, environment: decide(state, environment, answer)
+            )
+        except KafkaError as error:
+            connection.refuse("push-no-coordinator", f"the answer of a consumer cannot be taken: {error}")
+            return
+        decided.add_done_callback(_seen)
+
+    def _ended(self, callee: Callee) -> None:
+        """The connection has ended. Where the group has another coordinator by now, that one finds out by itself."""
+        self._forget(callee)
+        group_id, consumer_id, connection = callee.group_id, callee.consumer_id, callee.connection.id
+        try:
+            decided = self._context.groups.term_of(group_id).enqueue(
+                lambda state, environment: connection_ended(state, environment, group_id, consumer_id, connection)
+            )
+        except KafkaError:
+            return
+        decided.add_done_callback(_seen)
+
+    def _forget(self, callee: Callee) -> None:
+        self._callees.pop(callee.connection.id, None)
+        self._context.groups.callers.remove(callee.connection.id)
+        # It refers to the callee: no circle outlives the connection.
+        callee.ended = nothing
+
+
+def _registered(code: ErrorCode) -> Reply:
+    return (layouts.REGISTER_CONSUMER_RESPONSE.write(RegisterConsumerResponse(code)),)
+
+
+def _consumed(told: PartitionOffset) -> Consumed:
+    return Consumed(told.topic, partition_number(told.partition), told.offset)
+
+
+def _seen(decided: asyncio.Future[None]) -> None:
+    """There is nobody to be told of what became of it: where the log refused it, timers find what it was about."""
+    decided.exception()

@@ -1,0 +1,80 @@
+"""A consumer on its connection, which the coordinator calls: calls become frames of the push protocol there."""
+
+from collections.abc import Callable
+
+from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import NO_LEADER
+from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.push import layouts
+from broker_runtime.wire.push.messages import (
+    Broker,
+    PartitionOffset,
+    PingRequest,
+    StartFetcherRequest,
+    StopFetcherRequest,
+    ThreadOwnership,
+)
+from broker_runtime.wire.push.partition_text import partition_text
+
+
+class Callee:
+    """Holds calls back until the answer to the registration has been sent, which `release` says."""
+
+    __slots__ = ("_held", "_image", "connection", "consumer_id", "ended", "group_id")
+
+    def __init__(self, group_id: str, consumer_id: str, connection: ServedConnection, image: MetadataImage) -> None:
+        self.group_id = group_id
+        self.consumer_id = consumer_id
+        self.connection = connection
+        self.ended: Callable[[], None] = nothing
+        """Observes the end of the connection."""
+        self._image = image
+        self._held: list[Call] | None = []
+        """A few: nobody is called a second time before an answer, but for pings, and those take their time."""
+
+    def take(self, call: Call) -> None:
+        if self._held is None:
+            self._send(call)
+        else:
+            self._held.append(call)
+
+    def release(self) -> None:
+        held, self._held = self._held or [], None
+        for call in held:
+            self._send(call)
+
+    def _send(self, call: Call) -> None:
+        match call:
+            case Ping(consumer_id, num_retries):
+                self.connection.push(layouts.PING_REQUEST.write(PingRequest(consumer_id, num_retries)))
+            case StopFetcher(consumer_id):
+                self.connection.push(layouts.STOP_FETCHER_REQUEST.write(StopFetcherRequest(consumer_id)))
+            case StartFetcher():
+                self.connection.push(self._start(call))
+            case HangUp(why):
+                self.connection.refuse("push-hung-up", f"consumer {self.consumer_id[:100]!r}: {why}")
+
+    def _start(self, call: StartFetcher) -> bytes:
+        owned = tuple(
+            ThreadOwnership(thread_id, tuple(self._part(at) for at in parts)) for thread_id, parts in call.threads
+        )
+        brokers = known_brokers(self._image, self.connection.listener)
+        return layouts.START_FETCHER_REQUEST.write(StartFetcherRequest(call.consumer_id, owned, brokers))
+
+    def _part(self, at: StartAt) -> PartitionOffset:
+        """With who leads it now: topics may have gone since it was decided."""
+        topic = self._image.topics.get(at.topic)
+        partition = None if topic is None else topic.partitions.get(at.partition)
+        leader = NO_LEADER if partition is None else partition.leader
+        return PartitionOffset(at.topic, partition_text(leader, at.partition), at.offset)
+
+
+def known_brokers(image: MetadataImage, listener: str) -> tuple[Broker, ...]:
+    """Those that serve now, as clients of this listener reach them."""
+    ends = ((broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced)
+    return tuple(Broker(broker.id, end.host, end.port) for broker, end in ends if end is not None)
+
+
+def nothing() -> None:
+    """Nobody is registered."""

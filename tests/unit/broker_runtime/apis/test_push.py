@@ -1,0 +1,211 @@
+"""The push protocol on a connection: what comes and goes there, in frames."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from broker_runtime.apis.push import PushFrames
+from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.push import layouts
+from broker_runtime.wire.push.layouts import Layout
+from broker_runtime.wire.push.messages import (
+    Broker,
+    ClusterMetadataRequest,
+    ClusterMetadataResponse,
+    PartitionOffset,
+    RegisterConsumerRequest,
+    StartFetcherRequest,
+    StartFetcherResponse,
+    StopFetcherRequest,
+    StopFetcherResponse,
+    ThreadOwnership,
+)
+from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
+from tests.support.calls import NotedConnection
+from tests.support.coordinating_broker import ME, CoordinatingBroker
+
+HERE = (Broker(ME, "127.0.0.1", 9092),)
+ANSWERED = (b"a frame of another protocol",)
+_TURNS_MAX = 10_000
+
+
+class Client:
+    """One connection, and what was sent over it, the answers to registrations with the calls."""
+
+    def __init__(self, frames: PushFrames, number: int) -> None:
+        self.connection = NotedConnection()
+        self.connection.id = number
+        self._frames = frames
+
+    def send(self, layout: Layout[Any], message: Any) -> Reply | PendingReply:
+        return self.send_bytes(layout.write(message)[4:])
+
+    def send_bytes(self, frame: bytes) -> Reply | PendingReply:
+        reply = self._frames.handle(memoryview(frame), self.connection)
+        if isinstance(reply, PendingReply):
+            reply.on_complete(lambda given: self.connection.pushed.extend(cast("tuple[bytes, ...]", given or ())))
+        return reply
+
+    def register(self, **changes: Any) -> Reply | PendingReply:
+        asked = RegisterConsumerRequest("g", "c", '{"orders": 1}', True, "smallest", 6_000)
+        return self.send(layouts.REGISTER_CONSUMER_REQUEST, asked._replace(**changes))
+
+    async def received(self, layout: Layout[Any]) -> Any:
+        for _ in range(_TURNS_MAX):
+            if self.connection.pushed:
+                return layout.read(memoryview(self.connection.pushed.pop(0))[4:])
+            await asyncio.sleep(0)
+        raise AssertionError(f"nothing came, and {self.connection.refusals}")
+
+    async def registered(self, **changes: Any) -> ErrorCode:
+        self.register(**changes)
+        return ErrorCode((await self.received(layouts.REGISTER_CONSUMER_RESPONSE)).error_code)
+
+    async def hung_up(self) -> str:
+        for _ in range(_TURNS_MAX):
+            if self.connection.refusals:
+                return self.connection.refusals[0][0]
+            await asyncio.sleep(0)
+        raise AssertionError("it was not hung up on")
+
+
+def others(frame: memoryview, connection: ServedConnection) -> Reply:
+    return ANSWERED
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[CoordinatingBroker]:
+    async with CoordinatingBroker() as made:
+        await made.lead()
+        yield made
+
+
+@pytest.fixture
+def frames(node: CoordinatingBroker) -> PushFrames:
+    return PushFrames(cast("Any", node), others)
+
+
+async def test_frames_of_other_protocols_go_on_as_they_are(frames: PushFrames) -> None:
+    for frame in (b"", b"\0", b"\0\3\0\1\0\0\0\7\xff\xff", b"\x75\x30"):
+        assert Client(frames, 1).send_bytes(frame) == ANSWERED
+
+
+async def test_any_broker_says_who_coordinates_a_group(node: CoordinatingBroker, frames: PushFrames) -> None:
+    def ask(group_id: str | None) -> ClusterMetadataResponse:
+        reply = Client(frames, 1).send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest(group_id))
+        assert isinstance(reply, tuple)
+        return layouts.CLUSTER_METADATA_RESPONSE.read(memoryview(cast("bytes", reply[0]))[4:])
+
+    assert ask(None) == ask("g") == ClusterMetadataResponse(ErrorCode.NONE, ME, HERE)
+    node.elect(-1, partition_of("g", 2))
+    assert ask("g") == ClusterMetadataResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, HERE)
+    assert ask(None).coordinator_id == ME
+
+
+async def test_a_consumer_registers_and_is_started_and_stopped(node: CoordinatingBroker, frames: PushFrames) -> None:
+    client = Client(frames, 1)
+    assert await client.registered() is ErrorCode.NONE
+    start = await client.received(layouts.START_FETCHER_REQUEST)
+    parts = tuple(PartitionOffset("orders", f"1-{number}", -2) for number in range(3))
+    assert start == StartFetcherRequest("c", (ThreadOwnership("c-0", parts),), HERE)
+    assert client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c")) == NO_REPLY
+    second = Client(frames, 2)
+    assert await second.registered(consumer_id="d") is ErrorCode.NONE
+    assert await client.received(layouts.STOP_FETCHER_REQUEST) == StopFetcherRequest("c")
+    told = (PartitionOffset("orders", "1-0", 5), PartitionOffset("orders", "2", 7))
+    client.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, "c", told))
+    start = await second.received(layouts.START_FETCHER_REQUEST)
+    assert start.ownership_info == (ThreadOwnership("d-0", (PartitionOffset("orders", "1-2", 7),)),)
+    index = partition_of("g", 2)
+    state = node.groups.terms[index].state
+    assert {key: value.offset for key, value in state.offsets.of("g").items()} == {("orders", 0): 5, ("orders", 2): 7}
+
+
+async def test_a_refused_registration_says_why_and_may_be_tried_again(frames: PushFrames) -> None:
+    client = Client(frames, 1)
+    assert await client.registered(session_timeout_ms=1) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert await client.registered() is ErrorCode.NONE
+    assert client.register(consumer_id="d") == (b"\0\0\0\2\0\x2a",), "one consumer for each connection"
+    other = Client(frames, 2)
+    assert await other.registered() is ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+async def test_a_broker_that_does_not_coordinate_the_group_says_so(
+    node: CoordinatingBroker, frames: PushFrames
+) -> None:
+    node.lose()
+    assert Client(frames, 1).register() == (b"\0\0\0\2\0\x10",)
+
+
+async def test_the_end_of_a_connection_is_that_of_its_consumer(node: CoordinatingBroker, frames: PushFrames) -> None:
+    first, second = Client(frames, 1), Client(frames, 2)
+    assert await first.registered() is ErrorCode.NONE
+    await first.received(layouts.START_FETCHER_REQUEST)
+    first.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    first.connection.end()
+    assert await second.registered() is ErrorCode.NONE, "the id is free again"
+    await second.received(layouts.START_FETCHER_REQUEST)
+    group = node.groups.terms[partition_of("g", 2)].state.groups["g"]
+    assert isinstance(group, PushGroup)
+    assert group.members["c"].connection == 2
+
+
+async def test_a_connection_that_ends_before_its_registration_is_decided_leaves_nothing(
+    node: CoordinatingBroker, frames: PushFrames
+) -> None:
+    client = Client(frames, 1)
+    client.register()
+    client.connection.end()
+    state = node.groups.terms[partition_of("g", 2)].state
+    assert await Client(frames, 2).registered(consumer_id="d") is ErrorCode.NONE
+    assert set(cast("PushGroup", state.groups["g"]).members) == {"d"}
+
+
+async def test_a_coordinator_that_loses_its_partition_hangs_up_on_its_consumers(
+    node: CoordinatingBroker, frames: PushFrames
+) -> None:
+    client = Client(frames, 1)
+    assert await client.registered() is ErrorCode.NONE
+    node.lose()
+    assert await client.hung_up() == "push-hung-up"
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    assert client.connection.refusals[1][0] == "push-no-coordinator"
+
+
+async def test_topics_that_change_are_told(node: CoordinatingBroker, frames: PushFrames) -> None:
+    client = Client(frames, 1)
+    assert await client.registered(topic_count='{"later": 1}') is ErrorCode.NONE
+    assert (await client.received(layouts.START_FETCHER_REQUEST)).ownership_info == ()
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    node.metadata.topic("later", (ME,))
+    node.groups.topics_changed(["later"], {})
+    await client.received(layouts.STOP_FETCHER_REQUEST)
+    client.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, "c", ()))
+    assert len((await client.received(layouts.START_FETCHER_REQUEST)).ownership_info) == 1
+
+
+async def test_what_is_no_answer_ends_the_connection(frames: PushFrames) -> None:
+    client = Client(frames, 1)
+    with pytest.raises(ProtocolError, match="no consumer has registered"):
+        client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    assert await client.registered() is ErrorCode.NONE
+    odd = StopFetcherResponse(0, "c", (PartitionOffset("orders", "first", 0),))
+    with pytest.raises(ProtocolError, match="names no partition"):
+        client.send(layouts.STOP_FETCHER_RESPONSE, odd)
+    with pytest.raises(ProtocolError):
+        client.send_bytes(b"\x75\x33\0")
+    client.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, "c", ()))
+    assert await client.hung_up() == "push-hung-up"
+
+
+async def test_groups_of_the_topic_of_groups_are_made_on_demand() -> None:
+    async with CoordinatingBroker() as node:
+        frames = PushFrames(cast("Any", node), others)
+        Client(frames, 1).send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest("g"))
+        assert node.asked_for == [GROUPS_TOPIC]
