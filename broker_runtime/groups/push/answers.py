@@ -6,15 +6,18 @@ without that consumer, which may register anew.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from broker_runtime.groups.push.calls import HangUp, PushEnvironment
 from broker_runtime.groups.push.group import PushGroup, find_push_group
-from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.member import Partition, PushMember
 from broker_runtime.groups.push.offsets import Consumed, note, uncommitted
 from broker_runtime.groups.push.rebalance import NOTHING, Decided, answered, fail
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.state import GroupsState
+
+_TAKEN = "taken"
 
 
 class Answer(NamedTuple):
@@ -60,7 +63,16 @@ def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
         member.fetching = False
         if group.state is PushState.STOPPING:
             answered(group, environment, member)
+    taken = partial(_taken, member, member.assigned)
+    environment.timers.go_on((answer.group_id, _TAKEN, member.consumer_id), taken)
     return uncommitted(state, environment, group, (member,)), None
+
+
+def _taken(member: PushMember, assigned: frozenset[Partition], state: GroupsState) -> Decided:
+    """The log has what it told: nothing is left to be committed before others start."""
+    if member.assigned is assigned:
+        member.consumed = {}
+    return NOTHING
 
 
 def start_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:

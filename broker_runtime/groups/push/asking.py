@@ -19,7 +19,7 @@ def ask_awaited(group: PushGroup, environment: PushEnvironment, ask: Callable[[P
         if group.step == step and consumer_id in group.awaited:
             ask(group.members[consumer_id])
 
-    in_portions(group.group_id, environment, sorted(group.awaited), each)
+    in_portions(group.group_id, environment, list(group.awaited), each)
 
 
 def call(
@@ -39,7 +39,7 @@ def call(
 def expect_nothing(group: PushGroup, environment: PushEnvironment, consumer_id: str) -> None:
     """It has answered, or is gone."""
     environment.timers.cancel(_key(group, consumer_id))
-    group.awaited.discard(consumer_id)
+    group.awaited.pop(consumer_id, None)
 
 
 def _key(group: PushGroup, consumer_id: str) -> tuple[str, str, str]:

@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import CONSUMER, Committer, GroupType, OffsetRetention, Partitions
 from broker_runtime.groups.push.member import PushMember
-from broker_runtime.groups.push.ownership import Ownership, Plan
+from broker_runtime.groups.push.ownership import Ownership, Plan, Snapshot, known_topics
 from broker_runtime.groups.push.states import SHOWN, PushState
 from broker_runtime.groups.records import GroupRecord, Key, PushMemberKey, PushMemberValue
 from broker_runtime.groups.state import Applier, GroupsState
+from broker_runtime.metadata.image import MetadataImage
 
 
 class PushGroup:
@@ -48,8 +49,8 @@ class PushGroup:
         """Of the rebalance that is under way: 1 is the first."""
         self.step = 0
         """Counts what is asked of all consumers, so that what is left of an earlier step is not asked any more."""
-        self.awaited: set[str] = set()
-        """Consumers whose answer the rebalance waits for."""
+        self.awaited: dict[str, None] = {}
+        """Consumers whose answer the rebalance waits for, in the order in which they are asked."""
         self.late: set[str] = set()
         """Those that have not answered in time since the rebalance began."""
 
@@ -80,6 +81,12 @@ class PushGroup:
     def may_read(self, topics: Collection[str]) -> bool:
         """Whether somebody names one of them, or has a wildcard."""
         return self._wildcards > 0 or not self._named.keys().isdisjoint(topics)
+
+    def snapshot(self, image: MetadataImage) -> Snapshot:
+        """All topics are in it where somebody has a wildcard."""
+        names = list(image.topics) if self._wildcards else list(self._named)
+        subscriptions = {consumer_id: member.subscription for consumer_id, member in self.members.items()}
+        return Snapshot(subscriptions, known_topics(names, image))
 
     def put(self, member: PushMember) -> None:
         """It comes, or comes back as another."""

@@ -58,14 +58,10 @@ class Plan(NamedTuple):
     """Consumers that would own more than PARTITIONS_MAX, and own nothing therefore."""
 
 
-def snapshot(subscriptions: Mapping[str, Subscription], image: MetadataImage) -> Snapshot:
-    """`subscriptions` is copied. All topics are in it where somebody has a wildcard."""
-    names: Iterable[str] = {name for each in subscriptions.values() for name in each.topics}
-    if any(each.wildcard is not None for each in subscriptions.values()):
-        names = list(image.topics)
+def known_topics(names: Iterable[str], image: MetadataImage) -> Mapping[str, KnownTopic]:
+    """Those of the names that exist."""
     found = ((name, image.topics.get(name)) for name in names)
-    topics = {name: KnownTopic(topic.id, len(topic.partitions)) for name, topic in found if topic is not None}
-    return Snapshot(dict(subscriptions), topics)
+    return {name: KnownTopic(topic.id, len(topic.partitions)) for name, topic in found if topic is not None}
 
 
 def plan(taken: Snapshot, current: Ownership | None) -> Plan:

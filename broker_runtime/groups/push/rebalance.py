@@ -16,7 +16,7 @@ from broker_runtime.groups.push.calls import HangUp, PushEnvironment, StopFetche
 from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.offsets import uncommitted
-from broker_runtime.groups.push.ownership import Plan, plan, snapshot
+from broker_runtime.groups.push.ownership import Plan, plan
 from broker_runtime.groups.push.starting import start_of
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord, PushMemberKey
@@ -93,8 +93,8 @@ def _plan(group: PushGroup, environment: PushEnvironment) -> None:
     group.step += 1
     group.awaited.clear()
     group.plan = None
-    taken = snapshot({each.consumer_id: each.subscription for each in group.members.values()}, environment.image)
-    environment.run_aside(partial(plan, taken, group.ownership), partial(_planned, environment, group))
+    work = partial(plan, group.snapshot(environment.image), group.ownership)
+    environment.run_aside(work, partial(_planned, environment, group))
 
 
 def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exception) -> GroupTimer:
@@ -122,7 +122,7 @@ def _take_plan(state: GroupsState, group: PushGroup, environment: PushEnvironmen
         return
     log.info("group %.100r rebalances: %s", group.group_id, result.necessity.value)
     group.ownership = None
-    group.awaited = {each.consumer_id for each in group.members.values() if each.fetching}
+    group.awaited = dict.fromkeys(each.consumer_id for each in group.members.values() if each.fetching)
     if group.awaited:
         _stop(group, environment)
     else:
@@ -169,7 +169,7 @@ def _commit(environment: PushEnvironment, group: PushGroup, state: GroupsState) 
     """What came with the answers was committed with each of them; what the log refused then is wanted once more."""
     if find_push_group(state, group.group_id) is not group or group.state is not PushState.STOPPING or group.awaited:
         return NOTHING
-    records = uncommitted(state, environment, group, group.members.values())
+    records = uncommitted(state, environment, group, [each for each in group.members.values() if each.consumed])
     if records:
         environment.timers.go_on((group.group_id, _STEP), partial(_commit, environment, group))
     elif group.changed or group.plan is None:
@@ -183,7 +183,7 @@ def _start(state: GroupsState, group: PushGroup, environment: PushEnvironment, p
     """Newcomers that the plan does not know wait for the next rebalance."""
     group.state = PushState.STARTING
     group.step += 1
-    group.awaited = set(planned.ownership)
+    group.awaited = dict.fromkeys(planned.ownership)
 
     def ask(member: PushMember) -> None:
         what = start_of(member, planned, state.offsets.of(group.group_id))
@@ -209,7 +209,7 @@ def _when_late(group: PushGroup, environment: PushEnvironment, member: PushMembe
         if group.attempt <= retries_max:
             _back_off(group, environment)
             return NOTHING
-        never = group.late & group.awaited
+        never = group.late & group.awaited.keys()
         log.error(
             "ConsumerRebalanceFailed: group %.100r could not rebalance in %d attempts: no answer from %d consumers, "
             "of which %.100r is one; it goes on without them",
