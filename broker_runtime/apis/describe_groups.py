@@ -1,15 +1,19 @@
-"""DescribeGroups (15), versions 0 to 6: groups of the classic protocol, with their members.
+"""DescribeGroups (15), versions 0 to 6: groups of the classic protocol and of the push protocol, with their members.
 
 - Before version 6 a group that is not there is Dead, without an error (KIP-1043); one of KIP-848 is not there.
 - Metadata of members is shown while the group is Stable: it is that of the protocol that was chosen. While it
   rebalances, their assignment is the one that they had before.
 - Authorized operations are not implemented: always the "not asked" value.
+- Consumers of the push protocol are shown with what they were last told to read, while they read it.
 - A group that is named several times is described once.
 
 Read and packed by hand and over many turns, as ConsumerGroupDescribe.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -22,6 +26,9 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.consumer.embedded import write_assignment
+from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.member import Partition, PushMember
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.wire.reader import RequestReader
@@ -34,6 +41,9 @@ _OPERATIONS_SINCE = 3
 _INSTANCE_SINCE = 4
 _NOT_FOUND_SINCE = 6
 _DEAD = ClassicState.DEAD.value
+_PUSH = "push"
+"""What tools show where others have their assignor."""
+_ASSIGNMENT_VERSION = 0
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
@@ -44,7 +54,11 @@ class _Group(NamedTuple):
     protocol_type: str = ""
     protocol: str | None = None
     """None where metadata is not shown."""
-    members: Sequence[tuple[Member, Sequence[ClassicProtocol], bytes]] = ()
+    members: Sequence["_Pack"] = ()
+
+
+_Pack = Callable[[str, Call], Sequence[bytes]]
+"""Packs one member of a group; it is given the protocol of which metadata is shown."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
@@ -77,10 +91,15 @@ def _found(state: GroupsState, group_id: str) -> _Group:
     group = state.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if isinstance(group, PushGroup):
+        consumers = [partial(_packed_consumer, each, each.told) for each in group.members.values()]
+        return _Group(group.state_name, group.protocol_type, _PUSH, consumers)
     if not isinstance(group, ClassicGroup):
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
     protocol = (group.protocol or "") if group.state is ClassicState.STABLE else None
-    members = [(member, member.protocols, member.assignment) for member in group.members.by_id.values()]
+    members = [
+        partial(_packed_member, member, member.protocols, member.assignment) for member in group.members.by_id.values()
+    ]
     return _Group(group.state_name, group.protocol_type, protocol, members)
 
 
@@ -93,21 +112,41 @@ async def _packed(group_id: str, group: _Group, error: KafkaError | None, call: 
         await packed.add(nullable_string(None if error is None else error.message, flexible))
     texts = (group_id, group.state, group.protocol_type, group.protocol or "")
     await packed.add(*[string(text, flexible) for text in texts], array_length(len(group.members), flexible))
-    for member, protocols, assignment in group.members:
-        metadata = next((said for name, said in protocols if name == group.protocol), b"")
-        await packed.add(*_packed_member(member, metadata, assignment, call))
+    for pack in group.members:
+        await packed.add(*pack(group.protocol or "", call))
     if version >= _OPERATIONS_SINCE:
         await packed.add(_INT32.pack(OPERATIONS_NOT_ASKED))
     await packed.add(b"\x00" if flexible else b"")
     return packed
 
 
-def _packed_member(member: Member, metadata: bytes, assignment: bytes, call: Call) -> Sequence[bytes]:
+def _packed_member(
+    member: Member, protocols: Sequence[ClassicProtocol], assignment: bytes, protocol: str, call: Call
+) -> Sequence[bytes]:
+    metadata = next((said for name, said in protocols if name == protocol), b"")
+    names = (member.member_id, member.client_id, member.client_host)
+    return _packed_as(names, metadata, assignment, call, member.group_instance_id)
+
+
+def _packed_consumer(consumer: PushMember, told: Collection[Partition], _: str, call: Call) -> Sequence[bytes]:
+    """It has no client id: its own says the same."""
+    partitions = {
+        topic: tuple(number for _, number in parts) for topic, parts in groupby(sorted(told), key=itemgetter(0))
+    }
+    names = (consumer.consumer_id, consumer.consumer_id, consumer.value.client_host)
+    return _packed_as(names, b"", write_assignment(_ASSIGNMENT_VERSION, partitions), call)
+
+
+def _packed_as(
+    names: tuple[str, str, str], metadata: bytes, assignment: bytes, call: Call, instance_id: str | None = None
+) -> Sequence[bytes]:
+    """`names` are the member's id, its client's, and its host."""
     flexible = call.flexible
-    parts = [string(member.member_id, flexible)]
+    member_id, client_id, client_host = names
+    parts = [string(member_id, flexible)]
     if call.version >= _INSTANCE_SINCE:
-        parts.append(nullable_string(member.group_instance_id, flexible))
-    parts += (string(member.client_id, flexible), string(member.client_host, flexible))
+        parts.append(nullable_string(instance_id, flexible))
+    parts += (string(client_id, flexible), string(client_host, flexible))
     parts += (byte_string(metadata, flexible), byte_string(assignment, flexible), b"\x00" if flexible else b"")
     return parts
 

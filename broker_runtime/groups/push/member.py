@@ -62,6 +62,11 @@ class PushMember:
         """How far it said that it came, since it was told that."""
 
     @property
+    def told(self) -> frozenset[Partition]:
+        """What it reads, as far as is known."""
+        return self.assigned if self.fetching else frozenset()
+
+    @property
     def ping_interval_s(self) -> float:
         """A third of its session."""
         return max(self.value.session_timeout_ms / 3_000, _INTERVAL_MIN_S)

@@ -6,8 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from broker_runtime.apis import describe_groups
 from broker_runtime.apis.push import PushFrames
 from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.groups.consumer.embedded import read_assignment
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.push.group import PushGroup
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
@@ -28,7 +30,7 @@ from broker_runtime.wire.push.messages import (
 )
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from tests.support.calls import NotedConnection
-from tests.support.coordinating_broker import ME, CoordinatingBroker
+from tests.support.coordinating_broker import ME, CoordinatingBroker, versions
 
 HERE = (Broker(ME, "127.0.0.1", 9092),)
 ANSWERED = (b"a frame of another protocol",)
@@ -209,3 +211,17 @@ async def test_groups_of_the_topic_of_groups_are_made_on_demand() -> None:
         frames = PushFrames(cast("Any", node), others)
         Client(frames, 1).send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest("g"))
         assert node.asked_for == [GROUPS_TOPIC]
+
+
+async def test_tools_are_shown_the_consumers_of_a_group(node: CoordinatingBroker, frames: PushFrames) -> None:
+    client = Client(frames, 1)
+    assert await client.registered() is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    for version in versions(describe_groups.API):
+        asked = {"groups": ["g"]} | ({"include_authorized_operations": False} if version >= 3 else {})
+        (group,) = (await node.ask(describe_groups.API, version, asked)).groups
+        assert (group.error_code, group.group_state, group.protocol_type) == (ErrorCode.NONE, "Stable", "consumer")
+        (member,) = group.members
+        assert (member.member_id, member.client_host) == ("c", "/127.0.0.1")
+        assert read_assignment(member.member_assignment).partitions == {"orders": (0, 1, 2)}
