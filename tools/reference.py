@@ -43,6 +43,7 @@ from tools import (
     broker_states_page,
     classic_groups_page,
     connection_states_page,
+    push_protocol_page,
     resources_page,
 )
 
@@ -176,6 +177,7 @@ PAGES = {
     "classic-groups.md": classic_groups_page.groups_page,
     "connection-states.md": connection_states_page.states_page,
     "metrics.md": metrics_page,
+    "push-protocol.md": push_protocol_page.protocol_page,
     "resources.md": resources_page.render_reference,
 }
 

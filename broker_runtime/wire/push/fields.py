@@ -27,6 +27,10 @@ class Field(Generic[T]):
     kind: str
     read: Callable[[RequestReader], T]
     write: Callable[[T], bytes]
+    parts: tuple["Field[Any]", ...] = ()
+    """Of a struct its fields, of a list its item."""
+    names: tuple[str, ...] = ()
+    """Of a struct's fields."""
 
 
 def _number(kind: str, layout: Struct) -> Field[int]:
@@ -72,6 +76,7 @@ def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
 def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
     """A NamedTuple, whose fields stand in this order."""
     name: str = getattr(message, "__name__", "struct")
+    names: tuple[str, ...] = getattr(message, "_fields", ())
 
     def read(reader: RequestReader) -> T:
         return message(*[field.read(reader) for field in fields])
@@ -79,7 +84,7 @@ def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
     def write(value: Any) -> bytes:
         return b"".join([field.write(part) for field, part in zip(fields, value, strict=True)])
 
-    return Field(name, read, write)
+    return Field(name, read, write, fields, names)
 
 
 def array(item: Field[T]) -> Field[tuple[T, ...]]:
@@ -96,13 +101,14 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
             raise ValueError(f"a list of {len(values)} items, and {COUNT_MAX} are allowed")
         return _SHORT.pack(len(values)) + b"".join([item.write(value) for value in values])
 
-    return Field(f"int16, [{item.kind}]", read, write)
+    return Field(f"list of {item.kind}", read, write, (item,))
 
 
 def last(field: Field[T]) -> Field[T | None]:
     """The end of a message, which may be missing: None then."""
     return Field(
-        f"{field.kind} or nothing",
+        f"{field.kind}, or nothing",
         lambda reader: field.read(reader) if reader.left else None,
         lambda value: b"" if value is None else field.write(value),
+        (field,),
     )
