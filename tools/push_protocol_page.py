@@ -93,8 +93,8 @@ beside Kafka's protocol, which the consumer fetches by.
 7. To shut down it answers one more Ping, waits for the next, so that its offsets have come, and closes the connection.
    Without `auto_commit` it may close at once.
 
-An answer with another `error_code` than 0 says that the consumer has failed. That, an answer to what was not asked, another
-consumer's id, and offsets against `auto_commit` end the registration and the connection.
+An answer with another `error_code` than 0 says that the consumer has failed. That, an answer to what was not asked,
+another consumer's id, and offsets against `auto_commit` end the registration and the connection.
 
 Delivery is at least once. A wildcard's new topics, and new partitions, come with a StopFetcher and a StartFetcher like
 every other change.
