@@ -120,8 +120,7 @@ class PushFrames:
                 lambda state, environment: decide(state, environment, answer)
             )
         except KafkaError as error:
-            connection.refuse("push-no-coordinator", f"the answer of a consumer cannot be taken: {error}")
-            return
+            raise ProtocolError("push-no-coordinator", f"an answer of a consumer cannot be taken: {error}") from error
         decided.add_done_callback(_seen)
 
     def _ended(self, callee: Callee) -> None:

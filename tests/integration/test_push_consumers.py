@@ -79,6 +79,16 @@ class Consumer:
             self.positions = {partition_number(part.partition): part.offset for part in parts}
             self._send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, self.name))
 
+    def say_that_it_stopped(self) -> None:
+        """Nobody asked."""
+        self._send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, self.name, ()))
+
+    def is_hung_up_on(self) -> bool:
+        try:
+            return self._client.receive(0.02) is None
+        except TimeoutError:
+            return False
+
     def die(self) -> None:
         self._client.close()
 
@@ -151,3 +161,17 @@ def test_consumers_register_again_with_a_broker_that_was_killed(
     for each in back:
         each.register()
     until(lambda: [len(each.positions) for each in back] == [2, 2], *back)
+
+
+def test_an_answer_to_what_was_not_asked_ends_the_connection_and_nothing_else(
+    broker: BrokerProcess, consumer: Callable[[str, str], Consumer]
+) -> None:
+    good, odd, stranger = (consumer(name, "third") for name in ("good", "odd", "stranger"))
+    good.register()
+    odd.register()
+    until(lambda: len(good.positions) == len(odd.positions) == 2, good, odd)
+    for each in (odd, stranger):
+        each.say_that_it_stopped()
+        while not each.is_hung_up_on():
+            good.answer(0.02)
+    until(lambda: len(good.positions) == PARTITIONS, good)
