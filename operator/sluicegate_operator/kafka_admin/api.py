@@ -7,6 +7,7 @@ from typing import TypeVar
 from kio.static.protocol import ResponsePayload
 
 from sluicegate_operator.kafka_admin import (
+    broker_metadata,
     cluster,
     configs,
     groups,
@@ -19,6 +20,7 @@ from sluicegate_operator.kafka_admin import (
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.group_views import Coordinators, GroupListing, GroupView
 from sluicegate_operator.kafka_admin.views import (
+    BrokerDescription,
     ClusterView,
     Configs,
     NewTopic,
@@ -82,6 +84,11 @@ class BrokerAdmin(Caller):
 
     async def describe_cluster(self) -> ClusterView:
         return await self.call(cluster.describe())
+
+    async def describe_brokers(self, broker_ids: Collection[int] = ()) -> tuple[BrokerDescription, ...]:
+        """What brokers say of themselves, also those that are away; without ids all. Only brokers of this project
+        serve it. One that does not may close the connection, and what else was asked on it is lost with it."""
+        return await self.call(broker_metadata.describe(broker_ids))
 
     async def fence_broker(self, broker_id: int, epoch: int) -> None:
         """Says on the broker's behalf that this incarnation is gone. Only the active controller takes it: ask that one

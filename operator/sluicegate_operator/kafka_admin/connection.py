@@ -100,6 +100,8 @@ class Connection(asyncio.Protocol):
     async def call(self, exchange: Exchange[Reply, Result]) -> Result:
         self._require_version(exchange)
         frame = await self._round_trip(exchange.request, exchange.api, alters=exchange.alters)
+        if _is_empty(frame):
+            raise UnsupportedApiError(self.address, exchange.api, exchange.request.__version__, None)
         return exchange.read(self._decode(exchange.reply_type, frame))
 
     def close(self) -> None:
@@ -187,6 +189,8 @@ class Connection(asyncio.Protocol):
             raise broken from error
 
     def _require_version(self, exchange: Exchange[Reply, Result]) -> None:
+        if not exchange.listed:
+            return
         wanted = exchange.request.__version__
         served = self._versions.get(exchange.request.__api_key__)
         if served is None or not served[0] <= wanted <= served[1]:
@@ -207,5 +211,10 @@ class Connection(asyncio.Protocol):
 
 
 def _declines(frame: bytes) -> bool:
-    """UNSUPPORTED_VERSION behind the correlation id, or nothing at all: the empty reply of brokers that send one."""
-    return len(frame) == 4 or frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")
+    """UNSUPPORTED_VERSION behind the correlation id, or nothing at all."""
+    return _is_empty(frame) or frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")
+
+
+def _is_empty(frame: bytes) -> bool:
+    """A correlation id alone: how some brokers answer what they do not know."""
+    return len(frame) == 4

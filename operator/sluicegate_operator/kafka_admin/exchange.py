@@ -19,12 +19,14 @@ READS_OF_GROUPS = ("FindCoordinator", "ConsumerGroupDescribe", "OffsetFetch")
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[Reply, Result]):
-    """`repeatable`: sending it twice ends in the same state as sending it once, so a lost connection may retry."""
+    """`repeatable`: sending it twice ends in the same state as sending it once, so a lost connection may retry.
+    `listed`: whether ApiVersions tells of it; what it does not tell of is asked on the off chance."""
 
     request: RequestPayload
     reply_type: type[Reply]
     read: Callable[[Reply], Result]
     repeatable: bool = True
+    listed: bool = True
 
     @property
     def api(self) -> str:
@@ -33,4 +35,4 @@ class Exchange(Generic[Reply, Result]):
     @property
     def alters(self) -> bool:
         """Whether it changes anything: what only reads is called so by Kafka, but for groups."""
-        return not self.api.startswith(("Describe", "List", "Metadata", *READS_OF_GROUPS))
+        return not self.api.startswith(("Describe", "List", "Metadata", "BrokerMetadata", *READS_OF_GROUPS))

@@ -45,6 +45,19 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker as BrokerMetadata tells of it; protocol versions are -1 where its release does not tell them. `tags` are
+    in the order of the answer: those that a broker has by itself, then those that it was given."""
+
+    id: int
+    host: str
+    port: int
+    protocol_version_min: int
+    protocol_version_max: int
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigSynonym:
     """One of the places that a value may come from, with what stands there."""
 
