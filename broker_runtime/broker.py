@@ -23,6 +23,7 @@ from broker_runtime.cluster.link import ControllerClient, ControllerLink
 from broker_runtime.cluster.loopback_link import LoopbackLink
 from broker_runtime.cluster.membership import Membership, Timing
 from broker_runtime.cluster.registration import Identity, MembershipError
+from broker_runtime.cluster.self_description import self_description
 from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.history import ReplayError
@@ -255,6 +256,7 @@ class Broker:
             new_incarnation(self._clock.wall_ms()),
             settings.config.broker_rack,
             broker.listeners.advertised(),
+            description=self_description(settings),
         )
         self.membership = Membership(
             identity,

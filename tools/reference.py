@@ -40,6 +40,7 @@ from tools import (
     alerts_page,
     audit_events_page,
     audit_results_page,
+    broker_metadata_page,
     broker_states_page,
     classic_groups_page,
     connection_states_page,
@@ -56,7 +57,8 @@ key. *cluster-wide* keys change while brokers run (`kafka-configs --alter --enti
 too, for one broker at a time (`--entity-name`), *read-only* ones need a restart. Keys marked *listener* may be prefixed
 with `listener.name.<name>.`, those marked *listener only* have to be. A key that Apache Kafka does not have either, a
 wrong type or a value that is not allowed ends the process with exit code 2 and a sentence. The file is a Java
-properties file, with Java's escapes and continued lines.
+properties file, with Java's escapes and continued lines. Beside the keys below there are `observer.<name>.*`
+([observers](observers.md)) and `tag.*` ([what brokers say of themselves](broker-metadata.md)), both *cluster-wide*.
 
 What survives what: an acknowledged record is in the page cache, so kill -9 of the process loses nothing; what a power
 loss may take is what `flush.messages` and `flush.ms` (of a topic, or `log.flush.interval.*` of the broker) leave open,
@@ -173,6 +175,7 @@ PAGES = {
     "audit-log-settings.md": audit_events_page.settings_page,
     "audit-results.md": audit_results_page.results_page,
     "broker-configuration.md": broker_page,
+    "broker-metadata.md": broker_metadata_page.metadata_page,
     "broker-states.md": broker_states_page.states_page,
     "classic-groups.md": classic_groups_page.groups_page,
     "connection-states.md": connection_states_page.states_page,

@@ -26,12 +26,12 @@ WINDOW_DAYS: Final = 30
 
 APIS: Final = (
     "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs", "ApiVersions",
-    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreatePartitions", "CreateTopics", "DeleteGroups",
-    "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs", "DescribeGroups",
-    "DescribeLogDirs", "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions", "ElectLeaders", "Fetch",
-    "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup",
-    "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit",
-    "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Produce", "SyncGroup", "UnregisterBroker",
+    "BrokerMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreatePartitions", "CreateTopics",
+    "DeleteGroups", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs",
+    "DescribeGroups", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions",
+    "ElectLeaders", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup",
+    "LeaveGroup", "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata",
+    "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Produce", "SyncGroup", "UnregisterBroker",
     "UpdateFeatures",
 )  # fmt: skip
 """Kafka's names of those that brokers serve, as events have them."""

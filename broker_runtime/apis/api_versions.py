@@ -16,7 +16,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
-from broker_runtime.wire.versions import API_VERSIONS, PRODUCE
+from broker_runtime.wire.versions import API_VERSIONS, OWN_KEYS_FROM, PRODUCE
 from broker_runtime.wire.writer import array_length
 
 VERSIONS = (0, 4)
@@ -59,8 +59,8 @@ class ApiVersionsAnswers:
 
 
 def with_api_versions(*served: ApiSpec[C]) -> tuple[ApiSpec[C], ...]:
-    """What one kind of listener serves, and the API that tells of it."""
-    answers = ApiVersionsAnswers(served)
+    """What one kind of listener serves, and the API that tells of what is Kafka's in it."""
+    answers = ApiVersionsAnswers(api for api in served if api.key < OWN_KEYS_FROM)
     own: ApiSpec[C] = ApiSpec(
         API_VERSIONS, "ApiVersions", VERSIONS, answers.handle, reads="frame", any_version=True, on_standby=True
     )

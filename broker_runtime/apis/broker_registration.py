@@ -1,5 +1,6 @@
 """BrokerRegistration (62), versions 0 to 4 (KIP-631). Log directories are not kept.
 
+Version 4 has what a broker of ours says of itself to clients, too: in tagged fields, where Kafka has none.
 Features are checked against the finalized levels. Who comes to migrate from ZooKeeper is refused, as by Kafka 4.
 """
 
@@ -7,7 +8,7 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import Registration
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.brokers import BrokerEndpoint
+from broker_runtime.metadata.brokers import UNTOLD, BrokerEndpoint
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import BrokerRegistrationRequest
 from broker_runtime.wire.versions import BROKER_REGISTRATION
@@ -25,6 +26,8 @@ async def handle(request: BrokerRegistrationRequest, call: Call, context: Contro
         request.rack,
         tuple((f.name, f.min_supported_version, f.max_supported_version) for f in request.features),
         request.previous_broker_epoch if call.version >= 3 else _EPOCH_UNKNOWN,
+        (request.protocol_version_min, request.protocol_version_max) if call.version >= 4 else UNTOLD,
+        tuple((tag.key, tag.value) for tag in request.broker_tags) if call.version >= 4 else (),
     )
     if call.version >= 1 and request.is_migrating_zk_broker:
         return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "broker_epoch": -1}

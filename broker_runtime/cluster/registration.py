@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from broker_runtime.cluster.self_description import SILENT, SelfDescription
 from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
 
@@ -31,6 +32,7 @@ class Identity:
     endpoints: Sequence[Endpoint]
     features: Sequence[tuple[str, int, int]] = ()
     """(name, lowest, highest level) of each feature that this broker knows."""
+    description: SelfDescription = SILENT
 
     def registration(self, previous_epoch: int) -> dict[str, object]:
         """The content of the request. `previous_epoch` is the newest since which nothing was lost, or -1."""
@@ -50,6 +52,9 @@ class Identity:
             "is_migrating_zk_broker": False,
             "log_dirs": [],
             "previous_broker_epoch": previous_epoch,
+            "protocol_version_min": self.description.protocol_versions[0],
+            "protocol_version_max": self.description.protocol_versions[1],
+            "broker_tags": [{"key": name, "value": value} for name, value in self.description.tags],
         }
 
 

@@ -21,6 +21,7 @@ from broker_runtime.config.definition import (
 from broker_runtime.config.groups import GroupConfig
 from broker_runtime.config.identity import IdentityConfig
 from broker_runtime.config.observers import observer_key, observer_names_problem
+from broker_runtime.config.tags import tag_key
 from broker_runtime.config.topic import TopicConfig
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS
 
@@ -551,7 +552,7 @@ def _unused(base: str) -> ConfigKey | None:
 def broker_key(name: str) -> ConfigKey | None:
     """The key behind `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
     listener, base = split_listener_prefix(name)
-    key = BROKER_KEYS.get(base) or _unused(base) or observer_key(name)
+    key = BROKER_KEYS.get(base) or _unused(base) or observer_key(name) or tag_key(name)
     if key is None or not (key.listener_prefixed if listener is not None else not key.listener_only):
         return None
     return key

@@ -23,6 +23,7 @@ from broker_runtime.config.listeners import (
     protocols_of,
     split_address,
 )
+from broker_runtime.config.tags import tags_problem
 from broker_runtime.errors import ConfigError
 
 CONTROLLER_ROLE = "controller"
@@ -115,6 +116,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     _check_per_ip(config)
     _check_rack(config)
     _check_groups(config)
+    _check_tags(given)
     return BrokerSettings(
         source=source,
         given=dict(given),
@@ -270,5 +272,11 @@ def _check_rack(config: BrokerConfig) -> None:
 
 def _check_groups(config: BrokerConfig) -> None:
     problem = group_problem(config)
+    if problem is not None:
+        raise ConfigError(problem)
+
+
+def _check_tags(given: Mapping[str, str]) -> None:
+    problem = tags_problem(given)
     if problem is not None:
         raise ConfigError(problem)

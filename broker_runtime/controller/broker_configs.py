@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from broker_runtime.config import BrokerConfig, ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
 from broker_runtime.config.broker import LISTENER_PREFIX, hint
 from broker_runtime.config.limit_rules import limit_problems, proxy_problem
+from broker_runtime.config.tags import tags_problem
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.image import MetadataImage
 
@@ -20,7 +21,11 @@ _MAX_CONNECTIONS = BrokerConfig.max_connections.name
 def broker_change_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
     """What is wrong with a change of this resource from `before` to `after`; None when it is fine."""
     given = {name: value for name, value in after.items() if before.get(name) != value}
-    return _given_problem(given, broker_id, image) or _result_problem(before, after, broker_id, image)
+    return (
+        _given_problem(given, broker_id, image)
+        or (tags_problem(after) if tags_problem(before) is None else None)
+        or _result_problem(before, after, broker_id, image)
+    )
 
 
 def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:

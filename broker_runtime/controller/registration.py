@@ -18,11 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from broker_runtime.config.tags import TAGS_MAX
 from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerControlState, BrokerEvent, Guard, Transition, transitions
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import (
+    UNTOLD,
     BrokerEndpoint,
     BrokerInfo,
     FenceBroker,
@@ -35,6 +37,9 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 
 _EPOCH_UNKNOWN = -1
+_TAGS_MAX = 2 * TAGS_MAX
+"""Those of its file, and as many that brokers have by themselves."""
+_TAG_CHARACTERS_MAX = _TAGS_MAX * 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class Registration:
     """(name, lowest, highest supported level)."""
     previous_epoch: int = -1
     """The newest broker epoch since which it has lost nothing; -1 when it does not know."""
+    protocol_versions: tuple[int, int] = UNTOLD
+    tags: tuple[tuple[str, str], ...] = ()
+    """(name, value) of what it says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,15 @@ def _new_incarnation(
 def _record(wanted: Registration, epoch: int, since: int) -> RegisterBroker:
     assert wanted.incarnation is not None
     return RegisterBroker(
-        wanted.broker_id, wanted.incarnation, epoch, wanted.endpoints, wanted.rack, wanted.features, since
+        wanted.broker_id,
+        wanted.incarnation,
+        epoch,
+        wanted.endpoints,
+        wanted.rack,
+        wanted.features,
+        since,
+        wanted.protocol_versions,
+        wanted.tags,
     )
 
 
@@ -158,6 +174,7 @@ def _check(wanted: Registration, image: MetadataImage) -> None:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs an incarnation id")
     if not wanted.endpoints or len({e.listener for e in wanted.endpoints}) != len(wanted.endpoints):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs listeners, each with its own name")
+    _check_tags(wanted)
     supported = {name: (lowest, highest) for name, lowest, highest in wanted.features}
     for name, level in image.cluster.features.items():
         lowest, highest = supported.get(name, (0, 0))
@@ -167,6 +184,15 @@ def _check(wanted: Registration, image: MetadataImage) -> None:
                 f"Unable to register because the broker does not support finalized version {level} of {name}. "
                 f"The broker wants a version between {lowest} and {highest}, inclusive.",
             )
+
+
+def _check_tags(wanted: Registration) -> None:
+    """Each broker would have to tell them to every client that asks."""
+    if len(wanted.tags) > _TAGS_MAX or sum(len(name) + len(value) for name, value in wanted.tags) > _TAG_CHARACTERS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"a broker may have {_TAGS_MAX} tags of {_TAG_CHARACTERS_MAX} characters together",
+        )
 
 
 def heartbeat(

@@ -21,6 +21,10 @@ class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
     security_protocol: int = 0
 
 
+UNTOLD = (-1, -1)
+"""The protocol versions of a broker whose release tells of none."""
+
+
 class RegisterBroker(Record, frozen=True, tag=1):
     """A new incarnation, which starts fenced: its epoch is the offset of this record. With the epoch that the broker
     has already it is the same incarnation, and only the rest is new."""
@@ -34,6 +38,10 @@ class RegisterBroker(Record, frozen=True, tag=1):
     """(name, lowest, highest supported level)."""
     whole_since: int = -1
     """The broker epoch since whose registration its data is whole, by its own word; -1 is `epoch` itself."""
+    protocol_versions: tuple[int, int] = UNTOLD
+    """The lowest and the highest that it serves to clients (wire.protocol_versions)."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """What it says of itself: (name, value), see `broker_tags`."""
 
 
 class UnregisterBroker(Record, frozen=True, tag=2):
@@ -81,6 +89,8 @@ class BrokerInfo:
     features: tuple[tuple[str, int, int], ...] = ()
     whole_since: int = -1
     """As in its RegisterBroker; its own epoch once it was unfenced."""
+    protocol_versions: tuple[int, int] = UNTOLD
+    tags: tuple[tuple[str, str], ...] = ()
 
     @property
     def active(self) -> bool:
@@ -94,7 +104,15 @@ class BrokerInfo:
     def registration(self) -> RegisterBroker:
         """The record that registers it as it is."""
         return RegisterBroker(
-            self.id, self.incarnation, self.epoch, self.endpoints, self.rack, self.features, self.whole_since
+            self.id,
+            self.incarnation,
+            self.epoch,
+            self.endpoints,
+            self.rack,
+            self.features,
+            self.whole_since,
+            self.protocol_versions,
+            self.tags,
         )
 
     def reregistered(self, record: RegisterBroker) -> "BrokerInfo":
@@ -106,6 +124,8 @@ class BrokerInfo:
             rack=record.rack,
             features=record.features,
             whole_since=record.whole_since,
+            protocol_versions=record.protocol_versions,
+            tags=record.tags,
         )
 
 

@@ -19,7 +19,7 @@ from kio.serial import entity_writer
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.decode import read_entity
 from broker_runtime.wire.header import response_prefix
-from broker_runtime.wire.versions import FORMATS
+from broker_runtime.wire.versions import FORMATS, OWN_MESSAGES
 
 Fields = Mapping[str, object]
 Entity = Any
@@ -34,10 +34,11 @@ REQUEST_BYTES_MAX = 1024 * 1024
 
 @cache
 def message_type(api_key: int, version: int, direction: str) -> type[Entity]:
-    """kio's class of a request or response ("Request" or "Response")."""
+    """The class of a request or response ("Request" or "Response"): kio's, or one of ours in kio's form."""
     module = FORMATS[api_key].module
     name = "".join(part.title() for part in module.split("_")) + direction
-    found: type[Entity] = getattr(import_module(f"kio.schema.{module}.v{version}"), name)
+    place = OWN_MESSAGES.get((api_key, version, direction), f"kio.schema.{module}.v{version}")
+    found: type[Entity] = getattr(import_module(place), name)
     return found
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     )
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest as AlterReplicaLogDirsRequest
     from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest as BrokerHeartbeatRequest
-    from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest as BrokerRegistrationRequest
     from kio.schema.consumer_group_describe.v1.request import (
         ConsumerGroupDescribeRequest as ConsumerGroupDescribeRequest,
     )
@@ -83,6 +82,9 @@ if TYPE_CHECKING:
     from kio.schema.sync_group.v5.request import SyncGroupRequest as SyncGroupRequest
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest as UnregisterBrokerRequest
     from kio.schema.update_features.v2.request import UpdateFeaturesRequest as UpdateFeaturesRequest
+
+    from broker_runtime.wire.broker_metadata import BrokerMetadataRequest as BrokerMetadataRequest
+    from broker_runtime.wire.broker_registration import BrokerRegistrationRequest as BrokerRegistrationRequest
 
     PartitionDataV2 = alter_partition_v2.PartitionData
     DeleteTopicsRequestV5 = delete_topics_v5.DeleteTopicsRequest

@@ -53,11 +53,16 @@ CONSUMER_GROUP_DESCRIBE = 69
 LIST_CONFIG_RESOURCES = 74
 DESCRIBE_TOPIC_PARTITIONS = 75
 
+OWN_KEYS_FROM = 30_000
+"""Kafka counts its keys up from 0 and has not come to 100. Keys from here on are ours, and ApiVersions, which is
+Kafka's, does not list them."""
+BROKER_METADATA = 30_000
+
 
 @dataclass(frozen=True, slots=True)
 class ApiFormat:
     """`module` is kio's name of the message; `flexible_from` the first version with tagged fields, which OffsetDelete
-    has not got yet."""
+    and BrokerMetadata have not got yet."""
 
     module: str
     flexible_from: int
@@ -110,4 +115,12 @@ FORMATS: Mapping[int, ApiFormat] = {
     DESCRIBE_PRODUCERS: ApiFormat("describe_producers", 0),
     LIST_CONFIG_RESOURCES: ApiFormat("list_config_resources", 0),
     DESCRIBE_TOPIC_PARTITIONS: ApiFormat("describe_topic_partitions", 0),
+    BROKER_METADATA: ApiFormat("broker_metadata", 1),
 }
+
+OWN_MESSAGES: Mapping[tuple[int, int, str], str] = {
+    (BROKER_METADATA, 0, "Request"): "broker_runtime.wire.broker_metadata",
+    (BROKER_METADATA, 0, "Response"): "broker_runtime.wire.broker_metadata",
+    (BROKER_REGISTRATION, 4, "Request"): "broker_runtime.wire.broker_registration",
+}
+"""Modules of the messages that are not kio's, or have fields beyond kio's; by API key, version and direction."""

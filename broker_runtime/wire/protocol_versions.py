@@ -1,0 +1,120 @@
+"""The protocol versions of brokers: what each has added, deprecated and removed of what clients may ask. Pure.
+
+This is the one place for it, and nothing is ever taken out: what is served no longer is removed by a further step. A
+step that has been released never changes. BrokerMetadata tells the lowest and the highest version that a broker serves;
+a client that knows this table knows from them which requests it may send, without another question.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from broker_runtime.wire import versions as api
+
+Versions = Mapping[int, tuple[int, int]]
+"""API key -> the first and the last of its versions."""
+
+_NONE: Versions = MappingProxyType({})
+
+
+class Step(NamedTuple):
+    """One protocol version, and what is different from the one before."""
+
+    number: int
+    why: str
+    added: Versions
+    deprecated: Versions = _NONE
+    removed: Versions = _NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The protocol versions that have added, deprecated and removed one version of an API."""
+
+    added: int
+    deprecated: int | None = None
+    removed: int | None = None
+
+
+HISTORY: tuple[Step, ...] = (
+    Step(
+        1,
+        "What brokers served when versions began to be counted.",
+        {
+            api.PRODUCE: (3, 13),
+            api.FETCH: (4, 18),
+            api.LIST_OFFSETS: (1, 11),
+            api.METADATA: (0, 13),
+            api.OFFSET_COMMIT: (2, 10),
+            api.OFFSET_FETCH: (1, 10),
+            api.FIND_COORDINATOR: (0, 6),
+            api.JOIN_GROUP: (0, 9),
+            api.HEARTBEAT: (0, 4),
+            api.LEAVE_GROUP: (0, 5),
+            api.SYNC_GROUP: (0, 5),
+            api.DESCRIBE_GROUPS: (0, 6),
+            api.LIST_GROUPS: (0, 5),
+            api.API_VERSIONS: (0, 4),
+            api.CREATE_TOPICS: (2, 7),
+            api.DELETE_TOPICS: (1, 6),
+            api.DELETE_RECORDS: (0, 2),
+            api.INIT_PRODUCER_ID: (0, 4),
+            api.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+            api.DESCRIBE_CONFIGS: (1, 4),
+            api.ALTER_CONFIGS: (0, 2),
+            api.ALTER_REPLICA_LOG_DIRS: (1, 2),
+            api.DESCRIBE_LOG_DIRS: (1, 5),
+            api.CREATE_PARTITIONS: (0, 3),
+            api.DELETE_GROUPS: (0, 2),
+            api.ELECT_LEADERS: (0, 2),
+            api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+            api.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
+            api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
+            api.OFFSET_DELETE: (0, 0),
+            api.DESCRIBE_CLIENT_QUOTAS: (0, 1),
+            api.ALTER_CLIENT_QUOTAS: (0, 1),
+            api.DESCRIBE_QUORUM: (0, 2),
+            api.UPDATE_FEATURES: (0, 2),
+            api.DESCRIBE_CLUSTER: (0, 2),
+            api.DESCRIBE_PRODUCERS: (0, 0),
+            api.UNREGISTER_BROKER: (0, 0),
+            api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+            api.CONSUMER_GROUP_DESCRIBE: (0, 1),
+            api.LIST_CONFIG_RESOURCES: (0, 1),
+            api.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+        },
+    ),
+    Step(2, "Brokers say what they are.", {api.BROKER_METADATA: (0, 0)}),
+)
+
+PROTOCOL_VERSION_MAX = HISTORY[-1].number
+PROTOCOL_VERSION_MIN = max((step.number for step in HISTORY if step.removed), default=HISTORY[0].number)
+"""Whoever speaks an older version may send what was removed since."""
+
+
+def lives(history: Sequence[Step] = HISTORY) -> Mapping[tuple[int, int], Life]:
+    """By API key and version. Raises ValueError where a step does not fit on those before it."""
+    found: dict[tuple[int, int], Life] = {}
+    before = 0
+    for step in history:
+        if step.number != before + 1:
+            raise ValueError(f"protocol version {step.number} follows {before}")
+        before = step.number
+        for one in _each(step.added):
+            if one in found:
+                raise ValueError(f"protocol version {step.number} adds {one} again")
+            found[one] = Life(step.number)
+        for one in _each(step.deprecated):
+            if one not in found or found[one] != Life(found[one].added):
+                raise ValueError(f"protocol version {step.number} deprecates {one}, which it cannot")
+            found[one] = replace(found[one], deprecated=step.number)
+        for one in _each(step.removed):
+            if one not in found or found[one].removed is not None:
+                raise ValueError(f"protocol version {step.number} removes {one}, which is not there")
+            found[one] = replace(found[one], removed=step.number)
+    return found
+
+
+def _each(versions: Versions) -> list[tuple[int, int]]:
+    return [(key, version) for key, (low, high) in versions.items() for version in range(low, high + 1)]

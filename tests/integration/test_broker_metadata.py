@@ -1,0 +1,116 @@
+"""BrokerMetadata of a real broker, in frames that are made and read here byte by byte."""
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import WireClient
+
+BROKER_METADATA = 30_000
+WAIT_S = 20.0
+
+
+class Frames:
+    """Requests without a library, over one connection."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=WAIT_S)
+        self._correlation_id = 0
+
+    def send(self, api_key: int, version: int, body: bytes) -> int:
+        self._correlation_id += 1
+        header = struct.pack(">hhih", api_key, version, self._correlation_id, 3) + b"raw"
+        self.socket.sendall(struct.pack(">i", len(header + body)) + header + body)
+        return self._correlation_id
+
+    def receive(self) -> bytes:
+        """Without the size; nothing when the broker has hung up."""
+        size = self._exactly(4)
+        return self._exactly(struct.unpack(">i", size)[0]) if size else b""
+
+    def _exactly(self, count: int) -> bytes:
+        found = b""
+        while len(found) < count:
+            part = self.socket.recv(count - len(found))
+            if not part:
+                return b""
+            found += part
+        return found
+
+    def brokers(self, *node_ids: int) -> dict[int, tuple[str, int, int, int, dict[str, str]]]:
+        body = struct.pack(f">i{len(node_ids)}i", len(node_ids), *node_ids)
+        correlation_id = self.send(BROKER_METADATA, 0, body)
+        frame = self.receive()
+        assert struct.unpack_from(">i", frame) == (correlation_id,)
+        return read_brokers(frame[4:])
+
+
+def read_brokers(body: bytes) -> dict[int, tuple[str, int, int, int, dict[str, str]]]:
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        at += 4
+        return int(struct.unpack_from(">i", body, at - 4)[0])
+
+    def text() -> str:
+        nonlocal at
+        (size,) = struct.unpack_from(">h", body, at)
+        at += 2 + size
+        return body[at - size : at].decode()
+
+    found = {}
+    for _ in range(number()):
+        node_id, host, port, lowest, highest = number(), text(), number(), number(), number()
+        found[node_id] = (host, port, lowest, highest, {text(): text() for _ in range(number())})
+    assert at == len(body)
+    return found
+
+
+@contextmanager
+def frames(broker: BrokerProcess) -> Iterator[Frames]:
+    raw = Frames(("127.0.0.1", broker.port()))
+    try:
+        yield raw
+    finally:
+        raw.socket.close()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerProcess]:
+    with BrokerProcess(properties={"tag.rack": "r8a9", "message.max.bytes": "2000000"}) as process:
+        yield process
+
+
+def test_a_broker_says_what_it_is(broker: BrokerProcess) -> None:
+    with frames(broker) as raw:
+        everybody = raw.brokers()
+        assert everybody == raw.brokers(-1) == raw.brokers(1)
+        assert raw.brokers(77) == {}
+    ((host, port, lowest, highest, tags),) = everybody.values()
+    assert (host, port) == ("127.0.0.1", broker.port())
+    assert 1 <= lowest <= highest
+    assert tags["broker.id"] == "1"
+    assert int(tags["broker.version.int"], 16) > 0
+    assert tags["compression.codecs"] == "1=gzip,2=snappy,3=lz4,4=zstd"
+    assert tags["message.max.bytes"] == "2000000"
+    assert tags["endpoints"] == f"plaintext://127.0.0.1:{broker.port()}"
+    assert tags["rack"] == "r8a9"
+
+
+def test_tags_change_while_the_broker_runs(broker: BrokerProcess) -> None:
+    configs = [{"name": "tag.aws.zone", "config_operation": 0, "value": "eu-central-1"}]
+    resource = {"resource_type": 4, "resource_name": "1", "configs": configs}
+    with WireClient(("127.0.0.1", broker.port())) as client:
+        answer = client.ask("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+    assert answer["responses"][0]["error_code"] == "none"
+    with frames(broker) as raw:
+        deadline_s = time.monotonic() + WAIT_S
+        while raw.brokers(-1)[1][4].get("aws.zone") != "eu-central-1":
+            assert time.monotonic() < deadline_s
+        assert raw.brokers(-1)[1][4]["rack"] == "r8a9"

@@ -1,0 +1,123 @@
+"""BrokerMetadata: who is asked about, by which address, and that clients of Kafka never hear of it."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.apis import broker_metadata, broker_registration, incremental_alter_configs
+from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
+from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.wire.messages import decode_response
+from broker_runtime.wire.versions import API_VERSIONS, BROKER_METADATA, OWN_KEYS_FROM
+from tests.support.calls import handled
+from tests.support.controller import ControllerInMemory
+from tests.support.request_frames import encode_request
+
+RACK = {"key": "rack", "value": "r8a9"}
+
+
+def registration(broker_id: int, *listeners: str, tags: int = 1) -> dict[str, Any]:
+    return {
+        "broker_id": broker_id,
+        "cluster_id": "cluster-of-the-tests",
+        "incarnation_id": UUID(int=broker_id),
+        "listeners": [
+            {"name": name, "host": f"h{broker_id}", "port": 9092, "security_protocol": 0} for name in listeners
+        ],
+        "features": [],
+        "rack": None,
+        "protocol_version_min": 1,
+        "protocol_version_max": 2,
+        "broker_tags": [RACK] * tags,
+    }
+
+
+async def asked(node: ControllerInMemory, *node_ids: int) -> list[dict[str, Any]]:
+    answer = await node.ask(broker_metadata.API, 0, {"node_ids": node_ids})
+    found: list[dict[str, Any]] = answer["brokers"]
+    return found
+
+
+async def three_brokers(node: ControllerInMemory) -> None:
+    for broker_id in (2, 1, 3):
+        await node.ask(broker_registration.API, 4, registration(broker_id, "OTHER" if broker_id == 3 else "PLAINTEXT"))
+
+
+async def test_of_whom_it_tells() -> None:
+    async with ControllerInMemory() as node:
+        await three_brokers(node)
+        for node_ids, expected in (
+            ((), [1, 2, 3]),
+            ((-1,), [1]),
+            ((3, 2), [3, 2]),
+            ((1, -1, 1), [1]),
+            ((2, 77, -2), [2]),
+            ((77,), []),
+        ):
+            assert [broker["node_id"] for broker in await asked(node, *node_ids)] == expected
+
+
+async def test_what_it_tells_of_brokers_that_serve_nobody() -> None:
+    async with ControllerInMemory() as node:
+        await three_brokers(node)
+        assert all(broker.fenced for broker in node.image.brokers.values())
+        _, second, third = await asked(node)
+        assert (second["host"], second["port"]) == ("h2", 9092)
+        assert (second["protocol_version_min"], second["protocol_version_max"]) == (1, 2)
+        assert RACK in second["tags"]
+        assert (third["host"], third["port"]) == ("", -1), "it has no listener like the one that was asked on"
+
+
+async def test_tags_change_with_the_dynamic_configuration() -> None:
+    async with ControllerInMemory() as node:
+        await three_brokers(node)
+        configs = [{"name": "tag.rack", "config_operation": 0, "value": "r9"}]
+        change = {"resource_type": 4, "resource_name": "2", "configs": configs}
+        answer = await node.ask(incremental_alter_configs.API, 1, {"resources": [change], "validate_only": False})
+        assert answer["responses"][0]["error_code"] == ErrorCode.NONE
+        first, second, _ = await asked(node)
+        assert {"key": "rack", "value": "r9"} in second["tags"]
+        assert RACK in first["tags"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "says"),
+    [
+        ({"tag.broker.id": "7"}, "each broker says broker.id of itself"),
+        ({"tag.a b": "7"}, "Unknown broker config name"),
+        ({f"tag.t{number}": "x" for number in range(65)}, "65 keys begin with tag."),
+    ],
+)
+async def test_tags_that_cannot_be_are_refused(tags: dict[str, str], says: str) -> None:
+    async with ControllerInMemory() as node:
+        configs = [{"name": name, "config_operation": 0, "value": value} for name, value in tags.items()]
+        change = {"resource_type": 4, "resource_name": "", "configs": configs}
+        answer = await node.ask(incremental_alter_configs.API, 1, {"resources": [change], "validate_only": False})
+        assert answer["responses"][0]["error_code"] == ErrorCode.INVALID_REQUEST
+        assert says in answer["responses"][0]["error_message"]
+
+
+async def test_a_broker_that_says_too_much_is_not_registered() -> None:
+    async with ControllerInMemory() as node:
+        answer = await node.ask(broker_registration.API, 4, registration(1, "PLAINTEXT", tags=129))
+        assert answer["error_code"] == ErrorCode.INVALID_REGISTRATION
+
+
+async def test_a_request_names_so_many_brokers_at_most() -> None:
+    async with ControllerInMemory() as node:
+        with pytest.raises(ProtocolError, match="10001 brokers"):
+            await asked(node, *range(10_001))
+
+
+def test_clients_serve_themselves_and_kafkas_never_hear_of_it() -> None:
+    assert {api.key for api in BROKER_APIS if api.key >= OWN_KEYS_FROM} >= {BROKER_METADATA}
+    assert BROKER_METADATA not in {api.key for api in CONTROLLER_APIS}
+    (told,) = (api for api in BROKER_APIS if api.key == API_VERSIONS)
+    frame = memoryview(encode_request(API_VERSIONS, 0, 7, {}))[4:]
+    reply = handled(told, frame, SimpleNamespace())
+    assert isinstance(reply, tuple)
+    body = memoryview(b"".join(bytes(chunk) for chunk in reply if isinstance(chunk, bytes)))[8:]
+    listed = {entry.api_key for entry in decode_response(API_VERSIONS, 0, body).api_keys}
+    assert listed == {api.key for api in BROKER_APIS if api.key < OWN_KEYS_FROM}

@@ -1,0 +1,20 @@
+"""What a broker is registered with: its release, what it can do, the tags of its file."""
+
+from broker_runtime.cluster.self_description import self_description
+from broker_runtime.config import broker_settings
+from broker_runtime.wire.protocol_versions import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN
+
+
+def test_a_broker_describes_itself() -> None:
+    given = {"node.id": "1", "message.max.bytes": "5000", "tag.rack": "r8a9", "tag.aws.zone": "eu-central-1"}
+    described = self_description(broker_settings(given))
+    assert described.protocol_versions == (PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX)
+    assert dict(described.tags) == {
+        "broker.version": "0.1.0-sluicegate",
+        "broker.version.int": "0x00010000",
+        "compression.codecs": "1=gzip,2=snappy,3=lz4,4=zstd",
+        "message.max.bytes": "5000",
+        "message.formats": "v2",
+        "rack": "r8a9",
+        "aws.zone": "eu-central-1",
+    }

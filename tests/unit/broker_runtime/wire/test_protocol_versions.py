@@ -1,0 +1,70 @@
+"""The table of protocol versions is true, and what has been released of it stays as it is."""
+
+import hashlib
+
+import pytest
+
+from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.wire.protocol_versions import (
+    HISTORY,
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    Life,
+    Step,
+    lives,
+)
+
+DIGESTS = {1: "0426eba3bc6b13cc", 2: "71f4287dd0ef41d7"}
+"""Of each step. A step that is here never changes: what is different in what is served is a step of its own, with a
+number and a digest of its own."""
+
+
+def digest(step: Step) -> str:
+    parts = [sorted(versions.items()) for versions in (step.added, step.deprecated, step.removed)]
+    return hashlib.sha256(repr((step.number, parts)).encode()).hexdigest()[:16]
+
+
+def test_what_is_served_is_what_the_table_has() -> None:
+    served = {(api.key, version) for api in BROKER_APIS for version in range(api.versions[0], api.versions[1] + 1)}
+    living = {one for one, life in lives().items() if life.removed is None}
+    assert served - living == set(), "add a protocol version that adds them"
+    assert living - served == set(), "add a protocol version that removes them"
+
+
+def test_a_change_of_what_is_served_has_a_number_of_its_own() -> None:
+    assert {step.number: digest(step) for step in HISTORY} == DIGESTS
+
+
+def test_the_range_that_brokers_tell() -> None:
+    assert PROTOCOL_VERSION_MIN == 1
+    assert len(HISTORY) == PROTOCOL_VERSION_MAX
+
+
+def test_the_life_of_a_version() -> None:
+    history = [
+        Step(1, "", {0: (0, 2), 1: (0, 0)}),
+        Step(2, "", {0: (3, 3)}, deprecated={0: (0, 1)}),
+        Step(3, "", {}, removed={0: (0, 0), 1: (0, 0)}),
+    ]
+    assert lives(history) == {
+        (0, 0): Life(1, 2, 3),
+        (0, 1): Life(1, 2),
+        (0, 2): Life(1),
+        (0, 3): Life(2),
+        (1, 0): Life(1, None, 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        (Step(3, "", {}), "3 follows 1"),
+        (Step(1, "", {}), "1 follows 1"),
+        (Step(2, "", {0: (1, 3)}), "adds .0, 1. again"),
+        (Step(2, "", {}, removed={0: (2, 3)}), "removes .0, 3."),
+        (Step(2, "", {}, deprecated={7: (0, 0)}), "deprecates .7, 0."),
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused(second: Step, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        lives([Step(1, "", {0: (0, 2)}), second])
