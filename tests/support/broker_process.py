@@ -70,6 +70,15 @@ class BrokerProcess:
     def port(self, listener: str = CLIENT_LISTENER) -> int:
         return self._ports[listener]
 
+    def advertise(self, addresses: str) -> None:
+        """`advertised.listeners`, from the next start on."""
+        self._properties["advertised.listeners"] = addresses
+
+    @property
+    def is_running(self) -> bool:
+        """Or paused; not after `stop` or `kill`."""
+        return self._process is not None
+
     @property
     def pid(self) -> int:
         if self._process is None:

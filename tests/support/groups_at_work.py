@@ -28,7 +28,7 @@ class GroupProducer:
     """Writes its own count to the partitions in turn, acks=all, until it is told to stop."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._bootstrap, self._topic = bootstrap, topic
+        self._bootstrap, self.topic = bootstrap, topic
         self.partitions = partitions
         self.acknowledged: set[bytes] = set()
         self.failures: list[str] = []
@@ -67,7 +67,7 @@ class GroupProducer:
         while not self._stop.is_set():
             value = b"%d" % sent
             try:
-                producer.produce(self._topic, value, partition=sent % self.partitions, on_delivery=self._delivered)
+                producer.produce(self.topic, value, partition=sent % self.partitions, on_delivery=self._delivered)
                 sent += 1
             except KafkaException as error:
                 if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:

@@ -1,0 +1,370 @@
+"""The push protocol over three real brokers: processes, and those of consumers, are killed, stopped and cut off.
+
+Each consumer is a process that says what it reads; every record must be read by somebody, and no partition by two at a
+time. Sessions are short, so that it does not take long to be missed.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from broker_runtime.wire.push.layouts import START_FETCHER
+from tests.support.broker_admin import until
+from tests.support.broker_process import BrokerGroup, BrokerProcess
+from tests.support.groups_at_work import GroupProducer, address, coordinator_of
+from tests.support.held_proxy import HeldProxy
+from tests.support.push_readers import Place, PushReader, overlaps
+
+PARTITIONS = 6
+SESSION_MS = 1_500
+SESSION_S = SESSION_MS / 1000
+SILENT_S = SESSION_S * 4 / 3
+"""How long after it last heard of its coordinator a consumer is given up that has fallen silent; a ping more may have
+been answered since."""
+SOON_S = 0.3
+"""From the moment that a consumer is given up until another reads what it had."""
+TAKEOVER_MAX_S = 10.0
+"""The sessions of a broker and of a consumer, and as much again for a busy machine."""
+OUT_OF_SYNC = "kafka_server_replica_manager_under_replicated_partitions"
+PROPERTIES = {
+    "group.min.session.timeout.ms": "100",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "200",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+}
+
+
+class Cluster:
+    """`proxies` stand before the listener PROXIED of each broker; who begins there is sent there."""
+
+    def __init__(self, group: BrokerGroup, proxies: Sequence[HeldProxy]) -> None:
+        self.brokers, self.proxies = group.brokers, proxies
+        self.bootstrap = group.bootstrap
+        self.proxied = ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
+        self.admin = AdminClient({"bootstrap.servers": group.bootstrap, "log_level": 2})
+
+    def coordinator(self, group: str) -> BrokerProcess:
+        found: list[int] = []
+
+        def knows() -> bool:
+            answer = coordinator_of([address(each) for each in self.bootstrap.split(",")], group)
+            found.extend([] if answer is None else [answer["node_id"]])
+            return bool(found)
+
+        until(knows, f"a coordinator of {group}")
+        return self.brokers[found[-1]]
+
+    def heal(self) -> None:
+        """All brokers are there, and have everything."""
+        for broker in self.brokers:
+            if not broker.is_running:
+                broker.start(wait=False)
+        for broker in self.brokers:
+            broker.wait_ready()
+            until(lambda broker=broker: broker.metrics()[OUT_OF_SYNC] == 0, "all replicas are in sync")  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(HeldProxy()) for _ in range(3)]
+        group = BrokerGroup(brokers=3, listeners=("PROXIED",), properties=PROPERTIES)
+        for broker, proxy in zip(group.brokers, proxies, strict=True):
+            proxy.target = broker.port("PROXIED")
+            broker.advertise(f"PLAINTEXT://{broker.bootstrap},PROXIED://127.0.0.1:{proxy.port}")
+        yield Cluster(stack.enter_context(group), proxies)
+
+
+@dataclass
+class Scene:
+    """One group with its topics, which are named after it, and with records that come all the time."""
+
+    cluster: Cluster
+    name: str
+    stack: ExitStack
+    readers: list[PushReader] = field(default_factory=list)
+    producers: list[GroupProducer] = field(default_factory=list)
+    read_by_others: set[tuple[str, bytes]] = field(default_factory=set)
+    """By members of the group that speak other protocols."""
+
+    def topic(self, suffix: str, partitions: int = PARTITIONS) -> list[Place]:
+        topic = f"{self.name}-{suffix}"
+        for made in self.cluster.admin.create_topics([NewTopic(topic, partitions, 3)]).values():
+            made.result(60)
+        self.producers.append(self.stack.enter_context(GroupProducer(self.cluster.bootstrap, topic, partitions)))
+        return [(topic, number) for number in range(partitions)]
+
+    def reader(self, name: str, *, proxied: bool = False) -> PushReader:
+        bootstrap = self.cluster.proxied if proxied else self.cluster.bootstrap
+        reader = PushReader(name, bootstrap, group=self.name, topic_count=f"*1*{self.name}-.*", session_ms=SESSION_MS)
+        self.readers.append(self.stack.enter_context(reader))
+        return reader
+
+    def shared(self, *readers: PushReader, of: Sequence[Place]) -> None:
+        """All of these read their part now, and nobody else has one."""
+
+        def are() -> bool:
+            owned = [dict(reader.owned) for reader in readers]
+            return sorted(place for places in owned for place in places) == sorted(of) and all(owned)
+
+        until(are, f"{len(readers)} consumers share {len(of)} partitions")
+        self.reading(*readers, of=of)
+
+    def reading(self, *readers: PushReader, of: Sequence[Place], since_s: float | None = None) -> float:
+        """Something was read from each of these partitions after that moment; returns when from the last of them."""
+        since_s = time.monotonic() if since_s is None else since_s
+        firsts: dict[Place, float] = {}
+
+        def are() -> bool:
+            for reader in readers:
+                for place, at_s in reader.firsts_since(since_s).items():
+                    firsts[place] = min(at_s, firsts.get(place, at_s))
+            return firsts.keys() >= set(of)
+
+        until(are, "all partitions are read")
+        return max(firsts[place] for place in of)
+
+    def committed(self) -> dict[Place, int]:
+        """As tools show it."""
+        asked = self.cluster.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.name)])
+        found = asked[self.name].result(60).topic_partitions
+        return {(each.topic, each.partition): each.offset for each in found}
+
+    @contextmanager
+    def member(self, protocol: str) -> Iterator[Consumer]:
+        """Of this group, in another protocol."""
+        settings = {
+            "bootstrap.servers": self.cluster.bootstrap,
+            "group.id": self.name,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 2,
+        }
+        consumer = Consumer(settings)
+        consumer.subscribe([producer.topic for producer in self.producers])
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def read_on(self, protocol: str, ends: Mapping[Place, int]) -> dict[Place, int]:
+        """Reads from where others ended, some of each partition, commits that and leaves; returns where it ended."""
+        at = dict(ends)
+        with self.member(protocol) as consumer:
+
+            def has_read() -> bool:
+                for each in consumer.consume(100, 0.1):
+                    assert each.error() is None, each.error()
+                    place = each.topic(), each.partition()
+                    assert each.offset() == at[place], "the first goes on where others ended, and none is left out"
+                    at[place] += 1
+                    self.read_by_others.add((each.topic(), each.value()))
+                return all(at[place] > end for place, end in ends.items())
+
+            until(has_read, f"a member of the {protocol} protocol reads all partitions")
+            consumer.commit(asynchronous=False)
+        return at
+
+    def finish(self) -> None:
+        """Every record was read, and never by two at a time."""
+        for producer in self.producers:
+            producer.stop()
+            assert not producer.failures, producer.failures[:3]
+        wanted = {(each.topic, value) for each in self.producers for value in each.acknowledged}
+        until(lambda: not wanted - self.records(), "every record that was acknowledged has been read", 20)
+        assert not overlaps(self.readers)
+
+    def records(self) -> set[tuple[str, bytes]]:
+        return self.read_by_others.union(*[reader.records() for reader in self.readers])
+
+
+@pytest.fixture
+def scene(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        stack.callback(cluster.heal)
+        for proxy in cluster.proxies:
+            stack.callback(proxy.release)
+        made = Scene(cluster, re.sub("[^a-z]+", "-", request.node.name), stack)
+        yield made
+        made.finish()
+
+
+def test_a_killed_consumer(scene: Scene) -> None:
+    places = scene.topic("one")
+    first, second, third = (scene.reader(name) for name in ("a", "b", "c"))
+    scene.shared(first, second, third, of=places)
+    had = list(second.owned)
+    killed_s = time.monotonic()
+    second.kill()
+    took_s = scene.reading(first, third, of=had, since_s=killed_s) - killed_s
+    print(f"read by others {took_s:.3f} s after the kill")
+    # Its connection tells the coordinator at once.
+    assert took_s < SOON_S
+    scene.shared(first, third, of=places)
+
+
+def test_a_killed_coordinator(scene: Scene) -> None:
+    """Consumers find the next one, and go on from what was committed."""
+    places = scene.topic("one")
+    first, second = scene.reader("a"), scene.reader("b")
+    scene.shared(first, second, of=places)
+    old = scene.cluster.coordinator(scene.name)
+    before = scene.committed()
+    killed_s = time.monotonic()
+    old.kill()
+    took_s = go_on_elsewhere(scene, first, second, places=places, since_s=killed_s)
+    print(f"all read again {took_s:.3f} s after the kill")
+    assert scene.cluster.coordinator(scene.name) is not old
+    started = first.started_at | second.started_at
+    assert all(started[place] >= offset for place, offset in before.items())
+
+
+def test_a_killed_coordinator_and_a_killed_consumer(scene: Scene) -> None:
+    places = scene.topic("one")
+    first, second, third = (scene.reader(name) for name in ("a", "b", "c"))
+    scene.shared(first, second, third, of=places)
+    killed_s = time.monotonic()
+    scene.cluster.coordinator(scene.name).kill()
+    third.kill()
+    took_s = go_on_elsewhere(scene, first, second, places=places, since_s=killed_s)
+    print(f"all read again {took_s:.3f} s after the kill")
+
+
+def go_on_elsewhere(scene: Scene, *readers: PushReader, places: Sequence[Place], since_s: float) -> float:
+    """Each registers anew, and they share everything; returns the seconds until all was read."""
+    until(lambda: all(reader.said("registered", since_s) for reader in readers), "all have registered again")
+    again_s = min(reader.said("registered", since_s)[0][0] for reader in readers)
+    scene.shared(*readers, of=places)
+    took_s = scene.reading(*readers, of=places, since_s=again_s) - since_s
+    assert took_s < TAKEOVER_MAX_S
+    return took_s
+
+
+def test_a_consumer_that_hangs(scene: Scene) -> None:
+    """It delivers nothing any more when it goes on, and registers anew."""
+    places = scene.topic("one")
+    first, second = scene.reader("a"), scene.reader("b")
+    scene.shared(first, second, of=places)
+    paused_s = time.monotonic()
+    second.pause()
+    until(lambda: len(first.owned) == len(places), "the other has everything")
+    took_s = scene.reading(first, of=places, since_s=first.said("started")[-1][0]) - paused_s
+    print(f"read by the other {took_s:.3f} s after SIGSTOP")
+    assert took_s > SESSION_S
+    resumed_s = time.monotonic()
+    second.resume()
+    scene.shared(first, second, of=places)
+    back_s = second.said("started", resumed_s)[0][0]
+    assert [each for each in second.read if resumed_s < each.at_s < back_s] == []
+    assert second.said("lost", resumed_s), "it noticed by itself"
+
+
+def test_a_coordinator_that_hangs(scene: Scene) -> None:
+    """Another one takes over; the old one goes on, and starts and stops nobody."""
+    places = scene.topic("one")
+    first, second = scene.reader("a"), scene.reader("b")
+    scene.shared(first, second, of=places)
+    old = scene.cluster.coordinator(scene.name)
+    paused_s = time.monotonic()
+    old.pause()
+    scene.stack.callback(old.resume)
+    # It may register with who hangs, and that one read of it when it goes on.
+    third = scene.reader("c")
+    took_s = go_on_elsewhere(scene, first, second, third, places=places, since_s=paused_s)
+    print(f"all read again {took_s:.3f} s after SIGSTOP")
+    resumed_s = time.monotonic()
+    old.resume()
+    until(lambda: old.metrics()[OUT_OF_SYNC] == 0, "the old coordinator is back")
+    # Whoever it had pinged last would have been given up by now.
+    until(lambda: time.monotonic() > resumed_s + SESSION_S, "a session has gone by")
+    scene.reading(first, second, third, of=places)
+    assert scene.cluster.coordinator(scene.name) is not old
+    assert [event for reader in scene.readers for event in reader.events if event[0] > resumed_s] == []
+
+
+@pytest.mark.parametrize("ways", [(True, False), (True,), (False,)], ids=["both-ways", "to-broker", "to-consumer"])
+def test_half_open(scene: Scene, ways: Sequence[bool]) -> None:
+    """Nobody is told that the connection of consumer and coordinator is cut; both find out, and meet again."""
+    places = scene.topic("one")
+    near, far = scene.reader("near"), scene.reader("far", proxied=True)
+    scene.shared(near, far, of=places)
+    proxies = scene.cluster.proxies
+    cut_s = time.monotonic()
+    for proxy in proxies:
+        proxy.holds = lambda passing: passing.is_push and passing.to_broker in ways
+    until(lambda: len(near.owned) == len(places), "the other has everything")
+    took_s = scene.reading(near, of=places, since_s=near.said("started")[-1][0]) - cut_s
+    print(f"read by the other {took_s:.3f} s after the cut")
+    for proxy in proxies:
+        proxy.cut()
+        proxy.release()
+    scene.shared(near, far, of=places)
+
+
+def test_a_coordinator_killed_between_commit_and_start(scene: Scene) -> None:
+    """All have stopped, and what they told is committed: whoever comes next starts them there."""
+    places = scene.topic("one")
+    first = scene.reader("a", proxied=True)
+    scene.shared(first, of=places)
+    for proxy in scene.cluster.proxies:
+        proxy.holds = lambda passing: passing.kind == START_FETCHER and not passing.to_broker
+    second = scene.reader("b", proxied=True)
+    until(lambda: any(proxy.is_holding for proxy in scene.cluster.proxies), "a StartFetcher is on its way")
+    old = scene.cluster.coordinator(scene.name)
+    killed_s = time.monotonic()
+    old.kill()
+    for proxy in scene.cluster.proxies:
+        proxy.cut()
+        proxy.release()
+    took_s = go_on_elsewhere(scene, first, second, places=places, since_s=killed_s)
+    print(f"all read again {took_s:.3f} s after the kill")
+    stopped_at = {turn.place: turn.ended_s for turn in first.turns}
+    assert stopped_at.keys() == set(places)
+    ends = {each.place: each.offset + 1 for each in first.read if each.at_s <= stopped_at[each.place]}
+    assert first.started_at | second.started_at == ends
+
+
+def test_topics_and_partitions_come(scene: Scene) -> None:
+    places = scene.topic("one")
+    first, second = scene.reader("a"), scene.reader("b")
+    scene.shared(first, second, of=places)
+    places += scene.topic("two", 2)
+    scene.shared(first, second, of=places)
+    (topic, _) = places[0]
+    for made in scene.cluster.admin.create_partitions([NewPartitions(topic, PARTITIONS + 2)]).values():
+        made.result(60)
+    scene.producers[0].partitions += 2
+    scene.shared(first, second, of=[*places, (topic, PARTITIONS), (topic, PARTITIONS + 1)])
+
+
+def test_a_group_goes_to_other_protocols_and_comes_back(scene: Scene) -> None:
+    """With its offsets: who comes reads on where they were committed, and others are refused while it has members."""
+    places = scene.topic("one")
+    with scene.reader("a") as first:
+        scene.shared(first, of=places)
+        described = scene.cluster.admin.describe_consumer_groups([scene.name])[scene.name].result(60)
+        (member,) = described.members
+        assert {(part.topic, part.partition) for part in member.assignment.topic_partitions} == set(places)
+        with scene.member("consumer") as stranger:
+            refused = stranger.poll(60)
+            assert refused is not None
+            assert "Inconsistent group protocol" in refused.error().str()
+        first.leave()
+    read = {each.place: each.offset + 1 for each in first.read}
+    assert scene.committed() == read, "what it had delivered last, and nothing else"
+    for protocol in ("classic", "consumer"):
+        read = scene.read_on(protocol, read)
+        assert scene.committed() == read
+    second = scene.reader("b")
+    scene.shared(second, of=places)
+    assert second.started_at == read

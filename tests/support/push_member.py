@@ -1,0 +1,195 @@
+"""A consumer of the push protocol as a process of its own, which tests may kill: FAMILY BOOTSTRAP GROUP ID TOPIC_COUNT
+SESSION_MS.
+
+It says what it does on its standard output, a line each that begins with the time of the machine's monotonic clock:
+`registered`, `started TOPIC PARTITION OFFSET ...`, `stopped` (it was told to, and has not answered yet), `lost WHY` (by
+itself), `read TOPIC PARTITION OFFSET VALUE`, `left`. SIGTERM has it leave.
+"""
+
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from broker_runtime.wire.push import layouts
+from broker_runtime.wire.push.messages import (
+    ClusterMetadataRequest,
+    PartitionOffset,
+    PingResponse,
+    RegisterConsumerRequest,
+    StartFetcherResponse,
+    StopFetcherResponse,
+)
+from broker_runtime.wire.push.partition_text import partition_number
+
+POLL_S = 0.01
+RETRY_S = 0.05
+CONNECT_S = 2.0
+_leaving = False
+
+
+def say(*lines: str) -> None:
+    """In one piece for each call, and at once: who is killed has said all that it has delivered."""
+    now_s = time.monotonic()
+    text = "".join(f"{now_s:.6f} {line}\n" for line in lines).encode()
+    while text:
+        text = text[os.write(1, text) :]
+
+
+def _leave(number: int, frame: object) -> None:
+    del number, frame
+    global _leaving
+    _leaving = True
+
+
+class _LostError(Exception):
+    """The coordinator is to be looked for."""
+
+
+class PlainMember:
+    """The protocol by its page, on one thread; records are read by librdkafka, which is given what to read."""
+
+    def __init__(self, bootstrap: str, group: str, name: str, topic_count: str, session_ms: int) -> None:
+        self._brokers = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in bootstrap.split(","))]
+        self._asked = RegisterConsumerRequest(group, name, topic_count, True, "smallest", session_ms)
+        self._group, self._name, self._session_s = group, name, session_ms / 1000
+        self._positions: dict[tuple[str, int], int] = {}
+        self._fetcher = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "reads-what-it-is-told",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
+                "fetch.error.backoff.ms": 20,
+                "topic.metadata.refresh.interval.ms": 500,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 2,
+            }
+        )
+
+    def run(self) -> None:
+        while not _leaving:
+            for place in list(self._brokers):
+                try:
+                    with self._connect(self._coordinator(place)) as coordinator:
+                        self._serve(coordinator)
+                    return
+                except (_LostError, OSError) as error:
+                    if self._positions:
+                        say(f"lost {error}")
+                    self._read_only({})
+                    threading.Event().wait(RETRY_S)
+
+    def _connect(self, place: tuple[str, int]) -> socket.socket:
+        return socket.create_connection(place, timeout=CONNECT_S)
+
+    def _coordinator(self, place: tuple[str, int]) -> tuple[str, int]:
+        with self._connect(place) as broker:
+            broker.sendall(layouts.CLUSTER_METADATA_REQUEST.write(ClusterMetadataRequest(self._group)))
+            found = layouts.CLUSTER_METADATA_RESPONSE.read(_frame(broker))
+        places = {each.id: (each.host, each.port) for each in found.brokers_info}
+        if found.error_code or found.coordinator_id not in places:
+            raise _LostError(f"no coordinator: error {found.error_code}")
+        return places[found.coordinator_id]
+
+    def _serve(self, coordinator: socket.socket) -> None:
+        """Until it has left; raises _LostError, OSError."""
+        coordinator.sendall(layouts.REGISTER_CONSUMER_REQUEST.write(self._asked))
+        code = layouts.REGISTER_CONSUMER_RESPONSE.read(_frame(coordinator)).error_code
+        if code:
+            raise _LostError(f"not registered: error {code}")
+        say("registered")
+        heard_s, pings_left = time.monotonic(), 2
+        while pings_left:
+            called, _, _ = select.select([coordinator], [], [], 0)
+            if called:
+                frame = _frame(coordinator)
+                heard_s = time.monotonic()
+                was_ping = self._answer(coordinator, frame)
+                pings_left -= _leaving and was_ping
+                continue
+            messages = self._fetcher.consume(200, POLL_S)
+            # What came before a look at the clock is delivered after it, or not at all.
+            if time.monotonic() - heard_s > self._session_s:
+                raise _LostError("nobody has called for a session")
+            self._deliver(messages)
+        say("left")
+
+    def _deliver(self, messages: list[Any]) -> None:
+        lines = []
+        for each in messages:
+            place = each.topic(), each.partition()
+            if each.error() is None and place in self._positions:
+                lines.append(f"read {each.topic()} {each.partition()} {each.offset()} {each.value().decode()}")
+                self._positions[place] = each.offset() + 1
+        say(*lines)
+
+    def _answer(self, coordinator: socket.socket, frame: memoryview) -> bool:
+        """Whether it was a ping."""
+        kind = layouts.type_of(frame)
+        told = tuple(PartitionOffset(topic, str(number), at) for (topic, number), at in self._positions.items())
+        if kind == layouts.PING:
+            coordinator.sendall(layouts.PING_RESPONSE.write(PingResponse(0, self._name, told)))
+        elif kind == layouts.STOP_FETCHER:
+            self._read_only({})
+            say("stopped")
+            coordinator.sendall(layouts.STOP_FETCHER_RESPONSE.write(StopFetcherResponse(0, self._name, told)))
+        else:
+            start = layouts.START_FETCHER_REQUEST.read(frame)
+            parts = [part for thread in start.ownership_info for part in thread.assigned_parts]
+            say(
+                " ".join(
+                    ["started", *(f"{each.topic} {partition_number(each.partition)} {each.offset}" for each in parts)]
+                )
+            )
+            self._read_only({(each.topic, partition_number(each.partition)): each.offset for each in parts})
+            coordinator.sendall(layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, self._name)))
+        return kind == layouts.PING
+
+    def _read_only(self, positions: dict[tuple[str, int], int]) -> None:
+        """Offsets below 0 mean the same to librdkafka."""
+        self._positions = positions
+        if positions:
+            self._fetcher.assign([TopicPartition(topic, number, at) for (topic, number), at in positions.items()])
+        else:
+            self._fetcher.unassign()
+
+
+def _frame(source: socket.socket) -> memoryview:
+    return memoryview(_exactly(source, struct.unpack(">i", _exactly(source, 4))[0]))
+
+
+def _exactly(source: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        piece = source.recv(count - len(found))
+        if not piece:
+            raise _LostError("the connection has ended")
+        found += piece
+    return found
+
+
+def plain(bootstrap: str, group: str, name: str, topic_count: str, session_ms: int) -> None:
+    PlainMember(bootstrap, group, name, topic_count, session_ms).run()
+
+
+FAMILIES: Mapping[str, Callable[[str, str, str, str, int], None]] = {"plain": plain}
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, _leave)
+    family, bootstrap, group, name, topic_count, session_ms = sys.argv[1:]
+    FAMILIES[family](bootstrap, group, name, topic_count, int(session_ms))
+
+
+if __name__ == "__main__":
+    main()
