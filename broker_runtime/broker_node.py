@@ -12,7 +12,7 @@ from broker_runtime.apis.context import BrokerContext
 from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.apis.push import PushFrames
 from broker_runtime.apis.request_metrics import RequestMetrics
-from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.apis.table import BROKER_APIS, COUNTED_APIS
 from broker_runtime.broker_services import BrokerServices
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.follower import MetadataFollower
@@ -82,13 +82,16 @@ class BrokerNode:
         effective = effective_config(settings, {}, {})
         self._host_names = host_names(settings)
         self._services = BrokerServices(settings, clock, cluster_id, self.image, logs, self.replicas, clients)
-        self.request_metrics = RequestMetrics(BROKER_APIS)
+        self.request_metrics = RequestMetrics(COUNTED_APIS)
         self.dispatcher: Dispatcher[BrokerContext] = Dispatcher(
             self._services, BROKER_APIS, self.request_metrics.on_call
         )
         limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(
-            PushFrames(self._services, self.dispatcher.handle).handle, limits, clock, self._loop
+            PushFrames(self._services, self.dispatcher.handle, self.dispatcher.completion).handle,
+            limits,
+            clock,
+            self._loop,
         )
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = ObserversOnDemand(

@@ -26,15 +26,16 @@ WINDOW_DAYS: Final = 30
 
 APIS: Final = (
     "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs", "ApiVersions",
-    "BrokerMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreatePartitions", "CreateTopics",
-    "DeleteGroups", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs",
-    "DescribeGroups", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions",
-    "ElectLeaders", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup",
-    "LeaveGroup", "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata",
-    "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Produce", "SyncGroup", "UnregisterBroker",
+    "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreatePartitions",
+    "CreateTopics", "DeleteGroups", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster",
+    "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum",
+    "DescribeTopicPartitions", "ElectLeaders", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs",
+    "InitProducerId", "JoinGroup", "LeaveGroup", "ListConfigResources", "ListGroups", "ListOffsets",
+    "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch",
+    "Ping", "Produce", "RegisterConsumer", "StartFetcher", "StopFetcher", "SyncGroup", "UnregisterBroker",
     "UpdateFeatures",
 )  # fmt: skip
-"""Kafka's names of those that brokers serve, as events have them."""
+"""Kafka's names of those that brokers serve, and those of the push protocol, as events have them."""
 
 OBJECTIVES_MAX: Final = 50
 MIRRORS_MAX: Final = 20

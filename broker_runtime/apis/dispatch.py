@@ -43,13 +43,14 @@ class Dispatcher(Generic[C]):
         self._context = context
         self._gate = gate
         self._served = {api.key: api for api in served}
-        self._completion = Completion(context.clock.monotonic, observer)
+        self.completion = Completion(context.clock.monotonic, observer)
+        """Where its calls end, and those of other protocols on the same listeners."""
         self._tasks: set[asyncio.Task[Reply]] = set()
         self._traced_s: dict[int, float] = {}
 
     def observe(self, requests: RequestObserver | None) -> None:
         """Tell `requests` of every request from here on, or nobody."""
-        self._completion.observe(requests)
+        self.completion.observe(requests)
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         """`frame` excludes its size field and is valid only during the call. Raises ProtocolError, see there."""
@@ -57,7 +58,7 @@ class Dispatcher(Generic[C]):
         api = self._served.get(key)
         if api is None:
             raise ProtocolError("unknown-api", f"API key {key} is not served on this listener")
-        completion = self._completion
+        completion = self.completion
         # An attribute that is called where it is named is looked for as a method first, in every request.
         now, carry_out = completion.now, api.handle
         call = Call(api, version, correlation_id, client_id, connection, completion)
@@ -95,7 +96,7 @@ class Dispatcher(Generic[C]):
 
     def _later(self, call: Call, answer: PendingReply | Awaitable[Fields | Reply]) -> PendingReply:
         """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""
-        call.handled_s = self._completion.now()
+        call.handled_s = self.completion.now()
         if isinstance(call.request, RequestReader):
             # What it reads is valid during `handle` only.
             call.request = None
@@ -125,7 +126,7 @@ class Dispatcher(Generic[C]):
 
     def _trace(self, call: Call, error: BaseException) -> None:
         """A mistake of ours is shown with where it happened, but not for each request that meets it."""
-        now_s, key = self._completion.now(), call.api.key
+        now_s, key = self.completion.now(), call.api.key
         if now_s - self._traced_s.get(key, -_TRACE_INTERVAL_S) >= _TRACE_INTERVAL_S:
             self._traced_s[key] = now_s
             log.error("the handler of %s failed, its connection is closed", call.api.name, exc_info=error)

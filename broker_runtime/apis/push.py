@@ -1,7 +1,8 @@
 """The push protocol on the connections of clients (decision 35): registrations, and answers to the coordinator's calls.
 
-Its frames have no header, and no versions. All others go to the dispatcher. Calls to a consumer go out between whatever
-answers its connection owes, but for the answer to its registration, which is the first that it gets.
+Its frames have no header, and no versions. All others go to the dispatcher; each frame is a `Call` that ends where the
+dispatcher's do. The coordinator's calls go out between whatever answers a connection owes, but for the answer to a
+registration, which is the first that a consumer gets.
 """
 
 import asyncio
@@ -9,8 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from broker_runtime.apis.call import Call, Completion
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.apis.find_coordinator import coordinator_of
+from broker_runtime.apis.push_apis import PUSH_APIS
 from broker_runtime.apis.push_callee import Callee, known_brokers, nothing
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.push.answers import Answer, connection_ended, ping_answered, start_answered, stop_answered
@@ -33,6 +36,8 @@ from broker_runtime.wire.push.messages import (
 from broker_runtime.wire.push.partition_text import partition_number
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 
+_BODY_AT = 2
+"""Behind the request type id."""
 _Decide = Callable[[GroupsState, PushEnvironment, Answer], Decided]
 _ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
     layouts.PING: (layouts.PING_RESPONSE, ping_answered),
@@ -42,11 +47,15 @@ _ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
 
 
 class PushFrames:
-    """Owns which consumer has registered on which connection; hands frames of other protocols to `others`."""
+    """Owns which consumer has registered on which connection; hands frames of other protocols to `others`.
 
-    def __init__(self, context: BrokerContext, others: FrameHandler) -> None:
+    `completion` is told of each frame as of each request of the dispatcher.
+    """
+
+    def __init__(self, context: BrokerContext, others: FrameHandler, completion: Completion) -> None:
         self._context = context
         self._others = others
+        self._completion = completion
         self._callees: dict[int, Callee] = {}
         """By connection, from the request to register until that is refused or the connection ends."""
 
@@ -55,28 +64,49 @@ class PushFrames:
         kind = type_of(frame)
         if kind is None:
             return self._others(frame, connection)
+        completion, callee = self._completion, self._callees.get(connection.id)
+        call = Call(PUSH_APIS[kind], 0, 0, None if callee is None else callee.consumer_id, connection, completion)
+        call.request_bytes = len(frame)
+        call.received_s = completion.now()
+        try:
+            if completion.requests is not None:
+                completion.requests.begun(call, frame, _BODY_AT)
+            reply = self._reply(kind, frame, call, callee)
+        except ProtocolError as error:
+            call.refused(error.kind)
+            raise
+        except Exception:
+            call.refused("handler-failed")
+            raise
+        if isinstance(reply, tuple):
+            call.answered(reply)
+        return reply
+
+    def _reply(self, kind: int, frame: memoryview, call: Call, callee: Callee | None) -> Reply | PendingReply:
         if kind == layouts.CLUSTER_METADATA:
-            return self._cluster_metadata(frame, connection)
+            return self._cluster_metadata(frame, call)
         if kind == layouts.REGISTER_CONSUMER:
-            return self._register(frame, connection)
-        self._take_answer(*_ANSWERS[kind], frame, connection)
+            return self._register(frame, call, callee)
+        self._take_answer(*_ANSWERS[kind], frame, call.connection.id, callee)
         return NO_REPLY
 
-    def _cluster_metadata(self, frame: memoryview, connection: ServedConnection) -> Reply:
+    def _cluster_metadata(self, frame: memoryview, call: Call) -> Reply:
         """Who does not say for which group is asked to try this broker, and goes on to the next one if need be."""
-        context, listener = self._context, connection.listener
+        context, listener = self._context, call.listener
         group_id = layouts.CLUSTER_METADATA_REQUEST.read(frame).group_id
         brokers = known_brokers(context.image, listener)
         code, coordinator = ErrorCode.NONE, context.settings.node_id
         if group_id is not None:
             found = coordinator_of(group_id, listener, context)
             code, coordinator = found.code, found.node
+        call.error = code
         return (layouts.CLUSTER_METADATA_RESPONSE.write(ClusterMetadataResponse(code, coordinator, brokers)),)
 
-    def _register(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+    def _register(self, frame: memoryview, call: Call, registered: Callee | None) -> Reply | PendingReply:
         said = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
-        if connection.id in self._callees:
-            return _registered(ErrorCode.INVALID_REQUEST)
+        if registered is not None:
+            return _registered(call, ErrorCode.INVALID_REQUEST)
+        connection, call.client_id = call.connection, said.consumer_id
         asked = Registration(*said, client_host=f"/{connection.peer[0]}")
         callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image)
         try:
@@ -84,37 +114,36 @@ class PushFrames:
                 lambda state, environment: register(state, environment, asked, connection.id)
             )
         except KafkaError as error:
-            return _registered(error.code)
+            return _registered(call, error.code)
         self._callees[connection.id] = callee
         self._context.groups.callers.add(connection.id, callee.take)
         callee.ended = partial(self._ended, callee)
         connection.closed.add(callee.ended)
-        reply = PendingReply()
-        answer.add_done_callback(partial(self._registration_decided, callee, reply))
-        return reply
+        call.handled_s = self._completion.now()
+        answer.add_done_callback(partial(self._registration_decided, callee, call))
+        return call.later()
 
-    def _registration_decided(self, callee: Callee, reply: PendingReply, answer: asyncio.Future[None]) -> None:
+    def _registration_decided(self, callee: Callee, call: Call, answer: asyncio.Future[None]) -> None:
         error = answer.exception()
         if error is None:
-            reply.complete(_registered(ErrorCode.NONE))
+            call.complete(_registered(call, ErrorCode.NONE))
             # The reply may leave with those that others owe, at the end of this turn.
             answer.get_loop().call_soon(callee.release)
             return
         callee.connection.closed.remove(callee.ended)
         self._forget(callee)
         # What is no KafkaError the coordinator has logged.
-        reply.complete(_registered(error.code) if isinstance(error, KafkaError) else None)
+        call.complete(_registered(call, error.code) if isinstance(error, KafkaError) else None)
 
     def _take_answer(
-        self, layout: Layout[Any], decide: _Decide, frame: memoryview, connection: ServedConnection
+        self, layout: Layout[Any], decide: _Decide, frame: memoryview, connection: int, callee: Callee | None
     ) -> None:
         said = layout.read(frame)
-        callee = self._callees.get(connection.id)
         if callee is None:
             raise ProtocolError("push-not-registered", "a call was answered, and no consumer has registered here")
         told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
         offsets = None if told is None else tuple(_consumed(each) for each in told)
-        answer = Answer(callee.group_id, said.consumer_id, connection.id, said.error_code, offsets)
+        answer = Answer(callee.group_id, said.consumer_id, connection, said.error_code, offsets)
         try:
             decided = self._context.groups.term_of(callee.group_id).enqueue(
                 lambda state, environment: decide(state, environment, answer)
@@ -142,7 +171,8 @@ class PushFrames:
         callee.ended = nothing
 
 
-def _registered(code: ErrorCode) -> Reply:
+def _registered(call: Call, code: ErrorCode) -> Reply:
+    call.error = code
     return (layouts.REGISTER_CONSUMER_RESPONSE.write(RegisterConsumerResponse(code)),)
 
 

@@ -4,10 +4,9 @@ Pure: an observer of calls. A request counts when it has ended.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from broker_runtime.apis.call import Call, Ending
-from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.call import Api, Call, Ending
 
 _ANSWERED, _CANCELLED = Ending.ANSWERED, Ending.CANCELLED
 
@@ -32,7 +31,7 @@ class _Figures:
 class RequestMetrics:
     """Counts and times of the requests that are served, by API key; they begin at zero with each process."""
 
-    def __init__(self, served: Iterable[ApiSpec[Any]]) -> None:
+    def __init__(self, served: Iterable[Api]) -> None:
         self._names = {api.key: api.name for api in served}
         self._figures = {key: _Figures() for key in self._names}
 

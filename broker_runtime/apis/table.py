@@ -53,8 +53,10 @@ from broker_runtime.apis import (
 )
 from broker_runtime.apis.alter_own_listeners import with_own_listeners
 from broker_runtime.apis.api_versions import with_api_versions
+from broker_runtime.apis.call import Api
 from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
 from broker_runtime.apis.forwarding import active_only, forwarded
+from broker_runtime.apis.push_apis import PUSH_APIS
 
 _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_configs.API,
@@ -116,6 +118,8 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     with_own_listeners(alter_configs.API, alter_configs.alter, alter_configs.answer_to),
     with_own_listeners(incremental_alter_configs.API, incremental_alter_configs.alter, alter_configs.answer_to),
 )
+COUNTED_APIS: tuple[Api, ...] = (*BROKER_APIS, *PUSH_APIS.values())
+"""All that clients ask brokers, as it is counted and recorded."""
 
 CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     fetch.METADATA_API,

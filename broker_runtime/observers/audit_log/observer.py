@@ -12,7 +12,7 @@ from threading import Event
 from typing import Final
 
 from broker_runtime.apis.call import Call
-from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.apis.table import COUNTED_APIS
 from broker_runtime.clock import Timer
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.network.connection_notices import ConnectionNotice
@@ -68,7 +68,7 @@ class AuditLogObserver:
             Environment(
                 Identity(given.cluster_id, given.node_id, boot_id),
                 folder,
-                {api.key: api.name for api in BROKER_APIS},
+                {api.key: api.name for api in COUNTED_APIS},
                 fs,
                 given.clock,
                 given.call_later,

@@ -1,7 +1,7 @@
 """The push protocol on a connection: what comes and goes there, in frames."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from random import Random
 from typing import Any, cast
@@ -9,7 +9,10 @@ from typing import Any, cast
 import pytest
 
 from broker_runtime.apis import describe_groups
+from broker_runtime.apis.call import Call, Completion, Ending
 from broker_runtime.apis.push import PushFrames
+from broker_runtime.apis.push_apis import PUSH_APIS
+from broker_runtime.apis.request_metrics import RequestMetrics
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.groups.consumer.embedded import read_assignment
 from broker_runtime.groups.partition_of import partition_of
@@ -83,6 +86,10 @@ def others(frame: memoryview, connection: ServedConnection) -> Reply:
     return ANSWERED
 
 
+def push_frames(node: CoordinatingBroker, ended: Callable[[Call], None] | None = None) -> PushFrames:
+    return PushFrames(cast("Any", node), others, Completion(node.clock.monotonic, ended))
+
+
 @pytest.fixture
 async def node() -> AsyncIterator[CoordinatingBroker]:
     async with CoordinatingBroker() as made:
@@ -92,7 +99,7 @@ async def node() -> AsyncIterator[CoordinatingBroker]:
 
 @pytest.fixture
 def frames(node: CoordinatingBroker) -> PushFrames:
-    return PushFrames(cast("Any", node), others)
+    return push_frames(node)
 
 
 async def test_frames_of_other_protocols_go_on_as_they_are(frames: PushFrames) -> None:
@@ -208,6 +215,46 @@ async def test_what_is_no_answer_ends_the_connection(frames: PushFrames) -> None
     assert await client.hung_up() == "push-hung-up"
 
 
+async def test_each_frame_is_a_call_that_ends_once_and_is_counted_under_its_name(node: CoordinatingBroker) -> None:
+    ended: list[Call] = []
+    client = Client(push_frames(node, ended.append), 1)
+    client.send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest("g"))
+    assert await client.registered(session_timeout_ms=1) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert await client.registered() is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    with pytest.raises(ProtocolError):
+        client.send_bytes(b"\x75\x33\0")
+    client.send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest("g"))
+    assert [(call.api.name, call.client_id, call.error, call.ending) for call in ended] == [
+        ("ClusterMetadata", None, ErrorCode.NONE, Ending.ANSWERED),
+        ("RegisterConsumer", "c", ErrorCode.INVALID_SESSION_TIMEOUT, Ending.ANSWERED),
+        ("RegisterConsumer", "c", ErrorCode.NONE, Ending.ANSWERED),
+        ("StartFetcher", "c", ErrorCode.NONE, Ending.ANSWERED),
+        ("Ping", "c", ErrorCode.NONE, Ending.REFUSED),
+        ("ClusterMetadata", "c", ErrorCode.NONE, Ending.ANSWERED),
+    ]
+    assert [len(call.reply) for call in ended] == [1, 1, 1, 0, 0, 1]
+    metrics = RequestMetrics(PUSH_APIS.values())
+    for call in ended:
+        metrics.on_call(call)
+    assert {count.request: (count.total, count.failed) for count in metrics.collect()} == {
+        "ClusterMetadata": (2, 0),
+        "RegisterConsumer": (2, 0),
+        "Ping": (1, 1),
+        "StopFetcher": (0, 0),
+        "StartFetcher": (1, 0),
+    }
+
+
+async def test_a_registration_whose_client_has_gone_ends_as_such(node: CoordinatingBroker) -> None:
+    ended: list[Call] = []
+    reply = Client(push_frames(node, ended.append), 1).register()
+    assert isinstance(reply, PendingReply)
+    reply.cancel()
+    assert [call.ending for call in ended] == [Ending.CANCELLED]
+
+
 @pytest.mark.parametrize("type_id", range(30_001, 30_006))
 async def test_any_bytes_are_answered_or_end_the_connection(frames: PushFrames, type_id: int) -> None:
     chance = Random(type_id)
@@ -218,7 +265,7 @@ async def test_any_bytes_are_answered_or_end_the_connection(frames: PushFrames, 
 
 async def test_groups_of_the_topic_of_groups_are_made_on_demand() -> None:
     async with CoordinatingBroker() as node:
-        frames = PushFrames(cast("Any", node), others)
+        frames = push_frames(node)
         Client(frames, 1).send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest("g"))
         assert node.asked_for == [GROUPS_TOPIC]
 
