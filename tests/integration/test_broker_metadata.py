@@ -1,5 +1,6 @@
 """BrokerMetadata of a real broker, in frames that are made and read here byte by byte."""
 
+import json
 import socket
 import struct
 import time
@@ -7,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from sluicegate_operator.cli import brokers as command
 from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import WireClient
 
@@ -114,3 +118,15 @@ def test_tags_change_while_the_broker_runs(broker: BrokerProcess) -> None:
         while raw.brokers(-1)[1][4].get("aws.zone") != "eu-central-1":
             assert time.monotonic() < deadline_s
         assert raw.brokers(-1)[1][4]["rack"] == "r8a9"
+
+
+def test_the_command_shows_it(broker: BrokerProcess) -> None:
+    app = typer.Typer()
+    app.command()(command.brokers)
+    asked = ["--bootstrap-server", broker.bootstrap]
+    (told,) = json.loads(CliRunner().invoke(app, ["-o", "json", *asked]).stdout)["brokers"]
+    with frames(broker) as raw:
+        host, port, lowest, highest, tags = raw.brokers(1)[1]
+    assert (told["host"], told["port"], told["tags"], told["serves"]) == (host, port, tags, True)
+    assert (told["protocol_version_min"], told["protocol_version_max"]) == (lowest, highest)
+    assert "r8a9" in CliRunner().invoke(app, ["1", "--tags", *asked]).stdout

@@ -14,7 +14,7 @@ from tests.support.local_fleet import ENVIRONMENT, QUICKSTART, copy_quickstart, 
 def test_help_names_every_command() -> None:
     done = run_command("--help")
     assert done.returncode == 0
-    for name in ("up", "status", "quotas", "validate", "storm", "crds", "broker", "audit", "groups"):
+    for name in ("up", "status", "quotas", "validate", "storm", "crds", "broker", "audit", "brokers", "groups"):
         assert name in done.stdout
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from sluicegate_operator.cli.asking import RefusedError
 from sluicegate_operator.cli.group_report import GroupReport, relevant_partitions, report
 from sluicegate_operator.cli.offset_resets import LogEnds, Reset, ResetError, Target, chosen_partitions, plan_resets
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
@@ -10,10 +11,6 @@ from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiErro
 from sluicegate_operator.kafka_admin.group_views import GroupView
 from sluicegate_operator.kafka_admin.offsets import EARLIEST, LATEST, NO_OFFSET
 from sluicegate_operator.kafka_admin.views import Partition
-
-
-class RefusedError(Exception):
-    """The cluster is not in a state for it; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,6 @@
 Exit codes: 2 for what was asked wrongly, 1 for what the cluster refuses or does not answer.
 """
 
-import asyncio
-import json
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -15,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 
-from sluicegate_operator.cli.bootstrap import BootstrapError, BootstrapOption, bootstrap_addresses
+from sluicegate_operator.cli.asking import REFUSED, ask, bad_use, print_json, say
+from sluicegate_operator.cli.bootstrap import BootstrapOption
 from sluicegate_operator.cli.group_questions import (
-    RefusedError,
     ResetPlan,
     ResetRequest,
     deleted,
@@ -36,11 +33,8 @@ from sluicegate_operator.cli.offset_resets import (
 )
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
 from sluicegate_operator.cli.printable import printable
-from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 
-BAD_USE, REFUSED = 2, 1
 CLIENT_ID = "sluicegate-groups"
 Answer = TypeVar("Answer")
 Question = Callable[[ConsumerGroups], Awaitable[Answer]]
@@ -60,7 +54,7 @@ def list_(
     """All groups, with state, type and protocol."""
     found = _ask(bootstrap_server, data_dir, cluster, lambda asked: asked.all())
     if output is Output.JSON:
-        _print_json({"groups": [asdict(group) for group in found]})
+        print_json({"groups": [asdict(group) for group in found]})
     elif found:
         Console().print(groups_table(found))
     else:
@@ -78,12 +72,12 @@ def describe(
 ) -> None:
     """Members, and for each partition the committed offset, the log's end, the lag and who holds it."""
     if bool(group) is every:
-        raise _bad_use("name groups, or say --all")
+        raise bad_use("name groups, or say --all")
     _check_names(group or ())
     asked_for = _ask(bootstrap_server, data_dir, cluster, lambda asked: reports(asked, group or ()))
     found = [one for one in asked_for.values() if one is not None]
     if output is Output.JSON:
-        _print_json({"groups": [asdict(one) for one in found]})
+        print_json({"groups": [asdict(one) for one in found]})
     else:
         console = Console()
         for one in found:
@@ -93,7 +87,7 @@ def describe(
             _say_none()
     missing = [name for name, one in asked_for.items() if one is None]
     for name in missing:
-        _say(f"there is no group {name}; `sluicegate groups list` has those that there are")
+        say(f"there is no group {name}; `sluicegate groups list` has those that there are")
     if missing:
         raise typer.Exit(REFUSED)
 
@@ -129,14 +123,14 @@ def reset_offsets(
     }
     _check_names([group])
     if dry_run and execute:
-        raise _bad_use("--dry-run and --execute exclude each other")
+        raise bad_use("--dry-run and --execute exclude each other")
     if bool(topic) is all_topics:
-        raise _bad_use("say which offsets: --topic TOPIC, or --all-topics")
+        raise bad_use("say which offsets: --topic TOPIC, or --all-topics")
     try:
         target = _target({way: value for way, value in ways.items() if value is not None})
         topics = parse_topics(topic) if topic else None
     except ResetError as error:
-        raise _bad_use(str(error)) from None
+        raise bad_use(str(error)) from None
     request = ResetRequest(group, topics, target)
 
     async def reset(asked: ConsumerGroups) -> ResetPlan:
@@ -149,9 +143,9 @@ def reset_offsets(
     if plan.is_new:
         # Nothing is wrong with that, but the name may be mistyped.
         said = f"there was no group {group}; its offsets make it"
-        _say(said if execute else f"there is no group {group} yet; --execute makes it")
+        say(said if execute else f"there is no group {group} yet; --execute makes it")
     if output is Output.JSON:
-        _print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in plan.resets]})
+        print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in plan.resets]})
         return
     Console().print(resets_table(group, plan.resets, executed=execute))
     if not execute:
@@ -170,10 +164,10 @@ def delete(
     _check_names(group)
     kept = _ask(bootstrap_server, data_dir, cluster, lambda asked: deleted(asked, group))
     if output is Output.JSON:
-        _print_json({"groups": [{"id": name, "deleted": not why, "message": why} for name, why in kept.items()]})
+        print_json({"groups": [{"id": name, "deleted": not why, "message": why} for name, why in kept.items()]})
     for name, why in kept.items():
         if why:
-            _say(f"group {name} was not deleted: {why}")
+            say(f"group {name} was not deleted: {why}")
         elif output is Output.TABLE:
             print(printable(f"group {name} deleted"))
     if any(kept.values()):
@@ -181,16 +175,12 @@ def delete(
 
 
 def _say_none() -> None:
-    _say("there are no groups")
-
-
-def _say(sentence: str) -> None:
-    print(printable(sentence), file=sys.stderr)
+    say("there are no groups")
 
 
 def _check_names(groups: Sequence[str]) -> None:
     if "" in groups:
-        raise _bad_use("a group has a name, and one of these is empty")
+        raise bad_use("a group has a name, and one of these is empty")
 
 
 def _target(given: dict[Way, Any]) -> Target:
@@ -215,25 +205,7 @@ def _target(given: dict[Way, Any]) -> Target:
 
 def _ask(bootstrap: str | None, data_dir: Path, cluster: str | None, question: Question[Answer]) -> Answer:
     """Ends the command with one sentence where there is no answer."""
-
-    async def ask() -> Answer:
-        async with AdminClient(addresses, client_id=CLIENT_ID) as admin:
-            return await question(ConsumerGroups(admin))
-
     try:
-        addresses = bootstrap_addresses(bootstrap, data_dir, cluster)
-        return asyncio.run(ask())
-    except (BootstrapError, ResetError) as error:
-        raise _bad_use(str(error)) from None
-    except (RefusedError, KafkaAdminError) as error:
-        _say(str(error))
-        raise typer.Exit(REFUSED) from None
-
-
-def _bad_use(message: str) -> typer.Exit:
-    _say(message)
-    return typer.Exit(BAD_USE)
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    print(json.dumps(document, indent=2))
+        return ask((bootstrap, data_dir, cluster), CLIENT_ID, lambda admin: question(ConsumerGroups(admin)))
+    except ResetError as error:
+        raise bad_use(str(error)) from None
