@@ -28,7 +28,7 @@ def tracked(pattern: str) -> list[Path]:
 
 PYTHON = tracked("*.py")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PYTHON}
-PRODUCT = ("broker_runtime/", "operator/sluicegate_operator/")
+PRODUCT = ("broker_runtime/", "operator/sluicegate_operator/", "sluicegate_consumer/")
 EVERYWHERE = (*PRODUCT, "tests/", "e2e/", "benchmarks/", "demo/", "tools/")
 MODELS = "operator/sluicegate_operator/api/"
 """A model's docstring would be what `kubectl explain` says of each field that has it."""

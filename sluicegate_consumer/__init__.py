@@ -1,0 +1,34 @@
+"""A consumer of push groups: the coordinator calls it, and it reads what it is told to (docs/consumer.md)."""
+
+from sluicegate_consumer.config import Settings
+from sluicegate_consumer.consumer import Consumer
+from sluicegate_consumer.errors import (
+    CallbackFailedError,
+    CommitRefusedError,
+    ConsumerError,
+    CorruptRecordsError,
+    FetchRefusedError,
+    RegistrationRefusedError,
+    SettingsError,
+)
+from sluicegate_consumer.listener import Listener
+from sluicegate_consumer.record import Record, TopicPartition
+from sluicegate_consumer.streams import Stream
+from sluicegate_consumer.sync import SyncConsumer
+
+__all__ = [
+    "CallbackFailedError",
+    "CommitRefusedError",
+    "Consumer",
+    "ConsumerError",
+    "CorruptRecordsError",
+    "FetchRefusedError",
+    "Listener",
+    "Record",
+    "RegistrationRefusedError",
+    "Settings",
+    "SettingsError",
+    "Stream",
+    "SyncConsumer",
+    "TopicPartition",
+]

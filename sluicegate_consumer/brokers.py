@@ -1,0 +1,116 @@
+"""The brokers that are known, and the connections to those that are read from."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+
+from sluicegate_consumer.config import Settings
+from sluicegate_consumer.connection import RequestConnection
+from sluicegate_consumer.errors import ProtocolError
+from sluicegate_consumer.wire.fetch import HIGHEST, LOWEST
+from sluicegate_consumer.wire.kafka import FETCH, Request, api_versions_request, read_api_versions
+from sluicegate_consumer.wire.push import Broker
+
+_CONNECTIONS_MAX = 2
+"""To one broker: where one still waits for records that nobody wants any more, the other asks for those that are."""
+
+
+class BrokerLink:
+    """Connections to one broker, opened when they are needed."""
+
+    def __init__(self, broker: Broker, settings: Settings) -> None:
+        self.broker = broker
+        self.fetch_version = LOWEST
+        self._settings = settings
+        self._connections: list[RequestConnection] = []
+        self._dialling = asyncio.Lock()
+
+    async def ask(self, request: Request, wait_s: float = 0.0) -> memoryview:
+        """The body of the answer, for which the broker may take so long. Raises OSError or ProtocolError."""
+        connection = await self._free()
+        return await connection.ask(request, self._settings.request_timeout_s + wait_s)
+
+    async def ready(self) -> None:
+        """There is a connection, so that `fetch_version` is known."""
+        await self._free()
+
+    async def _free(self) -> RequestConnection:
+        async with self._dialling:
+            self._connections = [each for each in self._connections if not each.ended]
+            for each in self._connections:
+                if not each.owed:
+                    return each
+            if len(self._connections) >= _CONNECTIONS_MAX:
+                self._connections.pop(0).close()
+            opened = await RequestConnection.open(self.broker.host, self.broker.port, self._settings)
+            try:
+                versions = read_api_versions(await opened.ask(api_versions_request(), self._settings.request_timeout_s))
+            except BaseException:
+                opened.close()
+                raise
+            self.fetch_version = _fetch_version(versions)
+            self._connections.append(opened)
+            return opened
+
+    def close(self) -> None:
+        for each in self._connections:
+            each.close()
+        self._connections.clear()
+
+
+def _fetch_version(versions: Mapping[int, tuple[int, int]]) -> int:
+    low, high = versions.get(FETCH, (0, 0))
+    found = min(high, HIGHEST)
+    if found < max(low, LOWEST):
+        raise ProtocolError(f"the broker speaks Fetch {low} to {high}, and {LOWEST} to {HIGHEST} are known here")
+    return found
+
+
+class Brokers:
+    """All that were told of, the bootstrap servers until then."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], settings: Settings) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._settings = settings
+        self._known: dict[int, Broker] = {}
+        self._links: dict[int, BrokerLink] = {}
+        self._turn = count()
+
+    def learn(self, brokers: Iterable[Broker]) -> None:
+        """All brokers that serve; who has another address now is connected to anew."""
+        found = {broker.id: broker for broker in brokers}
+        if not found:
+            return
+        self._known = found
+        for node, link in list(self._links.items()):
+            if found.get(node) != link.broker:
+                link.close()
+                del self._links[node]
+
+    def next_address(self) -> tuple[str, int]:
+        """Round the known brokers and the bootstrap servers."""
+        everybody = [(broker.host, broker.port) for broker in self._known.values()]
+        everybody += [address for address in self._bootstrap if address not in everybody]
+        return everybody[next(self._turn) % len(everybody)]
+
+    def get(self, node: int) -> Broker | None:
+        return self._known.get(node)
+
+    def link(self, node: int) -> BrokerLink | None:
+        """None where nobody has told of this broker."""
+        broker = self._known.get(node)
+        if broker is None:
+            return None
+        if node not in self._links:
+            self._links[node] = BrokerLink(broker, self._settings)
+        return self._links[node]
+
+    def any_link(self) -> BrokerLink | None:
+        """Of a known broker, another one each time."""
+        nodes = list(self._known)
+        return self.link(nodes[next(self._turn) % len(nodes)]) if nodes else None
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()

@@ -1,0 +1,111 @@
+"""What a consumer is told, and every limit it has. Units end the names."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sluicegate_consumer.errors import SettingsError
+
+STREAMS_MAX = 100
+"""Of one subscription; the coordinator has the same limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The defaults suit most."""
+
+    consumer_id: str | None = None
+    """None: host name, process id and a random number. Two consumers of a group cannot have the same."""
+    client_id: str = "sluicegate-consumer"
+    """What brokers know the connections by."""
+    session_timeout_s: float = 6.0
+    """Silence of the coordinator after which it is suspected. A consumer that falls silent is given up after four
+    thirds of it, and a graceful close takes up to two thirds. Brokers have `group.min.session.timeout.ms`."""
+    auto_commit: bool = True
+    """Acknowledged offsets are told to the coordinator, which commits them. False: `Consumer.commit` does it."""
+    acknowledge: Literal["explicit", "automatic"] = "explicit"
+    """automatic: a record is acknowledged when the next one is asked for."""
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    """Where a partition is read from whose offset is not known, or out of its log."""
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+
+    callback_timeout_s: float = 2.0
+    """For a method of the listener. Within it and two thirds of the session StopFetcher has to be answered."""
+    connect_timeout_s: float = 5.0
+    request_timeout_s: float = 10.0
+    """For an answer of a broker, beyond the time that a fetch may wait."""
+    backoff_min_s: float = 0.05
+    backoff_max_s: float = 2.0
+    """Between attempts, doubled from the one to the other, each between a half and all of it."""
+    corrupt_retries_max: int = 3
+    """Fetches of records whose checksum is wrong, before the error is raised."""
+
+    fetch_wait_s: float = 0.5
+    """How long a broker may wait for records."""
+    fetch_wait_crowded_s: float = 0.05
+    """The same, where partitions are left out that have no room now: the next fetch, with them, shall come soon."""
+    fetch_bytes_max: int = 8 << 20
+    """Of one answer, unless the first batch is larger."""
+    partition_fetch_bytes_max: int = 1 << 20
+    """Of one partition in one answer, with the same exception."""
+    partition_prefetch_bytes_max: int = 2 << 20
+    """A partition of which so much waits to be delivered is not fetched."""
+    prefetch_bytes_max: int = 64 << 20
+    """Over all partitions. What an answer brings may go beyond it once."""
+    frame_bytes_max: int = 128 << 20
+    """Of anything that a broker sends. Larger frames end the connection."""
+    unpacked_bytes_max: int = 128 << 20
+    """What a batch may unpack to."""
+    turn_s: float = 0.002
+    """Records are delivered for so long before the event loop does something else."""
+    sync_records_max: int = 200
+    """So many records at once are handed over to the thread of a `SyncConsumer`."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.session_timeout_s * 1000 <= 0x7FFFFFFF:
+            raise SettingsError(f"session_timeout_s={self.session_timeout_s} is no time that a session can have")
+        if not 0 < self.callback_timeout_s < self.session_timeout_s * 2 / 3:
+            raise SettingsError(
+                f"callback_timeout_s={self.callback_timeout_s} is not below two thirds of session_timeout_s="
+                f"{self.session_timeout_s}, within which the coordinator wants its answer"
+            )
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
+                raise SettingsError(f"{name}={value} is below 0")
+        if self.acknowledge not in ("explicit", "automatic"):
+            raise SettingsError(f"acknowledge={self.acknowledge!r} is neither explicit nor automatic")
+        if self.auto_offset_reset not in ("earliest", "latest"):
+            raise SettingsError(f"auto_offset_reset={self.auto_offset_reset!r} is neither earliest nor latest")
+        if self.isolation not in ("read_uncommitted", "read_committed"):
+            raise SettingsError(f"isolation={self.isolation!r} is neither read_uncommitted nor read_committed")
+
+
+def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str | None, streams: int) -> str:
+    """The subscription as the protocol writes it. A pattern that begins with `!` is of topics that are not read."""
+    if (topics is None) == (pattern is None):
+        raise SettingsError("give either topics or a pattern")
+    if not 1 <= streams <= STREAMS_MAX:
+        raise SettingsError(f"streams={streams}, and 1 to {STREAMS_MAX} are possible")
+    if pattern is not None:
+        return f"!{streams}!{pattern[1:]}" if pattern.startswith("!") else f"*{streams}*{pattern}"
+    if isinstance(topics, str):
+        raise SettingsError("topics is a list of names")
+    counted = topics if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
+    if not counted:
+        raise SettingsError("topics has no name in it")
+    return json.dumps(dict(counted), separators=(",", ":"))
+
+
+def addresses(bootstrap_servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Hosts and ports of `host:port`, of a list of them, or of a text with commas between them."""
+    named = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
+    found = []
+    for each in named:
+        host, colon, port = each.strip().rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise SettingsError(f"{each!r} in bootstrap_servers is not host:port")
+        found.append((host.strip("[]"), int(port)))
+    return tuple(found)

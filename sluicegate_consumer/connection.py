@@ -1,0 +1,107 @@
+"""A TCP connection of frames, and one of Kafka's requests over it."""
+
+import asyncio
+from struct import Struct
+from typing import Self
+
+from sluicegate_consumer.config import Settings
+from sluicegate_consumer.errors import ProtocolError
+from sluicegate_consumer.wire.kafka import Request
+
+_SIZE = Struct(">i")
+
+
+class FrameConnection:
+    """Frames in and out. All raise OSError when it has ended, ProtocolError for a frame that is too large."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: Settings) -> None:
+        self._reader, self._writer = reader, writer
+        self._frame_bytes_max = settings.frame_bytes_max
+
+    @classmethod
+    async def open(cls, host: str, port: int, settings: Settings) -> Self:
+        """Raises OSError, of which TimeoutError is one."""
+        async with asyncio.timeout(settings.connect_timeout_s):
+            reader, writer = await asyncio.open_connection(host, port, limit=settings.partition_fetch_bytes_max)
+        return cls(reader, writer, settings)
+
+    async def receive(self) -> memoryview:
+        """One frame without its size."""
+        try:
+            (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
+            if not 0 <= size <= self._frame_bytes_max:
+                raise ProtocolError(f"a frame of {size} bytes, and Settings.frame_bytes_max={self._frame_bytes_max}")
+            return memoryview(await self._reader.readexactly(size))
+        except asyncio.IncompleteReadError:
+            raise ConnectionResetError("the broker has closed the connection") from None
+
+    def send(self, frame: bytes) -> None:
+        """What is sent is small: nobody waits until it has left."""
+        self._writer.write(frame)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class RequestConnection(FrameConnection):
+    """Requests and their answers, in order. One that nobody waits for any more is still answered, and let go."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: Settings) -> None:
+        super().__init__(reader, writer, settings)
+        self._client_id = settings.client_id
+        self._next_id = 0
+        self._asked: dict[int, asyncio.Future[memoryview]] = {}
+        self._receiving: asyncio.Task[None] | None = None
+        self.ended = False
+
+    @property
+    def owed(self) -> int:
+        """Answers that have not come."""
+        return len(self._asked)
+
+    async def ask(self, request: Request, timeout_s: float) -> memoryview:
+        """The body of the answer. Raises OSError, also where it does not come in time: the connection ends then."""
+        if self.ended:
+            raise ConnectionResetError("the connection has ended")
+        if self._receiving is None:
+            self._receiving = asyncio.create_task(self._receive_all())
+        self._next_id += 1
+        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._asked[self._next_id] = answer
+        self.send(request.framed(self._next_id, self._client_id))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self.ended = True
+        if self._receiving is not None:
+            self._receiving.cancel()
+        super().close()
+
+    async def _receive_all(self) -> None:
+        try:
+            while True:
+                frame = await self.receive()
+                (correlation_id,) = _SIZE.unpack_from(frame) if len(frame) >= _SIZE.size else (None,)
+                answer = self._asked.pop(correlation_id, None) if correlation_id is not None else None
+                if answer is None:
+                    raise ProtocolError("the broker answers what was not asked")
+                if not answer.done():
+                    answer.set_result(frame[_SIZE.size :])
+        except (OSError, ProtocolError) as error:
+            self._fail(error)
+        except asyncio.CancelledError:
+            self._fail(ConnectionResetError("the connection was closed"))
+            raise
+
+    def _fail(self, error: Exception) -> None:
+        self.ended = True
+        self._writer.close()
+        asked, self._asked = self._asked, {}
+        for answer in asked.values():
+            if not answer.done():
+                answer.set_exception(error)

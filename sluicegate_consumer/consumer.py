@@ -1,0 +1,145 @@
+"""The consumer as an application has it."""
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from sluicegate_consumer.brokers import Brokers
+from sluicegate_consumer.config import Settings, addresses, topic_count
+from sluicegate_consumer.errors import ConsumerError
+from sluicegate_consumer.listener import Listener
+from sluicegate_consumer.membership import Delivery, Membership
+from sluicegate_consumer.record import Record, TopicPartition
+from sluicegate_consumer.streams import Flow, Stream, StreamQueue
+from sluicegate_consumer.wire.push import Registration
+
+_RESETS = {"earliest": "smallest", "latest": "largest"}
+"""Our words, which are Kafka's, and the draft's."""
+
+
+class Consumer:
+    """One consumer of a push group. Everything about it happens in one event loop.
+
+        async with Consumer("localhost:9092", "billing", topics=["orders"]) as consumer:
+            async for record in consumer:
+                await handle(record)
+                record.acknowledge()
+
+    `topics` are names, or names with numbers of streams; `pattern` is an expression of RE2 for whole names, `!` before
+    it means all others. Raises SettingsError.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        group_id: str,
+        *,
+        topics: Sequence[str] | Mapping[str, int] | None = None,
+        pattern: str | None = None,
+        streams: int = 1,
+        listener: Listener | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._settings = settings = settings or Settings()
+        self.consumer_id = settings.consumer_id or _new_id()
+        registration = Registration(
+            group_id,
+            self.consumer_id,
+            topic_count(topics, pattern, streams),
+            settings.auto_commit,
+            _RESETS[settings.auto_offset_reset],
+            round(settings.session_timeout_s * 1000),
+        )
+        if isinstance(topics, Mapping):
+            streams = max(topics.values())
+        self._flow = Flow()
+        queues = [StreamQueue() for _ in range(streams)]
+        self._brokers = Brokers(addresses(bootstrap_servers), settings)
+        delivery = Delivery(queues, self._flow, listener or Listener())
+        self._membership = Membership(registration, self._brokers, delivery, settings)
+        self._all = self._stream(queues)
+        self.streams: tuple[Stream, ...] = tuple(self._stream([queue]) for queue in queues)
+        """Async iterators, one for each stream. Whoever reads by them does not iterate over the consumer itself."""
+        self._running: asyncio.Task[None] | None = None
+
+    def _stream(self, queues: Sequence[StreamQueue]) -> Stream:
+        automatic = self.acknowledges
+        return Stream(queues, self._flow, self._settings.turn_s, acknowledge=automatic)
+
+    async def start(self) -> None:
+        """Returns at once: brokers are looked for until the consumer is closed."""
+        if self._running is not None:
+            raise ConsumerError("the consumer has been started already")
+        self._running = asyncio.create_task(self._membership.run())
+        self._running.add_done_callback(self._has_ended)
+
+    def _has_ended(self, running: asyncio.Task[None]) -> None:
+        error = None if running.cancelled() else running.exception()
+        if isinstance(error, Exception):
+            self._flow.fail(error)
+
+    async def close(self) -> None:
+        """Delivers nothing any more and leaves the group, once the coordinator has the last offsets.
+
+        That takes until the second ping from now, less than a session; where the coordinator does not ping it is not
+        waited for longer. Whoever iterates comes to the end.
+        """
+        running = self._running
+        self._flow.end()
+        try:
+            if running is not None and not running.done():
+                await self._membership.leave()
+                await asyncio.wait([running], timeout=self._settings.session_timeout_s)
+        finally:
+            if running is not None:
+                running.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await running
+            self._brokers.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        """The next record of any stream. Raises ConsumerError where the consumer cannot go on."""
+        return await anext(self._all)
+
+    def acknowledge(self, record: Record) -> bool:
+        """As `Record.acknowledge`."""
+        return record.acknowledge()
+
+    async def take_many(self) -> list[Record]:
+        """At least one record and whatever else is there, for who cannot come for each. It acknowledges none by itself.
+
+        Raises StopAsyncIteration when the consumer has been closed.
+        """
+        return await self._all.take_many(self._settings.sync_records_max)
+
+    @property
+    def acknowledges(self) -> bool:
+        """A record counts as acknowledged when the next one is asked for."""
+        return self._settings.acknowledge == "automatic"
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What is read now."""
+        return self._membership.assignment
+
+
+def _new_id() -> str:
+    """As consumers of that time made theirs: host, process, and a number that nobody else has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{random.getrandbits(64):016x}"

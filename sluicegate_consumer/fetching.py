@@ -1,0 +1,255 @@
+"""Reads the assigned partitions from their leaders: one fetch at a time from each, and new leaders where needed."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from sluicegate_consumer.backoff import Backoff
+from sluicegate_consumer.brokers import BrokerLink, Brokers
+from sluicegate_consumer.config import Settings
+from sluicegate_consumer.errors import (
+    Code,
+    ConsumerError,
+    CorruptRecordsError,
+    FetchRefusedError,
+    ProtocolError,
+    code_name,
+)
+from sluicegate_consumer.reading import PartitionReader
+from sluicegate_consumer.record import TopicPartition
+from sluicegate_consumer.wire.batches import delivered, split
+from sluicegate_consumer.wire.fetch import FetchedPartition, FetchLimits, Wanted, fetch_request, read_fetch
+from sluicegate_consumer.wire.kafka import (
+    Sought,
+    list_offsets_request,
+    metadata_request,
+    read_list_offsets,
+    read_metadata,
+)
+from sluicegate_consumer.wire.push import NO_LEADER
+
+log = logging.getLogger(__name__)
+
+_FATAL = {Code.TOPIC_AUTHORIZATION_FAILED, Code.UNSUPPORTED_VERSION}
+
+
+class Fetching:
+    """What one StartFetcher began, until `stop`."""
+
+    def __init__(
+        self,
+        readers: Sequence[PartitionReader],
+        brokers: Brokers,
+        settings: Settings,
+        deliver: Callable[[PartitionReader], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._readers = readers
+        self._brokers = brokers
+        self._settings = settings
+        self._deliver = deliver
+        self._failed = failed
+        self._leaders_wanted = asyncio.Event()
+        self._by_broker: dict[int, asyncio.Event] = {}
+        """What wakes the loop of each broker that something is read from."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    def start(self) -> None:
+        self._run(self._find_leaders())
+        self._follow_leaders()
+
+    def stop(self) -> None:
+        """At once: answers that are on their way find nobody."""
+        self._stopped = True
+        for reader in self._readers:
+            reader.drop()
+        for task in self._tasks:
+            task.cancel()
+
+    def wake(self) -> None:
+        """Something has room."""
+        for event in self._by_broker.values():
+            event.set()
+
+    def _run(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except ConsumerError as error:
+            self._failed(error)
+        except Exception as error:
+            # A fault of ours must reach the application, and not a task that nobody looks at.
+            log.exception("fetching has failed")
+            self._failed(error)
+
+    def _follow_leaders(self) -> None:
+        """Each leader has its loop."""
+        for reader in self._readers:
+            if reader.leader != NO_LEADER and self._brokers.get(reader.leader) is None:
+                reader.leader = NO_LEADER
+        for node in {reader.leader for reader in self._readers if reader.leader != NO_LEADER}:
+            if node not in self._by_broker:
+                self._by_broker[node] = asyncio.Event()
+                self._run(self._read_from(node, self._by_broker[node]))
+        if any(reader.leader == NO_LEADER for reader in self._readers):
+            self._leaders_wanted.set()
+        self.wake()
+
+    def _lost(self, readers: Iterable[PartitionReader]) -> None:
+        """Their positions stay; whoever leads them now is asked for."""
+        for reader in readers:
+            reader.leader = NO_LEADER
+        self._leaders_wanted.set()
+
+    async def _find_leaders(self) -> None:
+        backoff = self._backoff()
+        while True:
+            await self._leaders_wanted.wait()
+            self._leaders_wanted.clear()
+            lost = {reader.tp: reader for reader in self._readers if reader.leader == NO_LEADER}
+            if not lost:
+                backoff.reset()
+                continue
+            try:
+                await self._ask_for_leaders(lost)
+            except (OSError, ProtocolError) as error:
+                log.warning("leaders of %d partitions are not known: %s", len(lost), error)
+            self._follow_leaders()
+            await asyncio.sleep(backoff.next_s())
+
+    async def _ask_for_leaders(self, lost: Mapping[TopicPartition, PartitionReader]) -> None:
+        link = self._brokers.any_link()
+        if link is None:
+            raise ProtocolError("no broker is known")
+        body = await link.ask(metadata_request(sorted({topic for topic, _ in lost})))
+        found = read_metadata(body)
+        self._brokers.learn(found.brokers)
+        for at, reader in lost.items():
+            leader = found.leaders.get(at)
+            # An older epoch is of a broker that has not heard of the leader that refused us.
+            if leader is not None and leader.node != NO_LEADER and leader.epoch >= reader.leader_epoch:
+                reader.leader, reader.leader_epoch = leader.node, leader.epoch
+
+    async def _read_from(self, node: int, wake: asyncio.Event) -> None:
+        backoff = self._backoff()
+        turn = 0
+        while True:
+            wake.clear()
+            led = [reader for reader in self._readers if reader.leader == node and reader.fetchable]
+            room = self._settings.prefetch_bytes_max - sum(reader.buffered_bytes for reader in self._readers)
+            wanted = [each for each in led if each.buffered_bytes < self._settings.partition_prefetch_bytes_max]
+            if not wanted or room <= 0:
+                await wake.wait()
+                continue
+            link = self._brokers.link(node)
+            if link is None:
+                self._lost(led)
+                continue
+            turn += 1
+            begin = turn % len(wanted)
+            try:
+                again_soon = await self._fetch(
+                    link, wanted[begin:] + wanted[:begin], room, crowded=len(wanted) < len(led)
+                )
+            except (OSError, ProtocolError) as error:
+                log.info("broker %d cannot be read from: %s", node, error)
+                self._lost(led)
+                again_soon = False
+            if again_soon:
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next_s())
+
+    async def _fetch(self, link: BrokerLink, wanted: Sequence[PartitionReader], room: int, *, crowded: bool) -> bool:
+        """Whether it went well. Partitions without an offset are looked for first, and fetched with the others."""
+        unplaced = [reader for reader in wanted if reader.fetch_offset < 0]
+        well = not unplaced or await self._place(link, unplaced)
+        placed = {reader.tp: reader for reader in wanted if reader.fetch_offset >= 0 and reader.fetchable}
+        if not placed:
+            return well
+        settings = self._settings
+        await link.ready()
+        wait_s = settings.fetch_wait_crowded_s if crowded or not well else settings.fetch_wait_s
+        limits = FetchLimits(round(wait_s * 1000), 1, min(settings.fetch_bytes_max, room), self._read_committed)
+        version = link.fetch_version
+        request = fetch_request(version, limits, [self._wanted(reader) for reader in placed.values()])
+        answer = read_fetch(version, await link.ask(request, wait_s))
+        for part in answer:
+            reader = placed.get(TopicPartition(part.topic, part.partition))
+            if reader is None:
+                raise ProtocolError(f"{part.topic}-{part.partition} was not asked for")
+            if not reader.dropped:
+                well = self._take(reader, part) and well
+        return well
+
+    @property
+    def _read_committed(self) -> bool:
+        return self._settings.isolation == "read_committed"
+
+    def _wanted(self, reader: PartitionReader) -> Wanted:
+        topic, number = reader.tp
+        return Wanted(topic, number, reader.leader_epoch, reader.fetch_offset, self._settings.partition_fetch_bytes_max)
+
+    async def _place(self, link: BrokerLink, unplaced: Sequence[PartitionReader]) -> bool:
+        """Finds the beginnings and ends that the offsets stand for."""
+        sought = [Sought(*reader.tp, reader.leader_epoch, reader.fetch_offset) for reader in unplaced]
+        body = await link.ask(list_offsets_request(sought, read_committed=self._read_committed))
+        found = read_list_offsets(body)
+        well = True
+        for reader in unplaced:
+            code, offset = found.get(reader.tp, (Code.UNKNOWN_TOPIC_OR_PARTITION, -1))
+            if reader.dropped:
+                continue
+            if code == Code.NONE and offset >= 0:
+                reader.found(offset)
+            else:
+                well = False
+                self._refused(reader, code)
+        return well
+
+    def _take(self, reader: PartitionReader, part: FetchedPartition) -> bool:
+        if part.error_code == Code.OFFSET_OUT_OF_RANGE:
+            log.warning("offset %d of %s-%d is out of its log", reader.fetch_offset, *reader.tp)
+            reader.out_of_range = True
+            return True
+        if part.error_code:
+            self._refused(reader, part.error_code)
+            return False
+        try:
+            batches = list(split(part.records))
+        except CorruptRecordsError as error:
+            reader.corrupt_fetches += 1
+            if reader.corrupt_fetches > self._settings.corrupt_retries_max:
+                raise CorruptRecordsError(f"{reader.tp.topic}-{reader.tp.partition}: {error}") from error
+            log.warning("%s-%d: %s; it is fetched again", *reader.tp, error)
+            return False
+        batches = [batch for batch in batches if batch.last_offset >= reader.fetch_offset]
+        if batches:
+            wanted = delivered(batches, part.aborted, self._settings.unpacked_bytes_max)
+            reader.take(wanted, batches[-1].last_offset + 1)
+            if wanted:
+                self._deliver(reader)
+        elif part.records:
+            raise CorruptRecordsError(
+                f"{reader.tp.topic}-{reader.tp.partition} has no whole batch at offset {reader.fetch_offset}"
+            )
+        return True
+
+    def _refused(self, reader: PartitionReader, code: int) -> None:
+        where = f"{reader.tp.topic}-{reader.tp.partition}"
+        if code in _FATAL:
+            raise FetchRefusedError(f"the broker does not let the consumer read {where}: {code_name(code)}")
+        log.info("%s cannot be read from broker %d: %s", where, reader.leader, code_name(code))
+        if code == Code.FENCED_LEADER_EPOCH:
+            # Its log has another leader epoch than was told: whatever is told next is right.
+            reader.leader_epoch = -1
+        self._lost([reader])
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._settings.backoff_min_s, self._settings.backoff_max_s, random.random)

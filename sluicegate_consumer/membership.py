@@ -1,0 +1,258 @@
+"""The consumer in its group: finds the coordinator, registers, answers what it is called for, suspects it, and leaves.
+
+It reads what it is told to read, and nothing when it is told nothing: what is assigned is owned here.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sluicegate_consumer.backoff import Backoff
+from sluicegate_consumer.brokers import Brokers
+from sluicegate_consumer.config import Settings
+from sluicegate_consumer.connection import FrameConnection
+from sluicegate_consumer.errors import CallbackFailedError, ProtocolError, RegistrationRefusedError
+from sluicegate_consumer.fetching import Fetching
+from sluicegate_consumer.listener import Listener
+from sluicegate_consumer.reading import PartitionReader
+from sluicegate_consumer.record import TopicPartition
+from sluicegate_consumer.session import IdTakenError, Session, TryAgain, check_code
+from sluicegate_consumer.streams import Flow, StreamQueue
+from sluicegate_consumer.wire.push import (
+    PartitionOffset,
+    Ping,
+    Registration,
+    StartFetcher,
+    StopFetcher,
+    cluster_metadata_request,
+    read_cluster_metadata,
+)
+
+log = logging.getLogger(__name__)
+
+_ID_TAKEN_SESSIONS = 3
+"""For so long an id may be taken by a connection of our own that the coordinator has not given up yet."""
+_PLACES = {"earliest": -2, "latest": -1}
+
+
+class _OutOfRange(Exception):  # noqa: N818 - it is why a registration ends
+    """A fetcher has stopped because its offset is not in the log: the draft has it registered anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Where what is read goes to."""
+
+    queues: Sequence[StreamQueue]
+    flow: Flow
+    listener: Listener
+
+
+class Membership:
+    """Run `run` as a task; `leave` ends it."""
+
+    def __init__(self, registration: Registration, brokers: Brokers, delivery: Delivery, settings: Settings) -> None:
+        self._registration = registration
+        self._brokers = brokers
+        self._delivery = delivery
+        self._settings = settings
+        self._session: Session | None = None
+        self._connection: FrameConnection | None = None
+        self._readers: dict[TopicPartition, PartitionReader] = {}
+        self._fetching: Fetching | None = None
+        self._reset_from: dict[TopicPartition, int] = {}
+        """Offsets that were out of range: who is told to begin there begins where `auto_offset_reset` says."""
+        self._telling: asyncio.Task[None] | None = None
+        """What the listener is told: one thing after the other."""
+        self._leaving = False
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._readers)
+
+    @property
+    def positions(self) -> Sequence[PartitionOffset]:
+        """Of all that is assigned."""
+        return [PartitionOffset(*tp, reader.told) for tp, reader in self._readers.items()]
+
+    async def run(self) -> None:
+        """Until it has left. Raises ConsumerError where it cannot go on."""
+        backoff = Backoff(self._settings.backoff_min_s, self._settings.backoff_max_s, random.random)
+        taken_since_s: float | None = None
+        loop = asyncio.get_running_loop()
+        while not self._leaving:
+            try:
+                await self._register_and_answer(backoff.reset)
+            except IdTakenError as error:
+                taken_since_s = taken_since_s or loop.time()
+                if loop.time() - taken_since_s > _ID_TAKEN_SESSIONS * self._settings.session_timeout_s:
+                    name = self._registration.consumer_id
+                    raise RegistrationRefusedError(111, f"another consumer of the group is called {name!r}") from error
+            except (OSError, ProtocolError, TryAgain, _OutOfRange) as error:
+                taken_since_s = None
+                log.info("consumer %s looks for its coordinator: %s", self._registration.consumer_id, error)
+            if not self._leaving:
+                await asyncio.sleep(backoff.next_s())
+
+    async def _register_and_answer(self, registered: Callable[[], None]) -> None:
+        """One registration, from the question for the coordinator to the end of its connection."""
+        host, port = await self._coordinator()
+        connection = await FrameConnection.open(host, port, self._settings)
+        now = asyncio.get_running_loop().time
+        session = Session(self._registration, now())
+        self._session, self._connection = session, connection
+        try:
+            connection.send(self._registration.request())
+            while not session.may_end:
+                async with asyncio.timeout_at(session.suspected_s):
+                    frame = await connection.receive()
+                call = session.receive(frame, now())
+                if call is None:
+                    registered()
+                elif isinstance(call, Ping):
+                    self._pinged(session, connection)
+                elif isinstance(call, StopFetcher):
+                    self._stopped(session, connection)
+                else:
+                    self._started(call, session, connection)
+        finally:
+            self._session = self._connection = None
+            connection.close()
+            await self._lost()
+
+    async def _coordinator(self) -> tuple[str, int]:
+        """Its address, of which one broker is asked: another one each time."""
+        connection = await FrameConnection.open(*self._brokers.next_address(), self._settings)
+        try:
+            connection.send(cluster_metadata_request(self._registration.group_id))
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                found = read_cluster_metadata(await connection.receive())
+        finally:
+            connection.close()
+        self._brokers.learn(found.brokers)
+        check_code(found.error_code)
+        broker = self._brokers.get(found.coordinator_id)
+        if broker is None:
+            raise TryAgain(f"the coordinator, broker {found.coordinator_id}, is not there")
+        return broker.host, broker.port
+
+    def _pinged(self, session: Session, connection: FrameConnection) -> None:
+        out_of_range = [reader for reader in self._readers.values() if reader.out_of_range]
+        if out_of_range:
+            self._reset_from.update((reader.tp, reader.fetch_offset) for reader in out_of_range)
+            raise _OutOfRange(f"the offsets of {len(out_of_range)} partitions are out of their logs")
+        connection.send(session.answer_ping(lambda: self.positions))
+
+    def _stopped(self, session: Session, connection: FrameConnection) -> None:
+        """What was read and not delivered is forgotten at once; the answer waits for the application."""
+        self._stop_fetching()
+
+        async def tell_and_answer() -> None:
+            await self._tell(self._delivery.listener.revoked(self.assignment))
+            answer = session.answer_stop(lambda: self.positions)
+            self._revoke()
+            connection.send(answer)
+
+        self._next_to_tell(tell_and_answer())
+
+    def _started(self, call: StartFetcher, session: Session, connection: FrameConnection) -> None:
+        """It fetches at once, and delivers when the application knows of it."""
+        self._stop_fetching()
+        self._revoke()
+        self._brokers.learn(call.brokers)
+        for number, parts in call.streams:
+            if number >= len(self._delivery.queues):
+                raise ProtocolError(f"stream {number} was assigned, and there are {len(self._delivery.queues)}")
+            for part in parts:
+                self._add_reader(part, number)
+        self._delivery.flow.held = True
+        if not self._leaving:
+            delivery = self._delivery
+            self._fetching = Fetching(
+                list(self._readers.values()), self._brokers, self._settings, self._deliver, delivery.flow.fail
+            )
+            self._fetching.start()
+        connection.send(session.answer_start())
+
+        async def tell_and_deliver() -> None:
+            await self._tell(self._delivery.listener.assigned(self.assignment))
+            self._delivery.flow.held = False
+            self._delivery.flow.wake()
+
+        self._next_to_tell(tell_and_deliver())
+
+    def _add_reader(self, part: PartitionOffset, stream: int) -> None:
+        tp = TopicPartition(part.topic, part.partition)
+        if self._reset_from.pop(tp, None) == part.offset:
+            part = part._replace(offset=_PLACES[self._settings.auto_offset_reset])
+        self._readers[tp] = PartitionReader(part, stream, self._settings.unpacked_bytes_max, self._has_room)
+
+    def _deliver(self, reader: PartitionReader) -> None:
+        self._delivery.queues[reader.stream].put(reader)
+        self._delivery.flow.wake()
+
+    def _has_room(self) -> None:
+        if self._fetching is not None:
+            self._fetching.wake()
+
+    def _stop_fetching(self) -> None:
+        if self._fetching is not None:
+            self._fetching.stop()
+            self._fetching = None
+
+    def _revoke(self) -> None:
+        for reader in self._readers.values():
+            reader.revoke()
+        self._readers.clear()
+
+    def _next_to_tell(self, work: Awaitable[None]) -> None:
+        before = self._telling
+
+        async def in_turn() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            try:
+                await work
+            except CallbackFailedError as error:
+                self._delivery.flow.fail(error)
+                if self._connection is not None:
+                    self._connection.close()
+
+        self._telling = asyncio.create_task(in_turn())
+
+    async def _tell(self, told: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout(self._settings.callback_timeout_s):
+                await told
+        except TimeoutError:
+            log.warning("the listener took more than callback_timeout_s=%s s", self._settings.callback_timeout_s)
+        except Exception as error:
+            raise CallbackFailedError(f"the listener of the consumer has failed: {error!r}") from error
+
+    async def _lost(self) -> None:
+        """The connection has ended: nothing is read until it has registered again."""
+        self._stop_fetching()
+        telling, self._telling = self._telling, None
+        if telling is not None:
+            telling.cancel()
+            await asyncio.wait([telling])
+        lost = self.assignment
+        self._revoke()
+        if lost and not self._leaving:
+            await self._tell(self._delivery.listener.lost(lost))
+
+    async def leave(self) -> None:
+        """Delivers nothing any more, has the last offsets arrive, and makes `run` end."""
+        self._stop_fetching()
+        if self.assignment:
+            with suppress(CallbackFailedError):
+                await self._tell(self._delivery.listener.revoked(self.assignment))
+        self._leaving = True
+        session = self._session
+        if session is not None:
+            session.close()
+            if session.may_end and self._connection is not None:
+                self._connection.close()

@@ -1,0 +1,58 @@
+"""What the application gets."""
+
+from typing import NamedTuple, Protocol
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class Acknowledged(Protocol):
+    """The partition that a record was read from, for as long as it is assigned."""
+
+    @property
+    def dropped(self) -> bool: ...
+
+    def acknowledge(self, offset: int) -> bool: ...
+
+
+class Record:
+    """One record. `headers` are names and values in their order."""
+
+    __slots__ = ("_source", "headers", "key", "offset", "partition", "stream", "timestamp_ms", "topic", "value")
+
+    def __init__(
+        self,
+        source: Acknowledged,
+        at: tuple[str, int, int],
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[tuple[str, bytes | None], ...],
+    ) -> None:
+        self._source = source
+        self.topic, self.partition, self.stream = at
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def acknowledge(self) -> bool:
+        """This record, and all before it in its partition, are done with, and shall not be read again.
+
+        False where the partition has been taken away since it was delivered: whoever has it now reads the record again.
+        """
+        return self._source.acknowledge(self.offset)
+
+    @property
+    def is_current(self) -> bool:
+        """Its partition has not been taken away since it was fetched."""
+        return not self._source.dropped
+
+    def __repr__(self) -> str:
+        return f"Record({self.topic}-{self.partition}@{self.offset}, key={self.key!r:.50}, value={self.value!r:.50})"

@@ -1,0 +1,130 @@
+"""What is ready to be delivered, by stream: the seam between fetching and whoever iterates."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import Self
+
+from sluicegate_consumer.reading import PartitionReader
+from sluicegate_consumer.record import Record
+
+
+class Flow:
+    """Whether records are delivered now, and what else whoever waits for one has to know."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.ended = False
+        self.held = False
+        """The application is being told of its partitions first."""
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def changed(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+
+    def fail(self, error: Exception) -> None:
+        if self.error is None and not self.ended:
+            self.error = error
+        self.wake()
+
+    def end(self) -> None:
+        self.ended = True
+        self.wake()
+
+
+class StreamQueue:
+    """Partitions of one stream that have records, each with a turn of one batch."""
+
+    def __init__(self) -> None:
+        self._ready: deque[PartitionReader] = deque()
+
+    def put(self, reader: PartitionReader) -> None:
+        if not reader.queued:
+            reader.queued = True
+            self._ready.append(reader)
+
+    def next_record(self) -> Record | None:
+        ready = self._ready
+        while ready:
+            reader = ready[0]
+            if not reader.dropped:
+                record = reader.next_record()
+                if record is not None:
+                    return record
+            ready.popleft()
+            reader.queued = False
+            if reader.has_more and not reader.dropped:
+                self.put(reader)
+        return None
+
+
+class Stream:
+    """An async iterator over the records of one stream, or of several that take turns."""
+
+    def __init__(self, queues: Sequence[StreamQueue], flow: Flow, turn_s: float, *, acknowledge: bool) -> None:
+        self._queues = queues
+        self._flow = flow
+        self._turn_s = turn_s
+        self._acknowledge = acknowledge
+        self._last: Record | None = None
+        self._turn_ends_s = 0.0
+        self._next_queue = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        """Raises the error of the consumer; ends when that is closed."""
+        self._acknowledge_last()
+        if monotonic() > self._turn_ends_s:
+            # Whoever has enough records would never let pings be answered.
+            await asyncio.sleep(0)
+            self._turn_ends_s = monotonic() + self._turn_s
+        while True:
+            record = self._take()
+            if record is not None:
+                if self._acknowledge:
+                    self._last = record
+                return record
+            await self._flow.changed()
+            self._turn_ends_s = monotonic() + self._turn_s
+
+    async def take_many(self, records_max: int) -> list[Record]:
+        """At least one, none of which is acknowledged by asking for the next."""
+        found = [await anext(self)]
+        self._last = None
+        while len(found) < records_max and (record := self._take()) is not None:
+            found.append(record)
+        return found
+
+    def _take(self) -> Record | None:
+        flow = self._flow
+        if flow.error is not None:
+            raise flow.error
+        if flow.ended:
+            raise StopAsyncIteration
+        if flow.held:
+            return None
+        queues = self._queues
+        for _ in queues:
+            self._next_queue = (self._next_queue + 1) % len(queues)
+            record = queues[self._next_queue].next_record()
+            if record is not None:
+                return record
+        return None
+
+    def _acknowledge_last(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.acknowledge()

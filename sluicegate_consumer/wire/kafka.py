@@ -1,0 +1,164 @@
+"""The requests of Kafka's protocol that the consumer sends: ApiVersions, Metadata, ListOffsets, OffsetCommit.
+
+Pure. One version of each that every broker since Kafka 2.1 has, none of them flexible; Fetch is in `fetch`. Reading
+raises ProtocolError. Readers get the body of an answer, without its correlation id.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from sluicegate_consumer.errors import ProtocolError
+from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT64, Cursor, items, text
+from sluicegate_consumer.wire.push import Broker
+
+FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, API_VERSIONS = 1, 2, 3, 8, 18
+LIST_OFFSETS_VERSION, METADATA_VERSION, OFFSET_COMMIT_VERSION, API_VERSIONS_VERSION = 4, 7, 5, 0
+_CONSUMER = INT32.pack(-1)
+"""The replica id of who is none."""
+_HEADER = Struct(">hhi")
+_API_RANGE, _PARTITION_HEAD, _LISTED = Struct(">hhh"), Struct(">hiii"), Struct(">ihqqi")
+_COMMITTED = Struct(">ih")
+
+
+class Request(NamedTuple):
+    """A request without the header that its connection gives it."""
+
+    api_key: int
+    version: int
+    body: bytes
+
+    def framed(self, correlation_id: int, client_id: str) -> bytes:
+        head = _HEADER.pack(self.api_key, self.version, correlation_id) + text(client_id)
+        return INT32.pack(len(head) + len(self.body)) + head + self.body
+
+
+def by_topic(parts: Iterable[tuple[str, bytes]]) -> bytes:
+    """What was written of partitions, in their topics, whose order is that of the first of each."""
+    topics: dict[str, list[bytes]] = {}
+    for topic, written in parts:
+        topics.setdefault(topic, []).append(written)
+    return items(INT32, (text(topic) + items(INT32, written) for topic, written in topics.items()))
+
+
+def api_versions_request() -> Request:
+    return Request(API_VERSIONS, API_VERSIONS_VERSION, b"")
+
+
+def read_api_versions(body: memoryview) -> Mapping[int, tuple[int, int]]:
+    """The lowest and the highest version of each API."""
+    cursor = Cursor(body)
+    code = cursor.number(INT16)
+    if code:
+        raise ProtocolError(f"ApiVersions is refused with error {code}")
+    ranges = cursor.items(INT32, lambda each: each.fixed(_API_RANGE))
+    return {key: (low, high) for key, low, high in ranges}
+
+
+class Leader(NamedTuple):
+    """Of one partition; `node` is -1 where there is none, `error_code` says why."""
+
+    error_code: int
+    node: int
+    epoch: int
+
+
+class Metadata(NamedTuple):
+    """What a broker knows of the topics that it was asked for."""
+
+    brokers: tuple[Broker, ...]
+    leaders: Mapping[tuple[str, int], Leader]
+
+
+def metadata_request(topics: Sequence[str]) -> Request:
+    """It makes no topics."""
+    return Request(METADATA, METADATA_VERSION, items(INT32, map(text, topics)) + INT8.pack(0))
+
+
+def read_metadata(body: memoryview) -> Metadata:
+    cursor = Cursor(body)
+    cursor.number(INT32)
+    brokers = cursor.items(INT32, _broker)
+    cursor.nullable_text()
+    cursor.number(INT32)
+    leaders: dict[tuple[str, int], Leader] = {}
+    for topic, partitions in cursor.items(INT32, _topic):
+        for number, leader in partitions:
+            leaders[topic, number] = leader
+    cursor.end()
+    return Metadata(brokers, leaders)
+
+
+def _broker(cursor: Cursor) -> Broker:
+    found = Broker(cursor.number(INT32), cursor.text(), cursor.number(INT32))
+    cursor.nullable_text()
+    return found
+
+
+def _topic(cursor: Cursor) -> tuple[str, tuple[tuple[int, Leader], ...]]:
+    cursor.number(INT16)
+    name = cursor.text()
+    cursor.number(INT8)
+    return name, cursor.items(INT32, _partition)
+
+
+def _partition(cursor: Cursor) -> tuple[int, Leader]:
+    code, number, node, epoch = cursor.fixed(_PARTITION_HEAD)
+    for _ in ("replicas", "in sync", "offline"):
+        cursor.items(INT32, lambda each: each.number(INT32))
+    return number, Leader(code, node, epoch)
+
+
+class Sought(NamedTuple):
+    """A partition whose log is asked for its end (-1) or its beginning (-2)."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    place: int
+
+
+def list_offsets_request(sought: Iterable[Sought], *, read_committed: bool) -> Request:
+    layout = Struct(">iiq")
+    parts = ((each.topic, layout.pack(each.partition, each.leader_epoch, each.place)) for each in sought)
+    return Request(LIST_OFFSETS, LIST_OFFSETS_VERSION, _CONSUMER + INT8.pack(read_committed) + by_topic(parts))
+
+
+def read_list_offsets(body: memoryview) -> Mapping[tuple[str, int], tuple[int, int]]:
+    """Error code and offset of each."""
+    cursor = Cursor(body)
+    cursor.number(INT32)
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for topic, parts in cursor.items(INT32, lambda each: (each.text(), each.items(INT32, _listed))):
+        for number, code, _, offset, _ in parts:
+            found[topic, number] = code, offset
+    cursor.end()
+    return found
+
+
+def _listed(cursor: Cursor) -> tuple[int, ...]:
+    return cursor.fixed(_LISTED)
+
+
+def offset_commit_request(group_id: str, member_id: str, offsets: Iterable[tuple[str, int, int]]) -> Request:
+    """Of a member of no generation, as who registered is. Each is topic, partition and offset."""
+    no_metadata = text("")
+    parts = ((topic, INT32.pack(number) + INT64.pack(offset) + no_metadata) for topic, number, offset in offsets)
+    body = text(group_id) + INT32.pack(-1) + text(member_id) + by_topic(parts)
+    return Request(OFFSET_COMMIT, OFFSET_COMMIT_VERSION, body)
+
+
+def read_offset_commit(body: memoryview) -> Mapping[tuple[str, int], int]:
+    """The error code of each."""
+    cursor = Cursor(body)
+    cursor.number(INT32)
+    found: dict[tuple[str, int], int] = {}
+    for topic, parts in cursor.items(INT32, lambda each: (each.text(), each.items(INT32, _committed))):
+        for number, code in parts:
+            found[topic, number] = code
+    cursor.end()
+    return found
+
+
+def _committed(cursor: Cursor) -> tuple[int, ...]:
+    return cursor.fixed(_COMMITTED)
