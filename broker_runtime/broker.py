@@ -63,6 +63,7 @@ from broker_runtime.metrics import (
     log_dir_families,
     membership_families,
     metadata_families,
+    push_families,
     replication_families,
     request_families,
     storage_families,
@@ -406,7 +407,9 @@ class Broker:
             yield from cleaner_families(self.broker.logs.cleaner.figures, self._clock.monotonic())
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
             yield from coordinator_families(self.broker.groups.figures())
-            yield from group_tally_families(self.broker.groups.tally, self.broker.groups.census.groups)
+            groups = self.broker.groups
+            yield from group_tally_families(groups.tally, groups.census.groups)
+            yield from push_families(len(groups.callers), groups.tally.push)
             if self.settings.config.sluicegate_group_lag_groups_max > 0:
                 behind = self.broker.group_lag
                 yield from group_lag_families(behind.shown.figures, behind.age_s())

@@ -7,7 +7,7 @@ from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.lag.figures import LagFigures
-from broker_runtime.groups.tally import Counts, Tally
+from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
 from broker_runtime.storage.compaction.figures import CleanerFigures
@@ -187,6 +187,37 @@ def group_tally_families(tally: Tally, groups: Counts) -> Iterator[MetricFamily]
         "sluicegate_group_coordinator_failures_total",
         "Coordinators of partitions that failed and were begun anew; /readyz says which and why",
         tally.failures,
+    )
+
+
+def push_families(consumers: int, tally: PushTally) -> Iterator[MetricFamily]:
+    """Of groups whose coordinator calls its consumers; how many groups they are is told with those of other kinds."""
+    prefix = "sluicegate_push_"
+    yield gauge(prefix + "consumers", "Consumers of the push protocol that are registered with this broker", consumers)
+    yield counter(prefix + "rebalances_total", "Rebalances of their groups that were completed", tally.rebalances)
+    yield counter(
+        prefix + "rebalance_seconds_total",
+        "What these took together, from the plan to the start of the last consumer",
+        tally.rebalance_s,
+    )
+    yield counter(
+        prefix + "rebalances_failed_total",
+        "ConsumerRebalanceFailed: rebalances that went on without consumers that did not stop or start; see the log",
+        tally.failed_rebalances,
+    )
+    lost = MetricFamily(
+        prefix + "consumers_lost_total",
+        "counter",
+        "Consumers whose registration ended: their connection closed, they were silent, got stuck, or answered wrong",
+    )
+    for loss in Loss:
+        lost.add(tally.losses[loss], cause=loss.value)
+    yield lost
+    yield counter(prefix + "pings_total", "Pings that were sent", tally.pings)
+    yield counter(
+        prefix + "pings_unanswered_total",
+        "Those that were not answered within two thirds of a session",
+        tally.unanswered_pings,
     )
 
 

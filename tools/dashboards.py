@@ -12,8 +12,7 @@ _IN = "$__rate_interval"
 _SOCKET = "kafka_server_socket_server_"
 _REPLICAS = "kafka_server_replica_manager_"
 _GROUPS = "kafka_server_group_coordinator_metrics_"
-_ONLINE, _ENFORCED = ', state="Online"', ', state="Enforced"'
-_SETTLED = ', state=~"Enforced|Conflicted"'
+_ONLINE, _ENFORCED, _SETTLED = ', state="Online"', ', state="Enforced"', ', state=~"Enforced|Conflicted"'
 _VARIABLES = (
     ("namespace", "label_values(sluicegate_brokers_wanted, namespace)"),
     ("broker_cluster", 'label_values(sluicegate_brokers_wanted{namespace=~"$namespace"}, broker_cluster)'),
@@ -32,6 +31,8 @@ def _ever(label: str, counter: str) -> str:
     """The rate by that label, of those that were counted at all: there are many, and most of them are not used."""
     return f"sum by ({label}) ({_rate(counter)}) and sum by ({label}) ({_now(counter)}) > 0"
 
+
+_CALLED = Query(f"sum by (pod) ({_now('sluicegate_push_consumers')})", "{{pod}}")
 
 CLUSTERS = Dashboard(
     "sluicegate-clusters",
@@ -194,6 +195,7 @@ CLUSTERS = Dashboard(
                     [Query(f"sum by (pod) ({_now(_GROUPS + 'group_count')})", "{{pod}}")],
                     stacked=True,
                 ),
+                Panel("Consumers that are called", "Of the push protocol, by coordinator", [_CALLED], stacked=True),
                 Panel(
                     "Coordinators",
                     "Partitions of __consumer_offsets by state; groups of those that are not active wait",

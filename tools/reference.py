@@ -7,7 +7,7 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.lag.figures import LagFigures
-from broker_runtime.groups.tally import Tally
+from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.metrics import (
     cleaner_families,
@@ -20,6 +20,7 @@ from broker_runtime.metrics import (
     log_dir_families,
     membership_families,
     metadata_families,
+    push_families,
     replication_families,
     request_families,
     storage_families,
@@ -128,6 +129,7 @@ def metrics_page() -> str:
         *storage_families(0, 0),
         *coordinator_families(CoordinatorFigures(0, 0, 0, 0, 0)),
         *group_tally_families(Tally(), {}),
+        *push_families(0, PushTally()),
         *group_lag_families(LagFigures(), 0),
         *cleaner_families(CleanerFigures(0.0), 0.0),
         unused_configs_family(0),

@@ -71,7 +71,7 @@ async def _listed(
     count, packed, pace = 0, Packed(), Pace()
     for of_partition in groups:
         for group in of_partition:
-            state, kind = group.state_name, group.type.value
+            state, kind = group.state_name, group.type.told
             if (not states or state.lower() in states) and (not types or kind in types):
                 count += 1
                 await packed.add(_packed(group, state, kind, call))

@@ -13,10 +13,16 @@ CONSUMER = "consumer"
 
 
 class GroupType(Enum):
-    """The words of ListGroups (KIP-848)."""
+    """By the protocol of the members; the values are the words of ListGroups (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    PUSH = "push"
+
+    @property
+    def told(self) -> str:
+        """To tools, which leave out groups of types that they do not know: push groups are classic ones to them."""
+        return GroupType.CLASSIC.value if self is GroupType.PUSH else self.value
 
 
 @dataclass(frozen=True, slots=True)

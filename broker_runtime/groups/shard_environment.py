@@ -14,7 +14,7 @@ from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push.calls import Call, Callers, HangUp
-from broker_runtime.groups.tally import Tally
+from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.image import MetadataImage
 
 T = TypeVar("T")
@@ -58,6 +58,13 @@ class ShardEnvironment:
     def send(self, connection: int, call: Call) -> None:
         """As of `push.calls.Calls`."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
+
+    @property
+    def tally(self) -> PushTally:
+        return self._surroundings.tally.push
+
+    def monotonic_s(self) -> float:
+        return self._surroundings.clock.monotonic()
 
     def now_ms(self) -> int:
         return self._surroundings.clock.wall_ms()

@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.records import (
@@ -18,6 +19,35 @@ from broker_runtime.groups.state import GroupsState
 _LOOK_INTERVAL_S = 5.0
 _IN_A_ROW_MAX = 50
 """To tell the state of a large group of KIP-848 takes a look at all of its members."""
+
+
+class Loss(Enum):
+    """Why a consumer of the push protocol is no longer registered; the values are those of a metric's label."""
+
+    CLOSED = "closed"
+    """Its connection has ended: it shut down, or broke."""
+    SILENT = "silent"
+    """It left pings unanswered, or did not come back after a fail-over."""
+    STUCK = "stuck"
+    """It answered pings, and neither stopped nor started when it was told to."""
+    WRONG = "wrong"
+    """It said that it has failed, or answered what it was not asked."""
+
+
+@dataclass(slots=True)
+class PushTally:
+    """Of the groups that are called by their coordinator."""
+
+    rebalances: int = 0
+    """That were completed."""
+    rebalance_s: float = 0.0
+    """What they took together, from the plan to the last consumer's start."""
+    failed_rebalances: int = 0
+    """ConsumerRebalanceFailed: those that went on without consumers which did not stop or start."""
+    pings: int = 0
+    unanswered_pings: int = 0
+    """Not within two thirds of a session."""
+    losses: Counter[Loss] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -36,6 +66,7 @@ class Tally:
     loads: int = 0
     load_ms: float = 0.0
     load_max_ms: float = 0.0
+    push: PushTally = field(default_factory=PushTally)
 
     def applied(self, record: GroupRecord, *, expired: bool) -> None:
         """`expired` is the tombstone of an offset that nobody has deleted."""

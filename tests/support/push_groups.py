@@ -31,6 +31,7 @@ from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.push.upkeep import loaded, on_topics_changed
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.tally import PushTally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 
@@ -72,6 +73,7 @@ class _Environment:
     outbox: Outbox = field(default_factory=Outbox)
     aside: list[Callable[[], GroupTimer]] = field(default_factory=list)
     connections: dict[int, "Consumer"] = field(default_factory=dict)
+    tally: PushTally = field(default_factory=PushTally)
 
     @property
     def calls(self) -> "_Environment":
@@ -81,6 +83,9 @@ class _Environment:
         consumer = self.connections.get(connection)
         if consumer is not None:
             consumer.take(call, self.timers.now_s)
+
+    def monotonic_s(self) -> float:
+        return self.timers.now_s
 
     def now_ms(self) -> int:
         return round(self.timers.now_s * 1000)

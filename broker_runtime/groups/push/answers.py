@@ -16,6 +16,7 @@ from broker_runtime.groups.push.offsets import Consumed, note, uncommitted
 from broker_runtime.groups.push.rebalance import NOTHING, Decided, answered, fail
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.tally import Loss
 
 _TAKEN = "taken"
 
@@ -37,7 +38,7 @@ def ping_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
     group, member = found
     problem = _problem(answer, member.pings_unanswered) or _offsets_problem(answer, member)
     if problem is not None:
-        return fail(state, environment, group, (member.consumer_id,), problem), None
+        return fail(state, environment, group, (member.consumer_id,), Loss.WRONG, problem), None
     member.pings_unanswered -= 1
     note(member, answer.offsets or ())
     member.pings_since_commit += 1
@@ -56,7 +57,7 @@ def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
     group, member = found
     problem = _problem(answer, member.stops_unanswered) or _offsets_problem(answer, member)
     if problem is not None:
-        return fail(state, environment, group, (member.consumer_id,), problem), None
+        return fail(state, environment, group, (member.consumer_id,), Loss.WRONG, problem), None
     member.stops_unanswered -= 1
     note(member, answer.offsets or ())
     if not member.stops_unanswered:
@@ -82,7 +83,7 @@ def start_answered(state: GroupsState, environment: PushEnvironment, answer: Ans
     group, member = found
     problem = _problem(answer, member.starts_unanswered)
     if problem is not None:
-        return fail(state, environment, group, (member.consumer_id,), problem), None
+        return fail(state, environment, group, (member.consumer_id,), Loss.WRONG, problem), None
     member.starts_unanswered -= 1
     if not member.starts_unanswered and group.state is PushState.STARTING:
         answered(group, environment, member)
@@ -96,7 +97,7 @@ def connection_ended(
     group = find_push_group(state, group_id)
     if group is None or group.member_on(consumer_id, connection) is None:
         return NOTHING
-    return fail(state, environment, group, (consumer_id,), "its connection has ended"), None
+    return fail(state, environment, group, (consumer_id,), Loss.CLOSED, "its connection has ended"), None
 
 
 def _find(state: GroupsState, environment: PushEnvironment, answer: Answer) -> tuple[PushGroup, PushMember] | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.tally import PushTally
 
 
 class Ping(NamedTuple):
@@ -61,6 +62,10 @@ class Callers:
     def __init__(self) -> None:
         self._takers: dict[int, Callable[[Call], None]] = {}
 
+    def __len__(self) -> int:
+        """Consumers that are registered, or about to be."""
+        return len(self._takers)
+
     def add(self, connection: int, taker: Callable[[Call], None]) -> None:
         self._takers[connection] = taker
 
@@ -79,3 +84,10 @@ class PushEnvironment(GroupEnvironment, Protocol):
 
     @property
     def calls(self) -> Calls: ...
+
+    @property
+    def tally(self) -> PushTally: ...
+
+    def monotonic_s(self) -> float:
+        """For how long something took."""
+        ...

@@ -21,8 +21,7 @@ from broker_runtime.metadata.image import MetadataImage
 class PushGroup:
     """Implements `groups.group.Group`. Without consumers it is none: what offsets it leaves are a group then."""
 
-    type = GroupType.CLASSIC
-    """For tools, which know no other kind that has no epochs."""
+    type = GroupType.PUSH
     protocol_type = CONSUMER
     is_empty = False
 
@@ -51,6 +50,8 @@ class PushGroup:
         """Counts what is asked of all consumers, so that what is left of an earlier step is not asked any more."""
         self.awaited: dict[str, None] = {}
         """Consumers whose answer the rebalance waits for, in the order in which they are asked."""
+        self.began_s: float | None = None
+        """When the rebalance that is under way was found necessary, by the monotonic clock."""
         self.late: set[str] = set()
         """Those that have not answered in time since the rebalance began."""
 

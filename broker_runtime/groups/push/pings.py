@@ -11,6 +11,7 @@ from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.rebalance import NOTHING, Decided, fail
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.tally import Loss
 
 _PING = "ping"
 
@@ -27,11 +28,14 @@ def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, st
     if find_push_group(state, group.group_id) is not group or group.members.get(member.consumer_id) is not member:
         return NOTHING
     if member.connection is None:
-        return fail(state, environment, group, (member.consumer_id,), "it has not registered again in time"), None
+        why = "it has not registered again in time"
+        return fail(state, environment, group, (member.consumer_id,), Loss.SILENT, why), None
     failed = max(member.pings_unanswered - 1, 0)
+    environment.tally.unanswered_pings += failed > 0
     if failed > environment.config.sluicegate_group_push_ping_retries_max:
         why = f"it left {failed} pings unanswered, each for two thirds of its session"
-        return fail(state, environment, group, (member.consumer_id,), why), None
+        return fail(state, environment, group, (member.consumer_id,), Loss.SILENT, why), None
+    environment.tally.pings += 1
     environment.calls.send(member.connection, Ping(member.consumer_id, failed))
     member.pings_unanswered += 1
     ping_later(group, environment, member)

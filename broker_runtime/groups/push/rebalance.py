@@ -21,6 +21,7 @@ from broker_runtime.groups.push.starting import start_of
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord, PushMemberKey
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.tally import Loss
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,12 @@ def want_rebalance(group: PushGroup, environment: PushEnvironment) -> None:
 
 
 def fail(
-    state: GroupsState, environment: PushEnvironment, group: PushGroup, consumer_ids: Collection[str], why: str
+    state: GroupsState,
+    environment: PushEnvironment,
+    group: PushGroup,
+    consumer_ids: Collection[str],
+    loss: Loss,
+    why: str,
 ) -> Sequence[GroupRecord]:
     """They leave the group once the log has taken that, with what they have told last.
 
@@ -48,15 +54,18 @@ def fail(
         log.info("group %.100r loses consumer %.100r: %s", group.group_id, member.consumer_id, why)
         if member.connection is not None:
             environment.calls.send(member.connection, HangUp(why))
-    environment.timers.go_on((group.group_id, _GONE), partial(_gone, environment, group, tuple(consumer_ids)))
+    environment.timers.go_on((group.group_id, _GONE), partial(_gone, environment, group, tuple(consumer_ids), loss))
     return [
         *uncommitted(state, environment, group, members),
         *(GroupRecord(PushMemberKey(group.group_id, member.consumer_id), None) for member in members),
     ]
 
 
-def _gone(environment: PushEnvironment, group: PushGroup, consumer_ids: Collection[str], state: GroupsState) -> Decided:
+def _gone(
+    environment: PushEnvironment, group: PushGroup, consumer_ids: Collection[str], loss: Loss, state: GroupsState
+) -> Decided:
     """What is under way fails, and the next rebalance starts at once; fetchers that have stopped need not stop anew."""
+    environment.tally.losses[loss] += len(consumer_ids)
     for consumer_id in consumer_ids:
         expect_nothing(group, environment, consumer_id)
         group.disown(consumer_id)
@@ -121,6 +130,8 @@ def _take_plan(state: GroupsState, group: PushGroup, environment: PushEnvironmen
         _settle(group, environment)
         return
     log.info("group %.100r rebalances: %s", group.group_id, result.necessity.value)
+    if group.began_s is None:
+        group.began_s = environment.monotonic_s()
     group.ownership = None
     group.awaited = dict.fromkeys(each.consumer_id for each in group.members.values() if each.fetching)
     if group.awaited:
@@ -156,7 +167,15 @@ def answered(group: PushGroup, environment: PushEnvironment, member: PushMember)
         assert group.plan is not None, "a plan is there from its making to the end of its rebalance"
         group.ownership = group.plan.ownership
         log.info("group %.100r has rebalanced: %d consumers", group.group_id, len(group.plan.ownership))
+        _count(group, environment)
         _settle(group, environment)
+
+
+def _count(group: PushGroup, environment: PushEnvironment) -> None:
+    assert group.began_s is not None, "what is completed has begun"
+    environment.tally.rebalances += 1
+    environment.tally.rebalance_s += environment.monotonic_s() - group.began_s
+    group.began_s = None
 
 
 def _go_on_when_stopped(group: PushGroup, environment: PushEnvironment) -> None:
@@ -210,6 +229,7 @@ def _when_late(group: PushGroup, environment: PushEnvironment, member: PushMembe
             _back_off(group, environment)
             return NOTHING
         never = group.late & group.awaited.keys()
+        environment.tally.failed_rebalances += 1
         log.error(
             "ConsumerRebalanceFailed: group %.100r could not rebalance in %d attempts: no answer from %d consumers, "
             "of which %.100r is one; it goes on without them",
@@ -218,7 +238,8 @@ def _when_late(group: PushGroup, environment: PushEnvironment, member: PushMembe
             len(never),
             member.consumer_id,
         )
-        return fail(state, environment, group, never, "it did not stop or start when it was told to"), None
+        why = "it did not stop or start when it was told to"
+        return fail(state, environment, group, never, Loss.STUCK, why), None
 
     return decide
 

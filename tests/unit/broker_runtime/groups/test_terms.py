@@ -308,7 +308,7 @@ async def test_what_was_decided_is_counted_and_groups_by_their_states() -> None:
         assert (tally.offset_commits, tally.offset_deletions, tally.offset_expirations) == (3, 2, 1)
         assert (tally.loads, tally.failures) == (2, 0)
         names = [family.name for family in group_tally_families(tally, node.groups.census.groups)]
-        assert len(names) == len(set(names)) == 10
+        assert len(names) == len(set(names)) == 11
 
 
 async def test_a_large_partition_is_loaded_while_others_have_their_turns() -> None:
