@@ -112,5 +112,5 @@ def test_a_sync_consumer_reads_acknowledges_by_itself_and_ends(broker: BrokerPro
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not true():
+        while not true():  # noqa: ASYNC110 - of other processes
             await asyncio.sleep(0.01)
