@@ -207,7 +207,8 @@ class NetworkConfig(Config):
         "sluicegate.connection.push.max.bytes",
         INT,
         1_048_576,
-        "Bytes that a client may leave unread of frames that answer nothing; beyond it its connection ends.",
+        "Bytes that a client may leave unread of frames that answer nothing; beyond it its connection ends. One frame "
+        "is sent whatever its size: what a consumer of the push protocol is told to read.",
         at_least(1),
     )
     sluicegate_connection_observers_max: Key[int] = static(

@@ -239,9 +239,12 @@ class ConnectionMachine:
             self.outgoing.extend(reply)
 
     def push(self, frame: bytes) -> bool:
-        """Append a frame that answers nothing; False where too many bytes of such frames wait already."""
-        self._pushed_bytes += len(frame)
-        if self._pushed_bytes > self._buffers.limits.push_max_bytes:
+        """Append a frame that answers nothing; False where too many bytes of such frames wait already.
+
+        One frame is taken whatever its size: a client that reads is not ended for what it is sent at once.
+        """
+        waiting, self._pushed_bytes = self._pushed_bytes, self._pushed_bytes + len(frame)
+        if waiting and self._pushed_bytes > self._buffers.limits.push_max_bytes:
             return False
         self._tell(ConnectionEvent.PUSH)
         if self.state is not ConnectionState.CLOSED:

@@ -33,14 +33,5 @@ def call(
     assert member.connection is not None, "a group rebalances when all have registered"
     member.overdue = False
     environment.calls.send(member.connection, what)
-    environment.timers.schedule(_key(group, member.consumer_id), member.answer_timeout_s, when_late)
-
-
-def expect_nothing(group: PushGroup, environment: PushEnvironment, consumer_id: str) -> None:
-    """It has answered, or is gone."""
-    environment.timers.cancel(_key(group, consumer_id))
-    group.awaited.pop(consumer_id, None)
-
-
-def _key(group: PushGroup, consumer_id: str) -> tuple[str, str, str]:
-    return group.group_id, _CALL, consumer_id
+    # It is not cancelled by the answer: to put off one for each of thousands leaves nothing to be swept.
+    environment.timers.schedule((group.group_id, _CALL, member.consumer_id), member.answer_timeout_s, when_late)

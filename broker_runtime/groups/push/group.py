@@ -13,6 +13,7 @@ from broker_runtime.groups.group import CONSUMER, Committer, GroupType, OffsetRe
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.ownership import Ownership, Plan, Snapshot, known_topics
 from broker_runtime.groups.push.states import SHOWN, PushState
+from broker_runtime.groups.push.subscription import Subscription
 from broker_runtime.groups.records import GroupRecord, Key, PushMemberKey, PushMemberValue
 from broker_runtime.groups.state import Applier, GroupsState
 from broker_runtime.metadata.image import MetadataImage
@@ -28,6 +29,8 @@ class PushGroup:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.members: dict[str, PushMember] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        """Theirs: a snapshot of thousands is a copy of this."""
         self._named: Counter[str] = Counter()
         """Topics, and how many consumers name each."""
         self._wildcards = 0
@@ -38,12 +41,16 @@ class PushGroup:
         self.state = PushState.STABLE
         self.ownership: Ownership | None = None
         """Who reads what, by the last rebalance; None before it, and once fetchers were told to stop since."""
+        self._gone: set[str] = set()
+        """Consumers that stand in it and are gone: they may come back under the same id before anybody has looked."""
         self.topics: frozenset[str] | None = None
         """That the group reads, by the last plan."""
         self.plan: Plan | None = None
         """Of the rebalance that is under way, once it is there."""
         self.changed = False
         """Consumers or topics are others than when the plan was begun: another one is wanted."""
+        self.lost = False
+        """A consumer of the plan that is being made is gone."""
         self.attempt = 0
         """Of the rebalance that is under way: 1 is the first."""
         self.step = 0
@@ -86,19 +93,21 @@ class PushGroup:
     def snapshot(self, image: MetadataImage) -> Snapshot:
         """All topics are in it where somebody has a wildcard."""
         names = list(image.topics) if self._wildcards else list(self._named)
-        subscriptions = {consumer_id: member.subscription for consumer_id, member in self.members.items()}
-        return Snapshot(subscriptions, known_topics(names, image))
+        topics = known_topics(names, image)
+        return Snapshot(dict(self._subscriptions), topics, self.ownership, frozenset(self._gone))
 
     def put(self, member: PushMember) -> None:
         """It comes, or comes back as another."""
         self.remove(member.consumer_id)
         self._count(member, 1)
         self.members[member.consumer_id] = member
+        self._subscriptions[member.consumer_id] = member.subscription
 
     def remove(self, consumer_id: str) -> None:
         member = self.members.pop(consumer_id, None)
         if member is not None:
             self._count(member, -1)
+            del self._subscriptions[consumer_id]
 
     def _count(self, member: PushMember, change: int) -> None:
         self._wildcards += change * (member.subscription.wildcard is not None)
@@ -107,10 +116,16 @@ class PushGroup:
             if not self._named[topic]:
                 del self._named[topic]
 
+    def own(self, ownership: Ownership | None) -> None:
+        """So it is from here on."""
+        self.ownership = ownership
+        self._gone.clear()
+
     def disown(self, consumer_id: str) -> None:
-        """It is gone, and reads nothing; it may come back under the same id before anybody has looked."""
-        if self.ownership is not None and consumer_id in self.ownership:
-            self.ownership = {each: threads for each, threads in self.ownership.items() if each != consumer_id}
+        """It is gone, and reads nothing."""
+        self.lost = True
+        if self.ownership is not None:
+            self._gone.add(consumer_id)
 
     def is_subscribed_to(self, topic: str) -> bool:
         return self.topics is None or topic in self.topics

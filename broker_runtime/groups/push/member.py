@@ -62,6 +62,11 @@ class PushMember:
         """How far it said that it came, since it was told that."""
 
     @property
+    def owes_an_answer(self) -> bool:
+        """It was told to stop or to start, and has not said that it did."""
+        return self.stops_unanswered > 0 or self.starts_unanswered > 0
+
+    @property
     def told(self) -> frozenset[Partition]:
         """What it reads, as far as is known."""
         return self.assigned if self.fetching else frozenset()

@@ -4,7 +4,7 @@ For each topic neighbouring partitions go to neighbouring threads in the order o
 of whose members is a thread here. It runs in a thread of its own, on a snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
@@ -36,6 +36,10 @@ class Snapshot(NamedTuple):
 
     subscriptions: Mapping[str, Subscription]
     topics: Mapping[str, KnownTopic]
+    current: Ownership | None = None
+    """Who owns what now; None where that is not known, or fetchers were stopped since."""
+    gone: Collection[str] = ()
+    """Consumers that own nothing any more of what they have there."""
 
 
 class Necessity(Enum):
@@ -64,8 +68,7 @@ def known_topics(names: Iterable[str], image: MetadataImage) -> Mapping[str, Kno
     return {name: KnownTopic(topic.id, len(topic.partitions)) for name, topic in found if topic is not None}
 
 
-def plan(taken: Snapshot, current: Ownership | None) -> Plan:
-    """`current` is who owns what now; None where that is not known, or fetchers were stopped since."""
+def plan(taken: Snapshot) -> Plan:
     streams = {each: _streams(each, taken.topics) for each in _different(taken.subscriptions)}
     alike: dict[frozenset[UUID], frozenset[UUID]] = {}
     threads: dict[str, MemberSubscription] = {}
@@ -87,6 +90,9 @@ def plan(taken: Snapshot, current: Ownership | None) -> Plan:
     too_many = tuple(each for each in ownership if _count(ownership[each]) > PARTITIONS_MAX)
     for consumer_id in too_many:
         ownership[consumer_id] = {thread_id: {} for thread_id in ownership[consumer_id]}
+    current = taken.current
+    if current is not None and taken.gone:
+        current = {each: threads for each, threads in current.items() if each not in taken.gone}
     return Plan(ownership, names, necessity(current, ownership), too_many)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from broker_runtime.groups.environment import GroupTimer
-from broker_runtime.groups.push.asking import ask_awaited, call, expect_nothing
+from broker_runtime.groups.push.asking import ask_awaited, call
 from broker_runtime.groups.push.calls import HangUp, PushEnvironment, StopFetcher
 from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.member import PushMember
@@ -67,7 +67,7 @@ def _gone(
     """What is under way fails, and the next rebalance starts at once; fetchers that have stopped need not stop anew."""
     environment.tally.losses[loss] += len(consumer_ids)
     for consumer_id in consumer_ids:
-        expect_nothing(group, environment, consumer_id)
+        group.awaited.pop(consumer_id, None)
         group.disown(consumer_id)
         group.missing.discard(consumer_id)
         group.late.discard(consumer_id)
@@ -98,11 +98,11 @@ def _begin(group: PushGroup, environment: PushEnvironment) -> None:
 
 def _plan(group: PushGroup, environment: PushEnvironment) -> None:
     group.state = PushState.PLANNING
-    group.changed = False
+    group.changed = group.lost = False
     group.step += 1
     group.awaited.clear()
     group.plan = None
-    work = partial(plan, group.snapshot(environment.image), group.ownership)
+    work = partial(plan, group.snapshot(environment.image))
     environment.run_aside(work, partial(_planned, environment, group))
 
 
@@ -113,7 +113,7 @@ def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exce
         if isinstance(result, Exception):
             log.error("group %.100r: who is to own what could not be computed", group.group_id, exc_info=result)
             _back_off(group, environment)
-        elif not result.ownership.keys() <= group.members.keys():
+        elif group.lost:
             _plan(group, environment)
         else:
             _take_plan(state, group, environment, result)
@@ -127,12 +127,13 @@ def _take_plan(state: GroupsState, group: PushGroup, environment: PushEnvironmen
     if result.too_many:
         log.error("group %.100r: %s would own too many partitions, and own none", group.group_id, result.too_many[:3])
     if result.necessity is None:
+        group.own(result.ownership)
         _settle(group, environment)
         return
     log.info("group %.100r rebalances: %s", group.group_id, result.necessity.value)
     if group.began_s is None:
         group.began_s = environment.monotonic_s()
-    group.ownership = None
+    group.own(None)
     group.awaited = dict.fromkeys(each.consumer_id for each in group.members.values() if each.fetching)
     if group.awaited:
         _stop(group, environment)
@@ -160,12 +161,12 @@ def _stop(group: PushGroup, environment: PushEnvironment) -> None:
 
 def answered(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
     """What the step waited for from this consumer has come; the counts of the member say so already."""
-    expect_nothing(group, environment, member.consumer_id)
+    group.awaited.pop(member.consumer_id, None)
     if group.state is PushState.STOPPING:
         _go_on_when_stopped(group, environment)
     elif group.state is PushState.STARTING and not group.awaited:
         assert group.plan is not None, "a plan is there from its making to the end of its rebalance"
-        group.ownership = group.plan.ownership
+        group.own(group.plan.ownership)
         log.info("group %.100r has rebalanced: %d consumers", group.group_id, len(group.plan.ownership))
         _count(group, environment)
         _settle(group, environment)
@@ -219,6 +220,8 @@ def _when_late(group: PushGroup, environment: PushEnvironment, member: PushMembe
     def decide(state: GroupsState) -> Decided:
         """Two thirds of a session have gone by without an answer: another attempt, or the last one has failed."""
         if find_push_group(state, group.group_id) is not group or group.members.get(member.consumer_id) is not member:
+            return NOTHING
+        if not member.owes_an_answer:
             return NOTHING
         member.overdue = True
         if member.consumer_id not in group.awaited or group.state not in (PushState.STOPPING, PushState.STARTING):

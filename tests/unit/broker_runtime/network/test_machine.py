@@ -272,6 +272,12 @@ def test_a_frame_that_answers_nothing_goes_between_replies() -> None:
     assert driven.handled == [b"a", b"later", b"b"]
 
 
+def test_one_frame_that_answers_nothing_is_sent_whatever_its_size() -> None:
+    driven = Driven(NetworkLimits(push_max_bytes=10))
+    assert driven.machine.push(b"x" * 1_000)
+    assert not driven.machine.push(b"1")
+
+
 def test_frames_that_nobody_reads_are_bounded_and_what_was_read_does_not_count() -> None:
     driven = Driven(NetworkLimits(push_max_bytes=10))
     for _ in range(3):

@@ -15,7 +15,7 @@ TOPICS = {"t": KnownTopic(T, 5), "u": KnownTopic(U, 1), "__consumer_offsets": Kn
 
 
 def owned(current: Ownership | None = None, **said: str) -> Ownership:
-    return plan(Snapshot({name: parse_topic_count(text) for name, text in said.items()}, TOPICS), current).ownership
+    return plan(Snapshot({name: parse_topic_count(text) for name, text in said.items()}, TOPICS, current)).ownership
 
 
 def test_neighbouring_partitions_go_to_neighbouring_threads() -> None:
@@ -38,7 +38,7 @@ def test_wildcards_leave_internal_topics_to_those_who_name_them() -> None:
 
 def test_a_consumer_that_messages_have_no_room_for_owns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "PARTITIONS_MAX", 4)
-    found = plan(Snapshot({"a": parse_topic_count('{"t": 1}'), "b": parse_topic_count('{"u": 1}')}, TOPICS), None)
+    found = plan(Snapshot({"a": parse_topic_count('{"t": 1}'), "b": parse_topic_count('{"u": 1}')}, TOPICS))
     assert found.too_many == ("a",)
     assert found.ownership == {"a": {"a-0": {}}, "b": {"b-0": {U: (0,)}}}
 
@@ -73,7 +73,7 @@ def test_each_partition_that_is_read_has_one_owner_and_nothing_is_to_be_done_the
     subscriptions: dict[str, Subscription],
 ) -> None:
     taken = Snapshot(subscriptions, TOPICS)
-    found = plan(taken, None)
+    found = plan(taken)
     parts = [
         (topic_id, number)
         for threads in found.ownership.values()
@@ -85,5 +85,5 @@ def test_each_partition_that_is_read_has_one_owner_and_nothing_is_to_be_done_the
     assert {topic_id for topic_id, _ in parts} == found.names.keys()
     assert len(parts) == sum(TOPICS[name].partitions for name in found.names.values())
     assert found.ownership.keys() == subscriptions.keys()
-    again = plan(taken, found.ownership)
+    again = plan(taken._replace(current=found.ownership))
     assert again.necessity is None
