@@ -1,11 +1,12 @@
-"""A consumer of the push protocol as a process of its own, which tests may kill: FAMILY BOOTSTRAP GROUP ID TOPIC_COUNT
-SESSION_MS.
+"""A consumer of the push protocol as a process of its own, which tests may kill: FAMILY BOOTSTRAP GROUP ID PATTERN
+SESSION_MS. It is the library (`library`), or one that has nothing in common with it (`plain`).
 
 It says what it does on its standard output, a line each that begins with the time of the machine's monotonic clock:
-`registered`, `started TOPIC PARTITION OFFSET ...`, `stopped` (it was told to, and has not answered yet), `lost WHY` (by
-itself), `read TOPIC PARTITION OFFSET VALUE`, `left`. SIGTERM has it leave.
+`started TOPIC PARTITION ...`, `stopped` (it was told to, and has not answered yet), `lost` (by itself), `read TOPIC
+PARTITION OFFSET VALUE`, `left`. SIGTERM has it leave.
 """
 
+import asyncio
 import os
 import select
 import signal
@@ -14,10 +15,10 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+import confluent_kafka
 
 from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.messages import (
@@ -29,6 +30,7 @@ from broker_runtime.wire.push.messages import (
     StopFetcherResponse,
 )
 from broker_runtime.wire.push.partition_text import partition_number
+from sluicegate_consumer import Consumer, Listener, Settings
 
 POLL_S = 0.01
 RETRY_S = 0.05
@@ -57,12 +59,12 @@ class _LostError(Exception):
 class PlainMember:
     """The protocol by its page, on one thread; records are read by librdkafka, which is given what to read."""
 
-    def __init__(self, bootstrap: str, group: str, name: str, topic_count: str, session_ms: int) -> None:
+    def __init__(self, bootstrap: str, group: str, name: str, pattern: str, session_ms: int) -> None:
         self._brokers = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in bootstrap.split(","))]
-        self._asked = RegisterConsumerRequest(group, name, topic_count, True, "smallest", session_ms)
+        self._asked = RegisterConsumerRequest(group, name, f"*1*{pattern}", True, "smallest", session_ms)
         self._group, self._name, self._session_s = group, name, session_ms / 1000
         self._positions: dict[tuple[str, int], int] = {}
-        self._fetcher = Consumer(
+        self._fetcher = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": "reads-what-it-is-told",
@@ -83,9 +85,9 @@ class PlainMember:
                     with self._connect(self._coordinator(place)) as coordinator:
                         self._serve(coordinator)
                     return
-                except (_LostError, OSError) as error:
+                except (_LostError, OSError):
                     if self._positions:
-                        say(f"lost {error}")
+                        say("lost")
                     self._read_only({})
                     threading.Event().wait(RETRY_S)
 
@@ -107,7 +109,6 @@ class PlainMember:
         code = layouts.REGISTER_CONSUMER_RESPONSE.read(_frame(coordinator)).error_code
         if code:
             raise _LostError(f"not registered: error {code}")
-        say("registered")
         heard_s, pings_left = time.monotonic(), 2
         while pings_left:
             called, _, _ = select.select([coordinator], [], [], 0)
@@ -146,11 +147,7 @@ class PlainMember:
         else:
             start = layouts.START_FETCHER_REQUEST.read(frame)
             parts = [part for thread in start.ownership_info for part in thread.assigned_parts]
-            say(
-                " ".join(
-                    ["started", *(f"{each.topic} {partition_number(each.partition)} {each.offset}" for each in parts)]
-                )
-            )
+            say(started((each.topic, partition_number(each.partition)) for each in parts))
             self._read_only({(each.topic, partition_number(each.partition)): each.offset for each in parts})
             coordinator.sendall(layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, self._name)))
         return kind == layouts.PING
@@ -159,7 +156,9 @@ class PlainMember:
         """Offsets below 0 mean the same to librdkafka."""
         self._positions = positions
         if positions:
-            self._fetcher.assign([TopicPartition(topic, number, at) for (topic, number), at in positions.items()])
+            self._fetcher.assign(
+                [confluent_kafka.TopicPartition(topic, number, at) for (topic, number), at in positions.items()]
+            )
         else:
             self._fetcher.unassign()
 
@@ -178,17 +177,65 @@ def _exactly(source: socket.socket, count: int) -> bytes:
     return found
 
 
-def plain(bootstrap: str, group: str, name: str, topic_count: str, session_ms: int) -> None:
-    PlainMember(bootstrap, group, name, topic_count, session_ms).run()
+def started(places: Iterable[tuple[str, int]]) -> str:
+    return " ".join(["started", *(f"{topic} {partition}" for topic, partition in places)])
 
 
-FAMILIES: Mapping[str, Callable[[str, str, str, str, int], None]] = {"plain": plain}
+class _Tells(Listener):
+    async def assigned(self, partitions: Collection[tuple[str, int]]) -> None:
+        say(started(partitions))
+
+    async def revoked(self, partitions: Collection[tuple[str, int]]) -> None:
+        say("stopped")
+
+    async def lost(self, partitions: Collection[tuple[str, int]]) -> None:
+        say("lost")
+
+
+async def _with_library(bootstrap: str, group: str, name: str, pattern: str, session_ms: int) -> None:
+    settings = Settings(
+        consumer_id=name,
+        session_timeout_s=session_ms / 1000,
+        callback_timeout_s=session_ms / 3000,
+        connect_timeout_s=CONNECT_S,
+        request_timeout_s=CONNECT_S,
+        fetch_wait_s=0.02,
+        backoff_max_s=0.2,
+    )
+    consumer = Consumer(bootstrap, group, pattern=pattern, listener=_Tells(), settings=settings)
+    leaving = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.set)
+    await consumer.start()
+    reading = asyncio.create_task(_read(consumer))
+    ended = asyncio.create_task(leaving.wait())
+    await asyncio.wait([reading, ended], return_when=asyncio.FIRST_COMPLETED)
+    await consumer.close()
+    await reading
+    ended.cancel()
+    say("left")
+
+
+async def _read(consumer: Consumer) -> None:
+    async for each in consumer:
+        say(f"read {each.topic} {each.partition} {each.offset} {(each.value or b'').decode()}")
+        each.acknowledge()
+
+
+def library(bootstrap: str, group: str, name: str, pattern: str, session_ms: int) -> None:
+    asyncio.run(_with_library(bootstrap, group, name, pattern, session_ms))
+
+
+def plain(bootstrap: str, group: str, name: str, pattern: str, session_ms: int) -> None:
+    signal.signal(signal.SIGTERM, _leave)
+    PlainMember(bootstrap, group, name, pattern, session_ms).run()
+
+
+FAMILIES: Mapping[str, Callable[[str, str, str, str, int], None]] = {"library": library, "plain": plain}
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, _leave)
-    family, bootstrap, group, name, topic_count, session_ms = sys.argv[1:]
-    FAMILIES[family](bootstrap, group, name, topic_count, int(session_ms))
+    family, bootstrap, group, name, pattern, session_ms = sys.argv[1:]
+    FAMILIES[family](bootstrap, group, name, pattern, int(session_ms))
 
 
 if __name__ == "__main__":

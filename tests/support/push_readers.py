@@ -1,6 +1,6 @@
 """Consumers of the push protocol as processes (`push_member`), what they have said, and what of that must never be.
 
-with PushReader("a", bootstrap, group="billing", topic_count="*1*orders-.*") as first:
+with PushReader("a", bootstrap, group="billing", pattern="orders-.*", session_ms=6_000) as first:
     until(lambda: len(first.owned) == 4, "it has all partitions")
 """
 
@@ -41,20 +41,20 @@ class PushReader:
     """One process. `events` are time and words of each line but those of records."""
 
     def __init__(
-        self, name: str, bootstrap: str, *, group: str, topic_count: str, session_ms: int, family: str = "plain"
+        self, name: str, bootstrap: str, *, group: str, pattern: str, session_ms: int, family: str = "library"
     ) -> None:
         self.name = name
         self.events: list[tuple[float, list[str]]] = []
         self.read: list[Read] = []
-        self.owned: dict[Place, int] = {}
-        """What it reads, and the offset from which on it was told to."""
-        self.started_at: dict[Place, int] = {}
-        """The same, of its last start that named something, also when that is over."""
+        self.owned: frozenset[Place] = frozenset()
+        """What it reads."""
+        self.began_at: dict[Place, int] = {}
+        """Offsets of the first record of each partition since it was last told to start."""
         self.turns: list[Turn] = []
         self._began_s: dict[Place, float] = {}
         self._last_s: dict[Place, float] = {}
         self._lock = threading.Lock()
-        command = [sys.executable, "-m", "tests.support.push_member", family, bootstrap, group, name, topic_count]
+        command = [sys.executable, "-m", "tests.support.push_member", family, bootstrap, group, name, pattern]
         self._process = subprocess.Popen([*command, str(session_ms)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -128,15 +128,13 @@ class PushReader:
             place = words[1], int(words[2])
             self.read.append(Read(at_s, place, int(words[3]), words[4].encode()))
             self._last_s[place] = at_s
+            self.began_at.setdefault(place, int(words[3]))
             return
         self.events.append((at_s, words))
         if words[0] == "started":
             self._end_turns(at_s)
-            self.owned = {
-                (topic, int(partition)): int(offset)
-                for topic, partition, offset in zip(words[1::3], words[2::3], words[3::3], strict=True)
-            }
-            self.started_at = self.owned or self.started_at
+            self.owned = frozenset(zip(words[1::2], map(int, words[2::2]), strict=True))
+            self.began_at = {}
             self._began_s = dict.fromkeys(self.owned, at_s)
         elif words[0] == "stopped":
             self._end_turns(at_s)
@@ -145,7 +143,7 @@ class PushReader:
 
     def _end_turns(self, at_s: float | None) -> None:
         self.turns += [self._turn(place, at_s) for place in self._began_s]
-        self.owned, self._began_s, self._last_s = {}, {}, {}
+        self.owned, self._began_s, self._last_s = frozenset(), {}, {}
 
     def _turn(self, place: Place, at_s: float | None) -> Turn:
         began_s = self._began_s[place]
