@@ -92,8 +92,7 @@ class Consumer:
         running = self._running
         self._flow.end()
         try:
-            if running is not None and not running.done():
-                await self._membership.leave()
+            if running is not None and not running.done() and await self._membership.leave():
                 await asyncio.wait([running], timeout=self._settings.session_timeout_s)
         finally:
             if running is not None:
@@ -122,12 +121,23 @@ class Consumer:
         """As `Record.acknowledge`."""
         return record.acknowledge()
 
+    async def commit(self) -> None:
+        """Commits what is acknowledged, for who has `auto_commit=False`. In `Listener.revoked`, too.
+
+        Raises CommitRefusedError, which may be over when it is tried again.
+        """
+        await self._membership.commit()
+
     async def take_many(self) -> list[Record]:
         """At least one record and whatever else is there, for who cannot come for each. It acknowledges none by itself.
 
         Raises StopAsyncIteration when the consumer has been closed.
         """
         return await self._all.take_many(self._settings.sync_records_max)
+
+    def may_deliver(self, record: Record) -> bool:
+        """What `take_many` gave may have been taken away before it is looked at."""
+        return record.is_current and self._flow.may_deliver
 
     @property
     def acknowledges(self) -> bool:

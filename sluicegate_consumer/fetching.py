@@ -108,20 +108,23 @@ class Fetching:
         self._leaders_wanted.set()
 
     async def _find_leaders(self) -> None:
+        """At once, but not again and again: each time later, until nobody has been lost for a while."""
         backoff = self._backoff()
+        now = asyncio.get_running_loop().time
+        quiet_since_s = now()
         while True:
             await self._leaders_wanted.wait()
             self._leaders_wanted.clear()
-            lost = {reader.tp: reader for reader in self._readers if reader.leader == NO_LEADER}
-            if not lost:
+            if now() - quiet_since_s > self._settings.backoff_max_s:
                 backoff.reset()
-                continue
+            lost = {reader.tp: reader for reader in self._readers if reader.leader == NO_LEADER}
             try:
                 await self._ask_for_leaders(lost)
             except (OSError, ProtocolError) as error:
                 log.warning("leaders of %d partitions are not known: %s", len(lost), error)
             self._follow_leaders()
             await asyncio.sleep(backoff.next_s())
+            quiet_since_s = now()
 
     async def _ask_for_leaders(self, lost: Mapping[TopicPartition, PartitionReader]) -> None:
         link = self._brokers.any_link()
@@ -154,39 +157,33 @@ class Fetching:
             turn += 1
             begin = turn % len(wanted)
             try:
-                again_soon = await self._fetch(
-                    link, wanted[begin:] + wanted[:begin], room, crowded=len(wanted) < len(led)
-                )
+                await self._fetch(link, wanted[begin:] + wanted[:begin], room, crowded=len(wanted) < len(led))
+                backoff.reset()
             except (OSError, ProtocolError) as error:
                 log.info("broker %d cannot be read from: %s", node, error)
                 self._lost(led)
-                again_soon = False
-            if again_soon:
-                backoff.reset()
-            else:
                 await asyncio.sleep(backoff.next_s())
 
-    async def _fetch(self, link: BrokerLink, wanted: Sequence[PartitionReader], room: int, *, crowded: bool) -> bool:
-        """Whether it went well. Partitions without an offset are looked for first, and fetched with the others."""
+    async def _fetch(self, link: BrokerLink, wanted: Sequence[PartitionReader], room: int, *, crowded: bool) -> None:
+        """Partitions without an offset are looked for first, and fetched with the others."""
         unplaced = [reader for reader in wanted if reader.fetch_offset < 0]
-        well = not unplaced or await self._place(link, unplaced)
+        if unplaced:
+            await self._place(link, unplaced)
+        await link.ready()
         placed = {reader.tp: reader for reader in wanted if reader.fetch_offset >= 0 and reader.fetchable}
         if not placed:
-            return well
+            return
         settings = self._settings
-        await link.ready()
-        wait_s = settings.fetch_wait_crowded_s if crowded or not well else settings.fetch_wait_s
+        wait_s = settings.fetch_wait_crowded_s if crowded else settings.fetch_wait_s
         limits = FetchLimits(round(wait_s * 1000), 1, min(settings.fetch_bytes_max, room), self._read_committed)
         version = link.fetch_version
         request = fetch_request(version, limits, [self._wanted(reader) for reader in placed.values()])
-        answer = read_fetch(version, await link.ask(request, wait_s))
-        for part in answer:
+        for part in read_fetch(version, await link.ask(request, wait_s)):
             reader = placed.get(TopicPartition(part.topic, part.partition))
             if reader is None:
                 raise ProtocolError(f"{part.topic}-{part.partition} was not asked for")
             if not reader.dropped:
-                well = self._take(reader, part) and well
-        return well
+                self._take(reader, part)
 
     @property
     def _read_committed(self) -> bool:
@@ -196,12 +193,11 @@ class Fetching:
         topic, number = reader.tp
         return Wanted(topic, number, reader.leader_epoch, reader.fetch_offset, self._settings.partition_fetch_bytes_max)
 
-    async def _place(self, link: BrokerLink, unplaced: Sequence[PartitionReader]) -> bool:
+    async def _place(self, link: BrokerLink, unplaced: Sequence[PartitionReader]) -> None:
         """Finds the beginnings and ends that the offsets stand for."""
         sought = [Sought(*reader.tp, reader.leader_epoch, reader.fetch_offset) for reader in unplaced]
         body = await link.ask(list_offsets_request(sought, read_committed=self._read_committed))
         found = read_list_offsets(body)
-        well = True
         for reader in unplaced:
             code, offset = found.get(reader.tp, (Code.UNKNOWN_TOPIC_OR_PARTITION, -1))
             if reader.dropped:
@@ -209,27 +205,21 @@ class Fetching:
             if code == Code.NONE and offset >= 0:
                 reader.found(offset)
             else:
-                well = False
                 self._refused(reader, code)
-        return well
 
-    def _take(self, reader: PartitionReader, part: FetchedPartition) -> bool:
+    def _take(self, reader: PartitionReader, part: FetchedPartition) -> None:
         if part.error_code == Code.OFFSET_OUT_OF_RANGE:
             log.warning("offset %d of %s-%d is out of its log", reader.fetch_offset, *reader.tp)
             reader.out_of_range = True
-            return True
+            return
         if part.error_code:
             self._refused(reader, part.error_code)
-            return False
+            return
         try:
-            batches = list(split(part.records))
+            batches = [batch for batch in split(part.records) if batch.last_offset >= reader.fetch_offset]
         except CorruptRecordsError as error:
-            reader.corrupt_fetches += 1
-            if reader.corrupt_fetches > self._settings.corrupt_retries_max:
-                raise CorruptRecordsError(f"{reader.tp.topic}-{reader.tp.partition}: {error}") from error
-            log.warning("%s-%d: %s; it is fetched again", *reader.tp, error)
-            return False
-        batches = [batch for batch in batches if batch.last_offset >= reader.fetch_offset]
+            self._corrupt(reader, error)
+            return
         if batches:
             wanted = delivered(batches, part.aborted, self._settings.unpacked_bytes_max)
             reader.take(wanted, batches[-1].last_offset + 1)
@@ -239,16 +229,19 @@ class Fetching:
             raise CorruptRecordsError(
                 f"{reader.tp.topic}-{reader.tp.partition} has no whole batch at offset {reader.fetch_offset}"
             )
-        return True
+
+    def _corrupt(self, reader: PartitionReader, error: CorruptRecordsError) -> None:
+        reader.corrupt_fetches += 1
+        if reader.corrupt_fetches > self._settings.corrupt_retries_max:
+            raise CorruptRecordsError(f"{reader.tp.topic}-{reader.tp.partition}: {error}") from error
+        log.warning("%s-%d: %s; it is fetched again", *reader.tp, error)
+        self._lost([reader])
 
     def _refused(self, reader: PartitionReader, code: int) -> None:
         where = f"{reader.tp.topic}-{reader.tp.partition}"
         if code in _FATAL:
             raise FetchRefusedError(f"the broker does not let the consumer read {where}: {code_name(code)}")
         log.info("%s cannot be read from broker %d: %s", where, reader.leader, code_name(code))
-        if code == Code.FENCED_LEADER_EPOCH:
-            # Its log has another leader epoch than was told: whatever is told next is right.
-            reader.leader_epoch = -1
         self._lost([reader])
 
     def _backoff(self) -> Backoff:

@@ -7,20 +7,27 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.brokers import Brokers
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.connection import FrameConnection
-from sluicegate_consumer.errors import CallbackFailedError, ProtocolError, RegistrationRefusedError
+from sluicegate_consumer.errors import (
+    CallbackFailedError,
+    Code,
+    CommitRefusedError,
+    ProtocolError,
+    RegistrationRefusedError,
+    code_name,
+)
 from sluicegate_consumer.fetching import Fetching
 from sluicegate_consumer.listener import Listener
 from sluicegate_consumer.reading import PartitionReader
 from sluicegate_consumer.record import TopicPartition
 from sluicegate_consumer.session import IdTakenError, Session, TryAgain, check_code
 from sluicegate_consumer.streams import Flow, StreamQueue
+from sluicegate_consumer.wire.kafka import offset_commit_request, read_offset_commit
 from sluicegate_consumer.wire.push import (
     PartitionOffset,
     Ping,
@@ -36,10 +43,6 @@ log = logging.getLogger(__name__)
 _ID_TAKEN_SESSIONS = 3
 """For so long an id may be taken by a connection of our own that the coordinator has not given up yet."""
 _PLACES = {"earliest": -2, "latest": -1}
-
-
-class _OutOfRange(Exception):  # noqa: N818 - it is why a registration ends
-    """A fetcher has stopped because its offset is not in the log: the draft has it registered anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,10 @@ class Membership:
         """Offsets that were out of range: who is told to begin there begins where `auto_offset_reset` says."""
         self._telling: asyncio.Task[None] | None = None
         """What the listener is told: one thing after the other."""
+        self._told: frozenset[TopicPartition] = frozenset()
+        """What the listener knows to be assigned."""
+        self._callback_error: CallbackFailedError | None = None
+        self._coordinator_id = -1
         self._leaving = False
 
     @property
@@ -81,19 +88,22 @@ class Membership:
     async def run(self) -> None:
         """Until it has left. Raises ConsumerError where it cannot go on."""
         backoff = Backoff(self._settings.backoff_min_s, self._settings.backoff_max_s, random.random)
+        now = asyncio.get_running_loop().time
         taken_since_s: float | None = None
-        loop = asyncio.get_running_loop()
         while not self._leaving:
             try:
                 await self._register_and_answer(backoff.reset)
             except IdTakenError as error:
-                taken_since_s = taken_since_s or loop.time()
-                if loop.time() - taken_since_s > _ID_TAKEN_SESSIONS * self._settings.session_timeout_s:
+                taken_since_s = taken_since_s or now()
+                if now() - taken_since_s > _ID_TAKEN_SESSIONS * self._settings.session_timeout_s:
                     name = self._registration.consumer_id
-                    raise RegistrationRefusedError(111, f"another consumer of the group is called {name!r}") from error
-            except (OSError, ProtocolError, TryAgain, _OutOfRange) as error:
+                    code = Code.UNRELEASED_INSTANCE_ID
+                    raise RegistrationRefusedError(code, f"another consumer of the group is called {name!r}") from error
+            except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
                 log.info("consumer %s looks for its coordinator: %s", self._registration.consumer_id, error)
+            if self._callback_error is not None:
+                raise self._callback_error
             if not self._leaving:
                 await asyncio.sleep(backoff.next_s())
 
@@ -110,6 +120,7 @@ class Membership:
                 async with asyncio.timeout_at(session.suspected_s):
                     frame = await connection.receive()
                 call = session.receive(frame, now())
+                self._delivery.flow.lease_until(session.suspected_s)
                 if call is None:
                     registered()
                 elif isinstance(call, Ping):
@@ -137,13 +148,31 @@ class Membership:
         broker = self._brokers.get(found.coordinator_id)
         if broker is None:
             raise TryAgain(f"the coordinator, broker {found.coordinator_id}, is not there")
+        self._coordinator_id = broker.id
         return broker.host, broker.port
+
+    async def commit(self) -> None:
+        """As the members of other protocols do it, but by the coordinator that it is registered with."""
+        offsets = [(each.topic, each.partition, each.offset) for each in self.positions if each.offset >= 0]
+        if not offsets:
+            return
+        registration, link = self._registration, self._brokers.link(self._coordinator_id)
+        if link is None or self._session is None:
+            raise CommitRefusedError("the consumer has no coordinator now that would take its offsets")
+        request = offset_commit_request(registration.group_id, registration.consumer_id, offsets)
+        try:
+            codes = read_offset_commit(await link.ask(request))
+        except (OSError, ProtocolError) as error:
+            raise CommitRefusedError(f"the coordinator did not take the offsets: {error}") from error
+        refused = {tp: code_name(code) for tp, code in codes.items() if code}
+        if refused:
+            raise CommitRefusedError(f"the coordinator did not take the offsets of {refused}")
 
     def _pinged(self, session: Session, connection: FrameConnection) -> None:
         out_of_range = [reader for reader in self._readers.values() if reader.out_of_range]
         if out_of_range:
             self._reset_from.update((reader.tp, reader.fetch_offset) for reader in out_of_range)
-            raise _OutOfRange(f"the offsets of {len(out_of_range)} partitions are out of their logs")
+            raise TryAgain(f"the offsets of {len(out_of_range)} partitions are out of their logs")
         connection.send(session.answer_ping(lambda: self.positions))
 
     def _stopped(self, session: Session, connection: FrameConnection) -> None:
@@ -151,12 +180,12 @@ class Membership:
         self._stop_fetching()
 
         async def tell_and_answer() -> None:
-            await self._tell(self._delivery.listener.revoked(self.assignment))
+            await self._tell_revoked()
             answer = session.answer_stop(lambda: self.positions)
             self._revoke()
             connection.send(answer)
 
-        self._next_to_tell(tell_and_answer())
+        self._next_to_tell(tell_and_answer)
 
     def _started(self, call: StartFetcher, session: Session, connection: FrameConnection) -> None:
         """It fetches at once, and delivers when the application knows of it."""
@@ -168,21 +197,27 @@ class Membership:
                 raise ProtocolError(f"stream {number} was assigned, and there are {len(self._delivery.queues)}")
             for part in parts:
                 self._add_reader(part, number)
-        self._delivery.flow.held = True
-        if not self._leaving:
-            delivery = self._delivery
-            self._fetching = Fetching(
-                list(self._readers.values()), self._brokers, self._settings, self._deliver, delivery.flow.fail
-            )
-            self._fetching.start()
         connection.send(session.answer_start())
+        if self._leaving:
+            return
+        flow = self._delivery.flow
+        flow.held = True
+        readers = list(self._readers.values())
+        self._fetching = Fetching(readers, self._brokers, self._settings, self._deliver, flow.fail)
+        self._fetching.start()
+        self._next_to_tell(self._tell_assigned)
 
-        async def tell_and_deliver() -> None:
-            await self._tell(self._delivery.listener.assigned(self.assignment))
-            self._delivery.flow.held = False
-            self._delivery.flow.wake()
+    async def _tell_assigned(self) -> None:
+        self._told = self.assignment
+        await self._tell(self._delivery.listener.assigned(self._told))
+        self._delivery.flow.held = False
+        self._delivery.flow.wake()
 
-        self._next_to_tell(tell_and_deliver())
+    async def _tell_revoked(self) -> None:
+        """Once for each time that they were assigned."""
+        told, self._told = self._told, frozenset()
+        if told:
+            await self._tell(self._delivery.listener.revoked(told))
 
     def _add_reader(self, part: PartitionOffset, stream: int) -> None:
         tp = TopicPartition(part.topic, part.partition)
@@ -208,20 +243,21 @@ class Membership:
             reader.revoke()
         self._readers.clear()
 
-    def _next_to_tell(self, work: Awaitable[None]) -> None:
+    def _next_to_tell(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         before = self._telling
 
         async def in_turn() -> None:
             if before is not None:
                 await asyncio.wait([before])
             try:
-                await work
+                await work()
             except CallbackFailedError as error:
-                self._delivery.flow.fail(error)
+                self._callback_error = error
                 if self._connection is not None:
                     self._connection.close()
 
         self._telling = asyncio.create_task(in_turn())
+        return self._telling
 
     async def _tell(self, told: Awaitable[None]) -> None:
         try:
@@ -239,20 +275,18 @@ class Membership:
         if telling is not None:
             telling.cancel()
             await asyncio.wait([telling])
-        lost = self.assignment
         self._revoke()
-        if lost and not self._leaving:
-            await self._tell(self._delivery.listener.lost(lost))
+        told, self._told = self._told, frozenset()
+        if told and self._callback_error is None:
+            await self._tell(self._delivery.listener.lost(told))
 
-    async def leave(self) -> None:
-        """Delivers nothing any more, has the last offsets arrive, and makes `run` end."""
+    async def leave(self) -> bool:
+        """Delivers nothing any more. Whether `run` has to go on for a while, for the last offsets to arrive."""
         self._stop_fetching()
-        if self.assignment:
-            with suppress(CallbackFailedError):
-                await self._tell(self._delivery.listener.revoked(self.assignment))
         self._leaving = True
+        await asyncio.wait([self._next_to_tell(self._tell_revoked)])
         session = self._session
-        if session is not None:
-            session.close()
-            if session.may_end and self._connection is not None:
-                self._connection.close()
+        if session is None:
+            return False
+        session.close(has_offsets=bool(self._readers))
+        return not session.may_end

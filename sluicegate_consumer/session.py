@@ -83,14 +83,19 @@ class Session:
         """It is closing, and the coordinator has its last offsets."""
         return self._may_end
 
-    def close(self) -> None:
-        """From now on what is told is the last. Where nothing ever needs to be told it may end at once."""
+    def close(self, *, has_offsets: bool) -> None:
+        """From now on what is told is the last. Where there is nothing to tell it may end at once."""
         self._closing = True
-        if not self._registration.auto_commit or self.phase is Phase.REGISTERING:
+        if not (has_offsets and self._registration.auto_commit):
             self._may_end = True
 
     def receive(self, raw: memoryview, now_s: float) -> Call | None:
-        """A frame; None is the answer to the registration."""
+        """A frame; None is the answer to the registration.
+
+        One that is looked at too late does not count: this process has been away, and may have been given up.
+        """
+        if now_s > self.suspected_s:
+            raise TryAgain("nothing was heard of the coordinator for a session")
         if self.phase is Phase.REGISTERING:
             check_code(push.read_registered(raw))
             self._heard_s = now_s

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Self
 
@@ -13,12 +13,24 @@ from sluicegate_consumer.record import Record
 class Flow:
     """Whether records are delivered now, and what else whoever waits for one has to know."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self.now = now
+        """Seconds, as those of the event loop."""
         self.error: Exception | None = None
         self.ended = False
         self.held = False
         """The application is being told of its partitions first."""
+        self._leased_until_s = 0.0
         self._waiting: set[asyncio.Future[None]] = set()
+
+    def lease_until(self, time_s: float) -> None:
+        """The coordinator has called. What is assigned may be somebody else's from then on, unless it calls again."""
+        self._leased_until_s = time_s
+        self.wake()
+
+    @property
+    def may_deliver(self) -> bool:
+        return not self.held and self.now() < self._leased_until_s
 
     def wake(self) -> None:
         for future in self._waiting:
@@ -87,10 +99,10 @@ class Stream:
     async def __anext__(self) -> Record:
         """Raises the error of the consumer; ends when that is closed."""
         self._acknowledge_last()
-        if monotonic() > self._turn_ends_s:
+        if self._flow.now() > self._turn_ends_s:
             # Whoever has enough records would never let pings be answered.
             await asyncio.sleep(0)
-            self._turn_ends_s = monotonic() + self._turn_s
+            self._turn_ends_s = self._flow.now() + self._turn_s
         while True:
             record = self._take()
             if record is not None:
@@ -98,7 +110,7 @@ class Stream:
                     self._last = record
                 return record
             await self._flow.changed()
-            self._turn_ends_s = monotonic() + self._turn_s
+            self._turn_ends_s = self._flow.now() + self._turn_s
 
     async def take_many(self, records_max: int) -> list[Record]:
         """At least one, none of which is acknowledged by asking for the next."""
@@ -114,7 +126,7 @@ class Stream:
             raise flow.error
         if flow.ended:
             raise StopAsyncIteration
-        if flow.held:
+        if not flow.may_deliver:
             return None
         queues = self._queues
         for _ in queues:

@@ -84,7 +84,7 @@ class SyncConsumer:
         while True:
             while self._taken:
                 record = self._taken.pop()
-                if record.is_current:
+                if consumer.may_deliver(record):
                     self._last = record
                     return record
             try:

@@ -1,14 +1,24 @@
 """The consumer library over real broker processes: shares, closes, dies, follows topics and leaders."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import pytest
 from confluent_kafka import Producer
 
-from sluicegate_consumer import Consumer, Settings, SyncConsumer
-from tests.support.broker_process import BrokerProcess
+from sluicegate_consumer import (
+    Consumer,
+    Listener,
+    Record,
+    RegistrationRefusedError,
+    Settings,
+    SyncConsumer,
+    TopicPartition,
+)
+from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.wire_client import WireClient
 
 PARTITIONS = 4
@@ -64,13 +74,19 @@ def committed(broker: BrokerProcess, group: str) -> Mapping[tuple[str, int], int
 
 async def read(consumer: Consumer, records: int) -> list[bytes | None]:
     """So many values, each acknowledged."""
-    found = []
+    found: list[bytes | None] = []
     async with asyncio.timeout(DEADLINE_S):
         while len(found) < records:
             record = await anext(consumer)
             found.append(record.value)
             record.acknowledge()
     return found
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not true():  # noqa: ASYNC110 - of other processes
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -81,7 +97,8 @@ async def test_all_codecs_are_read_and_what_was_acknowledged_is_committed_at_the
     await asyncio.to_thread(produce, broker, topic, values, **{"compression.type": codec})
     async with Consumer(broker.bootstrap, topic, topics=[topic], settings=QUICK) as consumer:
         assert sorted(await read(consumer, len(values))) == sorted(values)  # type: ignore[type-var]
-    assert committed(broker, topic) == {(topic, number): 100 for number in range(PARTITIONS)}
+    wanted = {(topic, number): 100 for number in range(PARTITIONS)}
+    await until(lambda: committed(broker, topic) == wanted)
 
 
 async def test_two_share_the_partitions_and_one_that_is_closed_leaves_its_offsets_to_the_other(
@@ -98,19 +115,113 @@ async def test_two_share_the_partitions_and_one_that_is_closed_leaves_its_offset
         await until(lambda: len(first.assignment) == PARTITIONS)
         await asyncio.to_thread(produce, broker, topic, [b"c"] * 8)
         assert await read(first, 8) == [b"c"] * 8, "nothing of b is read again"
-    assert set(committed(broker, topic).values()) == {6}
+    await until(lambda: set(committed(broker, topic).values()) == {6})
 
 
 def test_a_sync_consumer_reads_acknowledges_by_itself_and_ends(broker: BrokerProcess, topic: str) -> None:
     produce(broker, topic, [b"%d" % number for number in range(100)])
-    settings = Settings(session_timeout_s=0.9, callback_timeout_s=0.5, acknowledge="automatic")
+    settings = replace(QUICK, acknowledge="automatic")
     with SyncConsumer(lambda: Consumer(broker.bootstrap, topic, topics=[topic], settings=settings)) as consumer:
         values = {record.value for record, _ in zip(consumer, range(99), strict=False)}
     assert len(values) == 99
-    assert sum(committed(broker, topic).values()) == 99
+    asyncio.run(until(lambda: sum(committed(broker, topic).values()) == 99))
 
 
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not true():  # noqa: ASYNC110 - of other processes
-            await asyncio.sleep(0.01)
+async def test_what_one_that_is_killed_had_is_read_by_another(broker: BrokerProcess, topic: str) -> None:
+    program = (
+        "import asyncio, sys; from sluicegate_consumer import *\n"
+        "async def main():\n"
+        "    settings = Settings(session_timeout_s=0.9, callback_timeout_s=0.5)\n"
+        "    async with Consumer(sys.argv[1], sys.argv[2], topics=[sys.argv[2]], settings=settings) as consumer:\n"
+        "        async for record in consumer: print(record.value, flush=True)\n"
+        "asyncio.run(main())"
+    )
+    await asyncio.to_thread(produce, broker, topic, [b"a"] * 8)
+    arguments = (sys.executable, "-c", program, broker.bootstrap, topic)
+    doomed = await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
+    try:
+        assert doomed.stdout is not None
+        async with asyncio.timeout(DEADLINE_S):
+            assert await doomed.stdout.readline() == b"b'a'\n"
+        async with Consumer(broker.bootstrap, topic, topics=[topic], settings=QUICK) as consumer:
+            await until(lambda: len(consumer.assignment) == 2)
+            doomed.kill()
+            assert await read(consumer, 8) == [b"a"] * 8, "it acknowledged nothing"
+            assert len(consumer.assignment) == PARTITIONS
+    finally:
+        if doomed.returncode is None:
+            doomed.kill()
+        await doomed.wait()
+
+
+async def test_a_pattern_reads_topics_as_they_come(broker: BrokerProcess, topic: str) -> None:
+    async with Consumer(broker.bootstrap, topic, pattern=f"{topic}(-more)?", settings=QUICK) as consumer:
+        await until(lambda: len(consumer.assignment) == PARTITIONS)
+        await asyncio.to_thread(create, broker, f"{topic}-more")
+        await until(lambda: len(consumer.assignment) == 2 * PARTITIONS)
+        await asyncio.to_thread(produce, broker, f"{topic}-more", [b"m"] * 8)
+        assert await read(consumer, 8) == [b"m"] * 8
+
+
+class _Told(Listener):
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+        self.last: Record | None = None
+
+    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("assigned", len(partitions)))
+
+    async def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("revoked", len(partitions)))
+        if self.last is not None:
+            assert self.last.acknowledge()
+
+
+async def test_what_is_acknowledged_while_partitions_are_revoked_is_not_read_again(
+    broker: BrokerProcess, topic: str
+) -> None:
+    listener = _Told()
+    await asyncio.to_thread(produce, broker, topic, [b"a"])
+    async with Consumer(broker.bootstrap, topic, topics=[topic], listener=listener, settings=QUICK) as first:
+        listener.last = await anext(first)
+        async with Consumer(broker.bootstrap, topic, topics=[topic], settings=QUICK) as second:
+            await until(lambda: len(first.assignment) == len(second.assignment) == 2)
+            assert listener.told == [("assigned", 4), ("revoked", 4), ("assigned", 2)]
+            assert not listener.last.acknowledge(), "it is not this consumer's any more"
+            listener.last = None
+            await until(lambda: committed(broker, topic).get((topic, 0)) == 1)
+    assert listener.told[3:] in ([("revoked", 2)], [("revoked", 2), ("assigned", 4), ("revoked", 4)])
+
+
+async def test_an_application_may_commit_by_itself(broker: BrokerProcess, topic: str) -> None:
+    await asyncio.to_thread(produce, broker, topic, [b"a"] * 8)
+    settings = replace(QUICK, auto_commit=False)
+    async with Consumer(broker.bootstrap, topic, topics=[topic], settings=settings) as consumer:
+        await read(consumer, 8)
+        assert committed(broker, topic) == {}
+        await consumer.commit()
+        assert set(committed(broker, topic).values()) == {2}
+
+
+async def test_streams_have_partitions_of_their_own(broker: BrokerProcess, topic: str) -> None:
+    await asyncio.to_thread(produce, broker, topic, [b"a"] * 8)
+    async with Consumer(broker.bootstrap, topic, topics={topic: 2}, settings=QUICK) as consumer:
+        async with asyncio.timeout(DEADLINE_S):
+            found = [{(await anext(stream)).partition for _ in range(4)} for stream in consumer.streams]
+    assert found == [{0, 1}, {2, 3}]
+
+
+async def test_an_offset_out_of_the_log_is_reset(broker: BrokerProcess, topic: str) -> None:
+    await asyncio.to_thread(produce, broker, topic, [b"a"] * 8)
+    with WireClient(("127.0.0.1", broker.port())) as client:
+        part = {"partition_index": 0, "committed_offset": 999, "committed_metadata": None}
+        group = {"group_id": topic, "generation_id_or_member_epoch": -1, "member_id": ""}
+        client.ask("offset_commit", 2, **group, retention_time=-1, topics=[{"name": topic, "partitions": [part]}])
+    async with Consumer(broker.bootstrap, topic, topics=[topic], settings=QUICK) as consumer:
+        assert await read(consumer, 8) == [b"a"] * 8
+
+
+async def test_what_cannot_be_is_said_to_whoever_iterates(broker: BrokerProcess, topic: str) -> None:
+    async with Consumer(broker.bootstrap, topic, pattern="(", settings=QUICK) as consumer:
+        with pytest.raises(RegistrationRefusedError, match=r"INVALID_REGULAR_EXPRESSION.*RE2"):
+            await anext(consumer)
