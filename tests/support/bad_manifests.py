@@ -113,8 +113,12 @@ def pod_settings(**changed: Any) -> Json:
     } | changed
 
 
+def with_brokers(**said: Any) -> Json:
+    return cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}} | said)
+
+
 def with_pods(**pod: Any) -> Json:
-    return cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "pod": pod})
+    return with_brokers(pod=pod)
 
 
 _OTHERS_KEYS = "must not have keys of sluicegate.dev, kubernetes.io or k8s.io"
@@ -456,7 +460,7 @@ BAD = (
         "config that loads an observer",
         cluster(config={"observer.class.names": "a.B"}),
         "spec.config",
-        "use an ObserverPlugin instead",
+        "use an ObserverPlugin or brokers.tags instead",
     ),
     BadManifest("a rate of zero", quota(maxConnectionCreationRate=0), "spec.maxConnectionCreationRate"),
     BadManifest("a negative rate", quota(maxConnectionCreationRate=-5), "spec.maxConnectionCreationRate"),

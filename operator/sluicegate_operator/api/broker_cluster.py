@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sluicegate_operator.api import config_keys as keys
 from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
+from sluicegate_operator.api.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
 from sluicegate_operator.api.config_orders import BROKER_ORDERS, config_order_rule
 from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
 from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
@@ -69,6 +70,7 @@ class Rack(Model):
 
 
 class Brokers(Model):
+    rules: ClassVar = tag_rules()
     transitions: ClassVar = (
         TransitionRule(
             cel="self.storage == oldSelf.storage",
@@ -94,6 +96,11 @@ class Brokers(Model):
     rack: Rack | None = None
     """Tells each broker the rack or zone of its node; no broker knows a rack when absent. A change rolls the brokers,
     and moves no replica that is there already."""
+    tags: Tags | None = None
+    """What every broker tells clients of itself by BrokerMetadata, by name (team: payments). A change restarts none."""
+    tags_from_node_labels: TagsFromNodeLabels | None = None
+    """Tags of each broker that are labels of the Kubernetes node it is on: the tag's name, then the label's key (zone:
+    topology.kubernetes.io/zone). A node without the label gives none. A change restarts no broker."""
 
 
 class VolumeClaims(Model):
@@ -226,10 +233,10 @@ _CONFIG_RULES = (
         "use a ConnectionQuota instead",
     ),
     config_key_rule(
-        f"k.startsWith('{keys.OBSERVER_PREFIX}')",
-        lambda key: key.startswith(keys.OBSERVER_PREFIX),
-        "a key of an observer (observer...)",
-        "use an ObserverPlugin instead",
+        f"k.startsWith('{keys.OBSERVER_PREFIX}') || k.startsWith('{TAG_PREFIX}')",
+        lambda key: key.startswith((keys.OBSERVER_PREFIX, TAG_PREFIX)),
+        "a key of an observer or a tag",
+        "use an ObserverPlugin or brokers.tags instead",
     ),
     config_key_rule(
         f"k in {cel_list(keys.WINDOW_KEYS)}",
@@ -239,8 +246,10 @@ _CONFIG_RULES = (
     ),
     config_key_rule(
         f"!(k in {cel_list(_ALL_KEYS)} || k.startsWith('{keys.LISTENER_PREFIX}')"
-        f" || k.startsWith('{keys.OBSERVER_PREFIX}'))",
-        lambda key: key not in _ALL_KEYS and not _is_limit(key) and not key.startswith(keys.OBSERVER_PREFIX),
+        f" || k.startsWith('{keys.OBSERVER_PREFIX}') || k.startsWith('{TAG_PREFIX}'))",
+        lambda key: (
+            key not in _ALL_KEYS and not _is_limit(key) and not key.startswith((keys.OBSERVER_PREFIX, TAG_PREFIX))
+        ),
         "a key that the broker does not know",
         "docs/reference/broker-configuration.md lists them",
     ),
@@ -404,8 +413,9 @@ class BrokerClusterStatus(Status):
     """The node id of the active controller, -1 while unknown."""
     rollout: RolloutStatus | None = None
     """How far a roll is."""
-    dynamic_config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=100)
-    """Keys of spec.config that the operator has set on the brokers and takes away again once they leave spec.config."""
+    dynamic_config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=256)
+    """Keys of spec.config and of tags that the operator has set on the brokers and takes away again once they leave the
+    spec."""
 
 
 def cluster_name_rule(field: str = "metadata.name") -> Rule:

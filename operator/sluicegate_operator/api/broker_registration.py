@@ -3,10 +3,11 @@
 Nobody writes its spec but the operator, one object for each broker that is registered, named <cluster>-<id>.
 """
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from sluicegate_operator.api.broker_tags import VALUE_MAX
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -18,6 +19,9 @@ from sluicegate_operator.api.metadata import (
     Status,
 )
 from sluicegate_operator.api.rules import Model, TransitionRule
+
+TAGS_MAX = 128
+"""A broker can have as many by its dynamic configuration."""
 
 
 class BrokerRegistrationSpec(Model):
@@ -57,6 +61,15 @@ class BrokerRegistrationStatus(Status):
     """Replicas that it holds and that are not in their in-sync set."""
     metadata_lag: int | None = None
     """Metadata records that it is behind, by its last heartbeat, in coarse steps."""
+    version: str | None = Field(default=None, max_length=VALUE_MAX)
+    """The release that it says it runs."""
+    protocol_version_min: int | None = None
+    """The lowest protocol version that it says it serves (docs/reference/broker-metadata.md)."""
+    protocol_version_max: int | None = None
+    """The highest one."""
+    tags: Annotated[dict[str, Annotated[str, Field(max_length=VALUE_MAX)]], Field(max_length=TAGS_MAX)] | None = None
+    """What it tells clients of itself beside what every broker says: brokers.tags, tagsFromNodeLabels, and what was set
+    by hand; the first 128 by name."""
 
 
 class BrokerRegistration(Kind):
@@ -74,6 +87,7 @@ class BrokerRegistration(Kind):
         PrinterColumn(name="Out-Of-Sync", json_path=".status.outOfSync", type="integer"),
         PrinterColumn(name="Pod", json_path=".status.pod"),
         PrinterColumn(name="Rack", json_path=".status.rack"),
+        PrinterColumn(name="Version", json_path=".status.version", priority=1),
         AGE_COLUMN,
         READY_COLUMN.model_copy(update={"priority": 1}),
     )

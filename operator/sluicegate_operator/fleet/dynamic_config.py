@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.enforce import Failure, apply_actions, observe_limits
-from sluicegate_operator.planning.broker_config import BrokerConfigPlan, plan_broker_config
+from sluicegate_operator.planning.broker_config import NO_OWN_TAGS, BrokerConfigPlan, OwnTags, plan_broker_config
 from sluicegate_operator.planning.quotas import ObservedLimits, SetBrokerConfigs
 
 READ_BACK_PAUSE_S = 0.05
@@ -21,12 +21,13 @@ Remember = Callable[[tuple[str, ...]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class WantedConfig:
-    """`managed`: see planning.broker_config. `deadline_s`: how long brokers may take to show a change."""
+    """`managed`, `own`: see planning.broker_config. `deadline_s`: how long brokers may take to show a change."""
 
     desired: Mapping[str, str]
     managed: Collection[str]
     remember: Remember
     deadline_s: float = 5.0
+    own: OwnTags = NO_OWN_TAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ConfigResult:
 
 async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult:
     """Raises nothing that a broker can cause."""
-    if not wanted.desired and not wanted.managed:
+    if not (wanted.desired or wanted.managed or wanted.own.keys):
         return ConfigResult()
     pool, planned, unseen = await _look(pool, wanted, wanted.managed)
     if set(planned.managed) != set(wanted.managed):
@@ -70,7 +71,7 @@ async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult
 async def _look(
     pool: BrokerPool, wanted: WantedConfig, managed: Collection[str]
 ) -> tuple[BrokerPool, BrokerConfigPlan, dict[int, str]]:
-    seen = await observe_limits(pool, sorted({*wanted.desired, *managed}))
+    seen = await observe_limits(pool, sorted({*wanted.desired, *managed, *wanted.own.keys}))
     views = {broker_id: view for broker_id, view in seen.items() if isinstance(view, ObservedLimits)}
     unseen = {broker_id: view.reason for broker_id, view in seen.items() if isinstance(view, Unreachable)}
-    return pool.doubting(seen), plan_broker_config(wanted.desired, views, managed), unseen
+    return pool.doubting(seen), plan_broker_config(wanted.desired, views, managed, wanted.own), unseen

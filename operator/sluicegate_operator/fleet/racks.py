@@ -19,6 +19,11 @@ def rack_pods(pods: Sequence[NodePod]) -> list[RackPod]:
     ]
 
 
+def placed_brokers(pods: Sequence[NodePod]) -> dict[int, str]:
+    """The Kubernetes node of each broker that is on one and is not going."""
+    return {pod.node_id: pod.node for pod in pods if pod.role is Role.BROKER and pod.node and not pod.deleting}
+
+
 async def read_labels(kube: KubeClient, node: str) -> NodeLabels:
     """Raises KubeError for what may pass."""
     read = await read_node(kube, node)

@@ -1,21 +1,27 @@
-"""Dynamic configuration of spec.config: set on the running brokers, read back from each, mended when a hand changed it.
+"""Dynamic configuration of spec.config and tags: set on the running brokers, read back from each, mended when a hand
+changed it.
 
 The keys are written into the cluster's status before they are set, see planning.broker_config.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers
+from sluicegate_operator.api.broker_tags import tag_key
 from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
+from sluicegate_operator.fleet.racks import placed_brokers, read_labels
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
 from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER
+from sluicegate_operator.planning.broker_config import OwnTags
 from sluicegate_operator.planning.cluster_layout import dynamic_config
+from sluicegate_operator.planning.node_tags import node_tags
 
 LAGGING_RETRY = Retry(1.0, 10.0)
 
@@ -23,6 +29,7 @@ LAGGING_RETRY = Retry(1.0, 10.0)
 @dataclass(frozen=True, slots=True)
 class _InForce:
     desired: Mapping[str, str]
+    own: OwnTags
     brokers: frozenset[tuple[int, str]]
     """By id and host: one that has just come has not been given anything before."""
 
@@ -42,17 +49,18 @@ class ConfigReconciler:
             self._in_force.pop(key, None)
             return None
         desired, managed = dynamic_config(cluster), cluster.status.dynamic_config_keys
-        if cluster.spec.paused or not (desired or managed):
+        own = await self._own_tags(cluster, cluster.spec.brokers)
+        if cluster.spec.paused or not (desired or managed or own.keys):
             self._note(cluster, {})
             return context.resync_s(cluster)
         pool = await context.pool(cluster)
         if pool is None:
             return LAGGING_RETRY
         remember = partial(self._remember, cluster)
-        result = await enforce_config(pool, WantedConfig(desired, managed, remember))
+        result = await enforce_config(pool, WantedConfig(desired, managed, remember, own=own))
         if len(result.unseen) == len(pool.brokers):
             return LAGGING_RETRY
-        looked = _InForce(desired, frozenset((broker.broker_id, broker.host) for broker in pool.brokers))
+        looked = _InForce(desired, own, frozenset((broker.broker_id, broker.host) for broker in pool.brokers))
         await self._tell(cluster, result, drifted=self._in_force.get(key) == looked)
         self._note(cluster, result.lagging, _refused(result))
         if result.lagging or result.failures:
@@ -60,6 +68,22 @@ class ConfigReconciler:
         elif result.is_complete:
             self._in_force[key] = looked
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
+
+    async def _own_tags(self, cluster: BrokerCluster, brokers: Brokers) -> OwnTags:
+        """Raises KubeError for what may pass. Nodes are not watched: they are read again at each look."""
+        everybody, label_of = frozenset(range(brokers.replicas)), brokers.tags_from_node_labels
+        if not label_of:
+            return OwnTags(brokers=everybody)
+        node_of = placed_brokers(await self._context.fleet.pods(cluster))
+        names = sorted(set(node_of.values()))
+        nodes = dict(
+            zip(names, await asyncio.gather(*(read_labels(self._context.kube, n) for n in names)), strict=True)
+        )
+        for name, seen in nodes.items():
+            if seen.labels is None:
+                sentence = f"tags of brokers on node {name} stay as they are: its labels cannot be read: {seen.unseen}"
+                await self._context.post(cluster, "Warning", "NodeUnreadable", sentence)
+        return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody)
 
     def _note(self, cluster: BrokerCluster, lagging: Mapping[int, str], refused: str = "") -> None:
         key, generation = (cluster.namespace, cluster.name), cluster.metadata.generation
@@ -77,6 +101,8 @@ class ConfigReconciler:
 
     async def _tell(self, cluster: BrokerCluster, result: ConfigResult, *, drifted: bool) -> None:
         post = self._context.post
+        if result.changes:
+            self._context.mark("descriptions", (cluster.namespace, cluster.name))
         if refused := _refused(result):
             await post(cluster, "Warning", "ConfigRefused", refused)
         if result.failures or not result.changes:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.descriptions import DescriptionReconciler
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.handlers.kopf_thread import KopfThread
 from sluicegate_operator.handlers.listeners import ListenerReconciler
@@ -47,6 +48,7 @@ async def lead(
         "racks": RackReconciler(context).reconcile,
         "rolls": RollReconciler(context).reconcile,
         "configs": ConfigReconciler(context).reconcile,
+        "descriptions": DescriptionReconciler(context).reconcile,
         "observers": ObserverReconciler(context).reconcile,
         "pipelines": PipelineReconciler(context).reconcile,
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.planning.racks import RacksPlan
+from sluicegate_operator.planning.registrations import BrokerWords
 from sluicegate_operator.planning.roll import RollStep
 from sluicegate_operator.planning.scale import ScaleStep
 
@@ -26,5 +27,7 @@ class ClusterProgress:
     """Of the BrokerCluster that `config_lagging` and `config_refused` follow from."""
     config_lagging: Mapping[int, str] = field(default_factory=dict)
     config_refused: str = ""
+    told: Mapping[int, BrokerWords] = field(default_factory=dict)
+    """What brokers said of themselves when they were asked last."""
     unreachable: Mapping[int, str] = field(default_factory=dict)
     """Brokers that have not answered the quota path for long, with why."""

@@ -147,7 +147,7 @@ class RegistrationReconciler:
         unreadable: list[Unreadable] = []
         existing = read_all(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
         await self._context.say_unreadable(unreadable)
-        brokers = SeenBrokers(overview, seen.broker_pods)
+        brokers = SeenBrokers(overview, seen.broker_pods, self._context.progress[cluster.namespace, cluster.name].told)
         plan = plan_registrations(cluster, existing, brokers, now())
         by_name = {registration.name: registration for registration in existing}
         strange = {item.body["metadata"]["name"] for item in unreadable}
@@ -171,6 +171,8 @@ class RegistrationReconciler:
             [registration] = read_all(BrokerRegistration, BROKER_REGISTRATION, [made], [])
         if plan.status.manifest() != registration.status.manifest():
             await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
+        if plan.registered:
+            self._context.mark("descriptions", (cluster.namespace, cluster.name))
         for event in plan.events:
             await self._context.post(registration, event.type, event.reason, event.message)
             await self._context.post(cluster, event.type, f"Broker{event.reason}", event.message)

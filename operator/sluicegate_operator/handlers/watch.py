@@ -101,7 +101,7 @@ class Watch:
             for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
                 self._queues[queue].mark(key)
         if now.reachable != before.reachable:
-            for queue in ("quotas", "topics", "configs", "observers"):
+            for queue in ("quotas", "topics", "configs", "descriptions", "observers"):
                 self._queues[queue].mark(key)
 
     def on_node_set(self, type_: str | None, body: Mapping[str, Any]) -> None:
@@ -131,6 +131,7 @@ _CONCERNED: Mapping[Kind, Sequence[str]] = {
         "racks",
         "rolls",
         "configs",
+        "descriptions",
         "observers",
         "pipelines",
     ),

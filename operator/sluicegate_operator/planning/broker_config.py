@@ -1,8 +1,8 @@
-"""Dynamic broker configuration of BrokerCluster.spec.config: what Kafka lets change while brokers run.
+"""Dynamic broker configuration of a BrokerCluster: what of spec.config Kafka lets change while brokers run, and tags.
 
 Set as the default of all brokers, so a broker that is away learns it when it comes back; a broker's own override of a
-key that the spec sets is somebody's hand and is taken away. Limits of connections are `quotas`' keys and never touched
-here.
+key that the spec sets is somebody's hand and is taken away. Tags that follow from where a broker is are set as that
+broker's own. Limits of connections are `quotas`' keys and never touched here.
 
 Level-based, also for keys that left the spec: `managed` is every key that the operator has set and not yet seen gone.
 It is kept in the cluster's status and written there before a key is set, so no crash can make the operator forget one;
@@ -10,10 +10,25 @@ a key that somebody else set dynamically is in no status and stays.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from sluicegate_operator.api.broker_tags import TAG_PREFIX
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS
 from sluicegate_operator.planning.quotas import ObservedLimits, SetBrokerConfigs
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTags:
+    """Keys of which each broker has a value of its own, and those `values` by broker: what a broker's values do not
+    name it is not to have, and a broker that is not there keeps what it has. `brokers`: all that there should be; until
+    each was seen without it, a tag that is to go is not forgotten."""
+
+    keys: frozenset[str] = frozenset()
+    values: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    brokers: frozenset[int] = frozenset()
+
+
+NO_OWN_TAGS = OwnTags()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,39 +42,73 @@ class BrokerConfigPlan:
 
 
 def plan_broker_config(
-    desired: Mapping[str, str], observed: Mapping[int, ObservedLimits], managed: Collection[str] = ()
+    desired: Mapping[str, str],
+    observed: Mapping[int, ObservedLimits],
+    managed: Collection[str] = (),
+    own: OwnTags = NO_OWN_TAGS,
 ) -> BrokerConfigPlan:
     """`desired` is cluster_layout.dynamic_config. `observed`: what each broker that answered says of its dynamic
-    configuration, of all keys in `desired` and `managed` at least. With no broker seen nothing is done and nothing
-    forgotten."""
-    if strange := sorted(key for key in desired if key not in DYNAMIC_CONFIG_KEYS):
+    configuration, of all keys in `desired`, `own` and `managed` at least. With no broker seen nothing is done and
+    nothing forgotten."""
+    if strange := sorted(key for key in desired if not _is_dynamic(key)):
         raise ValueError(f"{', '.join(strange)}: not dynamic, so it belongs into the file of the nodes")
-    released = {key for key in managed if key not in desired and key in DYNAMIC_CONFIG_KEYS}
+    released = {key for key in {*managed, *own.keys} if key not in desired and _is_dynamic(key)}
     stale = {
         key: value
         for key, value in sorted(desired.items())
         if any(view.default.get(key) != value for view in observed.values())
     }
     surplus = {key for key in released if any(key in view.default for view in observed.values())}
+    mine = {broker_id: _Own(broker_id, view, released, own) for broker_id, view in sorted(observed.items())}
     actions = []
     if stale or surplus:
         actions.append(SetBrokerConfigs(None, stale, tuple(sorted(surplus))))
     for broker_id, view in sorted(observed.items()):
-        if own := tuple(sorted(key for key in view.own if key in desired)):
-            actions.append(SetBrokerConfigs(broker_id, {}, own))
-    remembered = released if not observed else surplus
+        hidden = mine[broker_id].surplus | (view.own.keys() & desired.keys())
+        if mine[broker_id].stale or hidden:
+            actions.append(SetBrokerConfigs(broker_id, mine[broker_id].stale, tuple(sorted(hidden))))
+    remembered = surplus.union(*(found.surplus for found in mine.values())) if observed else released
+    if not own.brokers <= observed.keys():
+        remembered |= {key for key in released if _is_tag(key)}
     return BrokerConfigPlan(
-        tuple(actions), tuple(sorted({*desired, *remembered})), _lagging(desired, observed, released)
+        tuple(actions),
+        tuple(sorted({*desired, *own.keys, *remembered})),
+        _lagging(desired, observed, released, mine),
     )
 
 
+class _Own:
+    """What one broker is to be given and to lose of its own tags."""
+
+    def __init__(self, broker_id: int, view: ObservedLimits, released: Collection[str], own: OwnTags) -> None:
+        wanted = own.values.get(broker_id)
+        gone = {key for key in released if _is_tag(key)} - own.keys
+        if wanted is not None:
+            gone |= own.keys - wanted.keys()
+        self.stale = {key: value for key, value in (wanted or {}).items() if view.own.get(key) != value}
+        self.surplus = gone & view.own.keys()
+
+
 def _lagging(
-    desired: Mapping[str, str], observed: Mapping[int, ObservedLimits], released: Collection[str]
+    desired: Mapping[str, str],
+    observed: Mapping[int, ObservedLimits],
+    released: Collection[str],
+    mine: Mapping[int, _Own],
 ) -> dict[int, str]:
     lagging = {}
     for broker_id, view in sorted(observed.items()):
-        missing = [f"{key} is not {value}" for key, value in sorted(desired.items()) if view.in_force(key) != value]
-        missing += [f"{key} is still set" for key in sorted(released) if key in view.default]
+        lacking = {key: value for key, value in desired.items() if view.in_force(key) != value} | mine[broker_id].stale
+        left = {key for key in released if key in view.default} | mine[broker_id].surplus
+        missing = [f"{key} is not {value}" for key, value in sorted(lacking.items())]
+        missing += [f"{key} is still set" for key in sorted(left)]
         if missing:
             lagging[broker_id] = "; ".join(missing)
     return lagging
+
+
+def _is_dynamic(key: str) -> bool:
+    return key in DYNAMIC_CONFIG_KEYS or _is_tag(key)
+
+
+def _is_tag(key: str) -> bool:
+    return key.startswith(TAG_PREFIX)

@@ -16,6 +16,7 @@ from ipaddress import ip_network
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, ConnectionQuotaSettings
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.broker_tags import tag_key
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS, LISTENER_PREFIX
 from sluicegate_operator.api.metadata import API_VERSION
 
@@ -281,8 +282,10 @@ def _age(listener: BrokerListener) -> tuple[float, str]:
 
 
 def dynamic_config(cluster: BrokerCluster) -> dict[str, str]:
-    """What of spec.config changes while brokers run; see `broker_config`."""
-    return {key: value for key, value in (cluster.spec.config or {}).items() if key in DYNAMIC_CONFIG_KEYS}
+    """What of spec.config changes while brokers run, and the tags of all brokers; see `broker_config`."""
+    config = {key: value for key, value in (cluster.spec.config or {}).items() if key in DYNAMIC_CONFIG_KEYS}
+    tags = (cluster.spec.brokers.tags if cluster.spec.brokers else None) or {}
+    return {**config, **{tag_key(name): value for name, value in tags.items()}}
 
 
 def static_config(cluster: BrokerCluster) -> dict[str, str]:

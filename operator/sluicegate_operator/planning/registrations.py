@@ -5,17 +5,18 @@ wake every watcher of it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_registration import BrokerRegistration, BrokerRegistrationStatus
+from sluicegate_operator.api.broker_registration import TAGS_MAX, BrokerRegistration, BrokerRegistrationStatus
 from sluicegate_operator.planning.conditions import Finding, conditions, ready, working
 from sluicegate_operator.planning.fencing import BrokerPod, why_gone
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
 
+_REGISTERED = "Registered"
 AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 
 
@@ -38,6 +39,11 @@ class RegistrationPlan:
     status: BrokerRegistrationStatus
     new: bool
     events: tuple[RegistrationEvent, ...] = ()
+
+    @property
+    def registered(self) -> bool:
+        """It has done so since the last look, and may say something else of itself now."""
+        return any(event.reason == _REGISTERED for event in self.events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +68,22 @@ def plan_registrations(
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerWords:
+    """What a broker says of itself: its release, protocol versions, and what it was given to say."""
+
+    version: str | None
+    protocol_version_min: int | None
+    protocol_version_max: int | None
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class SeenBrokers:
-    """`overview` was read before `pods`, which are those of brokers."""
+    """`overview` was read before `pods`, which are those of brokers. `told` is by broker and may be older."""
 
     overview: ClusterOverview
     pods: Sequence[BrokerPod]
+    told: Mapping[int, BrokerWords] = field(default_factory=dict)
 
     def pod(self, broker_id: int) -> BrokerPod | None:
         return next((pod for pod in self.pods if pod.broker_id == broker_id), None)
@@ -91,16 +108,17 @@ def _plan(
         name=name,
         broker_id=broker.id,
         manifest=manifest,
-        status=_status(base, broker, pod, sentence, now),
+        status=_status(base, broker, seen, sentence, now),
         new=old is None,
         events=_events(base.status, broker, sentence, may_go=_may_go(cluster, broker, pod)),
     )
 
 
 def _status(
-    registration: BrokerRegistration, broker: BrokerOverview, pod: BrokerPod | None, sentence: str, now: datetime
+    registration: BrokerRegistration, broker: BrokerOverview, seen: SeenBrokers, sentence: str, now: datetime
 ) -> BrokerRegistrationStatus:
-    found = _findings(broker, sentence)
+    found, pod = _findings(broker, sentence), seen.pod(broker.id)
+    words = seen.told.get(broker.id) or _told_before(registration.status)
     return BrokerRegistrationStatus(
         observed_generation=registration.metadata.generation,
         conditions=conditions(registration, registration.status, found, now),
@@ -114,7 +132,15 @@ def _status(
         replicas=broker.replicas,
         out_of_sync=broker.out_of_sync,
         metadata_lag=_lag_step(broker.metadata_lag),
+        version=words.version,
+        protocol_version_min=words.protocol_version_min,
+        protocol_version_max=words.protocol_version_max,
+        tags=dict(sorted(words.tags.items())[:TAGS_MAX]) or None,
     )
+
+
+def _told_before(status: BrokerRegistrationStatus) -> BrokerWords:
+    return BrokerWords(status.version, status.protocol_version_min, status.protocol_version_max, status.tags or {})
 
 
 def _findings(broker: BrokerOverview, sentence: str) -> tuple[Finding, ...]:
@@ -152,7 +178,7 @@ def _events(
     events = []
     if old.broker_epoch != broker.epoch:
         message = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
-        events.append(RegistrationEvent("Normal", "Registered", message))
+        events.append(RegistrationEvent("Normal", _REGISTERED, message))
     if old.state != broker.state.value:
         before = f" (was {old.state})" if old.state else ""
         message = f"broker {broker.id} is {broker.state.value}{before}: {sentence}"

@@ -9,6 +9,7 @@ from tests.support.bad_manifests import GOOD, cluster
 from tests.support.listener_manifests import GOOD_LISTENERS
 from tests.support.observer_manifests import GOOD_OBSERVERS
 from tests.support.pipeline_manifests import GOOD_PIPELINES
+from tests.support.tag_manifests import GOOD_TAGS
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -122,7 +123,9 @@ def test_dates_stay_text_and_metadata_that_nobody_needs_is_left(tmp_path: Path) 
     assert topic.metadata.annotations == {"since": "2026-01-01"}
 
 
-@pytest.mark.parametrize("case", GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_TAGS, ids=lambda case: case.name
+)
 def test_what_was_read_can_be_written_and_read_again(case: object) -> None:
     resource = parse_resource(case.manifest)  # type: ignore[attr-defined]
     again = parse_resource(resource.model_dump(mode="json", by_alias=True))

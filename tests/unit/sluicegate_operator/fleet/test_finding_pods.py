@@ -103,6 +103,7 @@ async def test_lost_labels_are_put_back_with_an_event(monkeypatch: pytest.Monkey
     document = CLUSTER.model_dump(mode="json", by_alias=True, exclude={"status"}, exclude_none=True)
     kube = MemoryKube(document, CONTROLLER, FIRST, stripped(SECOND, CLUSTER_LABEL, ROLE_LABEL))
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda *_: None
     reconciler = RegistrationReconciler(context)
     for _ in range(2):
         await reconciler.reconcile(("default", "shop"))
@@ -122,6 +123,7 @@ async def test_registrations_that_a_person_made_are_left_alone(monkeypatch: pyte
     document = CLUSTER.model_dump(mode="json", by_alias=True, exclude={"status"}, exclude_none=True)
     kube = MemoryKube(document, CONTROLLER, FIRST, SECOND, registration(1, {}), registration(7, {}), registration(8))
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda *_: None
     await RegistrationReconciler(context).reconcile(("default", "shop"))
     # Ours of a broker that is registered no more goes.
     assert kube.names("BrokerRegistration") == ["shop-0", "shop-1", "shop-7"]

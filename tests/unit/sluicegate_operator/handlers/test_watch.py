@@ -53,6 +53,7 @@ QUEUES = (
     "racks",
     "rolls",
     "configs",
+    "descriptions",
     "observers",
     "pipelines",
 )

@@ -1,5 +1,6 @@
 """BrokerRegistrations from the controller's view: coarse steps, Events on each change, gates of pods."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerRegistration, parse_resource
+from sluicegate_operator.api.broker_registration import TAGS_MAX
 from sluicegate_operator.planning.fencing import BrokerPod, ContainerEnd
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.registrations import (
+    BrokerWords,
     RegistrationPlan,
     RegistrationsPlan,
     SeenBrokers,
@@ -39,8 +42,9 @@ def planned(
     existing: tuple[BrokerRegistration, ...] = (),
     now: datetime = NOW,
     pods: tuple[BrokerPod, ...] = (POD,),
+    told: Mapping[int, BrokerWords] | None = None,
 ) -> RegistrationsPlan:
-    seen = SeenBrokers(ClusterOverview("c", 1000, 1, 9, brokers), pods)
+    seen = SeenBrokers(ClusterOverview("c", 1000, 1, 9, brokers), pods, told or {})
     return plan_registrations(a_cluster(), existing, seen, now)
 
 
@@ -202,3 +206,28 @@ def test_without_a_controller_the_gate_stays_as_it_is() -> None:
 def test_a_pod_without_a_known_address_keeps_its_gate_while_its_broker_is_online() -> None:
     """Closed, for a new one: whose session it is shows once the kubelet has reported the address."""
     assert unfenced_gate(ClusterOverview("c", 1000, 1, 9, (ONLINE,)), 2, "") is None
+
+
+def test_what_a_broker_says_of_itself_is_written_down_and_stays_until_it_says_something_else() -> None:
+    told = {2: BrokerWords("0.1.0-sluicegate", 1, 3, {"team": "payments"}), 3: BrokerWords(None, None, None, {})}
+    first = only(planned(ONLINE, told=told))
+    status = first.status
+    assert (status.version, status.protocol_version_min, status.protocol_version_max) == ("0.1.0-sluicegate", 1, 3)
+    assert status.tags == {"team": "payments"}
+    # An operator that has just started has not asked yet.
+    assert only(planned(ONLINE, existing=(stored(first),))).status == status
+    silent = only(planned(ONLINE, existing=(stored(first),), told={2: BrokerWords(None, None, None, {})})).status
+    assert (silent.version, silent.protocol_version_min, silent.tags) == (None, None, None)
+
+
+def test_no_more_tags_are_written_down_than_the_schema_takes() -> None:
+    many = {2: BrokerWords("0.1.0", 1, 3, {f"t{number:03}": "a" for number in range(TAGS_MAX + 1)})}
+    shown = only(planned(ONLINE, told=many)).status.tags or {}
+    assert (len(shown), f"t{TAGS_MAX:03}" in shown) == (TAGS_MAX, False)
+
+
+def test_a_broker_that_registers_anew_is_to_be_asked_again() -> None:
+    first = only(planned(ONLINE))
+    later = (replace(ONLINE, epoch=50), replace(ONLINE, state=BrokerState.FENCED))
+    assert first.registered
+    assert [only(planned(one, existing=(stored(first),))).registered for one in later] == [True, False]

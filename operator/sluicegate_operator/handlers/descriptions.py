@@ -1,0 +1,43 @@
+"""What brokers say of themselves, for the registrations' queue to write down.
+
+A queue of its own: a broker may be slow to answer, and what fences brokers and opens them to clients waits for none.
+"""
+
+import logging
+
+from sluicegate_operator.fleet.descriptions import ask_descriptions
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
+from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+
+log = logging.getLogger(__name__)
+
+UNTOLD_RETRY = Retry(1.0, 30.0)
+
+
+class DescriptionReconciler:
+    """Asks for tags, protocol versions and releases. Raises KubeError, which is tried again."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        context = self._context
+        cluster = await gather_cluster(context.kube, key)
+        if cluster is None or cluster.spec.brokers is None:
+            return None
+        brokers = await context.fleet.broker_addresses(cluster)
+        if not brokers:
+            return UNTOLD_RETRY
+        try:
+            told = await ask_descriptions(brokers)
+        except KafkaAdminError as error:
+            if context.is_news(str(error), "descriptions", cluster.metadata.uid):
+                log.info("cluster %s: brokers do not say what they are: %s", cluster.name, error)
+            return UNTOLD_RETRY
+        progress = context.progress[key]
+        if progress.told != told:
+            progress.told = told
+            context.mark("registrations", key)
+        return context.resync_s(cluster)
