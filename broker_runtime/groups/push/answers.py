@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker_runtime.groups.push.calls import HangUp, PushEnvironment
-from broker_runtime.groups.push.group import PushGroup, find_push_group
+from broker_runtime.groups.push.group import PushGroup, find_push_group, member_on
 from broker_runtime.groups.push.member import Partition, PushMember
 from broker_runtime.groups.push.offsets import Consumed, note, uncommitted
 from broker_runtime.groups.push.rebalance import NOTHING, Decided, answered, fail
@@ -95,14 +95,14 @@ def connection_ended(
 ) -> Decided:
     """The consumer has closed it, as one that shuts down does, or it broke."""
     group = find_push_group(state, group_id)
-    if group is None or group.member_on(consumer_id, connection) is None:
+    if group is None or member_on(group, consumer_id, connection) is None:
         return NOTHING
     return fail(state, environment, group, (consumer_id,), Loss.CLOSED, "its connection has ended"), None
 
 
 def _find(state: GroupsState, environment: PushEnvironment, answer: Answer) -> tuple[PushGroup, PushMember] | None:
     group = find_push_group(state, answer.group_id)
-    member = None if group is None else group.member_on(answer.consumer_id, answer.connection)
+    member = member_on(group, answer.consumer_id, answer.connection)
     if group is None or member is None:
         why = f"consumer {answer.consumer_id[:100]!r} is not registered on this connection"
         environment.calls.send(answer.connection, HangUp(why))

@@ -66,11 +66,6 @@ class PushGroup:
     def state_name(self) -> str:
         return SHOWN[self.state]
 
-    def member_on(self, consumer_id: str, connection: int) -> PushMember | None:
-        """None where that consumer is not registered on that connection."""
-        member = self.members.get(consumer_id)
-        return member if member is not None and member.connection == connection else None
-
     def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
         """Consumers that commit themselves (without auto_commit) say their id; generations there are none."""
         member = self.members.get(committer.member_id)
@@ -141,6 +136,12 @@ class PushGroup:
 def find_push_group(state: GroupsState, group_id: str) -> PushGroup | None:
     group = state.groups.get(group_id)
     return group if isinstance(group, PushGroup) else None
+
+
+def member_on(group: PushGroup | None, consumer_id: str, connection: int) -> PushMember | None:
+    """None where that consumer is not registered on that connection."""
+    member = None if group is None else group.members.get(consumer_id)
+    return member if member is not None and member.connection == connection else None
 
 
 def _apply(state: GroupsState, key: PushMemberKey, value: PushMemberValue | None) -> None:
