@@ -14,7 +14,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import controller_rows, group_rows, idle_partition_rows, partition_rows, replicated_rows
+from benchmarks import (
+    controller_rows,
+    group_rows,
+    idle_partition_rows,
+    partition_rows,
+    push_report,
+    push_rows,
+    reading_rows,
+    replicated_rows,
+)
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
 from benchmarks.replicated_rows import ClusterRow
 from benchmarks.report import APACHE_KAFKA, write_picture, write_table
@@ -40,7 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--groups", type=int, metavar="MEMBERS", help="the rows of consumer groups instead, with so many members"
     )
+    parser.add_argument(
+        "--push",
+        action="store_true",
+        help="of these only the rows that have the push protocol beside the classic one and KIP-848",
+    )
     options = parser.parse_args(arguments)
+    if options.push and (not options.groups or options.before is not None):
+        parser.error("--push needs --groups MEMBERS, and is not compared with another checkout")
     if options.before is not None and not Path(production_python(options.before)).exists():
         parser.error(f"run `make .venv-runtime/.installed` in {options.before} first")
     for checkout in (ROOT, options.before):
@@ -50,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if MEMORY.is_dir():
         # The disk of the machine is not what is compared: its write-back throttles both subjects alike.
         tempfile.tempdir = str(MEMORY)
+    if options.push:
+        return _push(options)
     enforced = {} if options.groups else {"apply_to_enforced": measure_apply_to_enforced(changes=100, brokers=3)}
     print(enforced, flush=True)
     missing = needs()
@@ -76,6 +94,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_table(figures, RESULTS / f"{name}.md")
     write_picture(figures, RESULTS / f"{name}.png")
     print((RESULTS / f"{name}.md").read_text())
+    return 0
+
+
+def _push(options: argparse.Namespace) -> int:
+    """As the rest, of contests: subjects are protocols, of ours and where it has them of Apache Kafka."""
+    missing = needs()
+    contests = (*push_rows.crowd_rows(options.groups), *reading_rows.rows())
+    if missing:
+        print(f"the comparison is left out: {missing}")
+        return 0
+    measured = {
+        contest.name: push_report.measure_contest(contest, options.rounds)
+        for contest in contests
+        if options.rows in contest.name
+    }
+    table = push_report.contest_table(measured, machine=machine(), rounds=options.rounds)
+    if not options.rows:
+        figures = {"machine": machine(), "rounds": options.rounds, "members": options.groups, "rows": measured}
+        (RESULTS / "push.json").write_text(json.dumps(figures, indent=1) + "\n")
+        (RESULTS / "push.md").write_text(table)
+    print(table)
     return 0
 
 

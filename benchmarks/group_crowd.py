@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -16,13 +16,23 @@ from typing import Any, Self
 
 import uvloop
 
-from benchmarks.group_members import KINDS, Coordinators, Member, Pace, settled
+from benchmarks.group_members import (
+    SESSION_S,
+    ClassicMember,
+    ConsumerMember,
+    Coordinators,
+    Member,
+    Pace,
+    settled,
+)
+from benchmarks.push_members import PushMember
 
 ROOT = Path(__file__).resolve().parents[1]
 ANSWER_TIMEOUT_S = 150.0
 _CONNECTING = 32
 """At a time: the backlog of a listener is not what is measured."""
 _LOOK_S = 0.01
+KINDS: Mapping[str, type[Member]] = {"classic": ClassicMember, "consumer": ConsumerMember, "push": PushMember}
 
 
 class Crowd:
@@ -32,13 +42,23 @@ class Crowd:
         """`members` of each group, which share `partitions` of the topic. Groups are named by the protocol."""
         self._settings: dict[str, Any] = {"bootstrap": bootstrap, "protocol": protocol, "groups": groups}
         self._settings |= {"members": members, "topic": topic, "partitions": partitions}
-        self._settings |= {"prefix": protocol, "interval_s": None}
+        self._settings |= {"prefix": protocol, "interval_s": None, "session_s": SESSION_S}
         self._process: subprocess.Popen[str] | None = None
 
     def beside(self, interval_s: float) -> Self:
         """Other groups than those of the same protocol, with heartbeats in an interval of their own."""
         self._settings |= {"prefix": f"beside-{self._settings['prefix']}", "interval_s": interval_s}
         return self
+
+    def paced(self, session_s: float, interval_s: float | None) -> Self:
+        """With sessions, and heartbeats where there are any, of another length than clients have by default."""
+        self._settings |= {"session_s": session_s, "interval_s": interval_s}
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "benchmarks.group_crowd", json.dumps(self._settings)]
@@ -84,7 +104,7 @@ class _Played:
     def __init__(self, settings: dict[str, Any]) -> None:
         brokers = [(host, int(port)) for host, port in (one.split(":") for one in settings["bootstrap"].split(","))]
         self._coordinators = Coordinators(brokers)
-        self._pace = Pace(settings["interval_s"])
+        self._pace = Pace(settings["interval_s"], settings["session_s"])
         self._kind = KINDS[settings["protocol"]]
         self._shared = (settings["topic"], settings["partitions"], self._coordinators, self._pace)
         self._groups = [
@@ -120,6 +140,16 @@ class _Played:
             await asyncio.sleep(seconds)
             answers, took = sum(member.answers for member in self._members) - before, time.perf_counter() - began
         await self._until_settled(self._groups)
+        return {"per_s": answers / took, "answers": answers}
+
+    async def idle(self, seconds: float) -> dict[str, float]:
+        """Nothing but heartbeats or pings in their time; all are settled at its end as they were before."""
+        before, began = sum(member.answers for member in self._members), time.perf_counter()
+        await asyncio.sleep(seconds)
+        answers, took = sum(member.answers for member in self._members) - before, time.perf_counter() - began
+        self._check()
+        if not all(settled(group) for group in self._groups):
+            raise RuntimeError("members were lost while nothing went on")
         return {"per_s": answers / took, "answers": answers}
 
     async def watch(self, seconds: float) -> dict[str, float]:

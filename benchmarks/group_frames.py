@@ -9,7 +9,6 @@ from typing import NamedTuple
 from uuid import UUID
 
 _CLIENT = b"crowd"
-_CLASSIC_SESSION_MS = 45_000
 _REBALANCE_MS = 300_000
 _NULL = b"\xff\xff"
 _PROTOCOL = "range"
@@ -129,8 +128,8 @@ def partitions_of(topic: str, partitions: Sequence[int]) -> bytes:
     return struct.pack(">hi", 0, 1) + _string(topic) + numbers + struct.pack(">i", -1)
 
 
-def join(group: str, member_id: str, metadata: bytes) -> bytes:
-    body = _string(group) + struct.pack(">ii", _CLASSIC_SESSION_MS, _REBALANCE_MS) + _string(member_id) + _NULL
+def join(group: str, member_id: str, session_ms: int, metadata: bytes) -> bytes:
+    body = _string(group) + struct.pack(">ii", session_ms, _REBALANCE_MS) + _string(member_id) + _NULL
     return _frame(11, 5, body + _string("consumer") + struct.pack(">i", 1) + _string(_PROTOCOL) + _data(metadata))
 
 

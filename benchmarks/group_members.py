@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import cast
 from uuid import uuid4
@@ -13,6 +13,8 @@ from benchmarks.group_frames import Owned, Place
 
 HEARTBEAT_S = 3.0
 """Of classic members, as clients have it; those of KIP-848 are told."""
+SESSION_S = 45.0
+"""As clients have it."""
 RETRY_S = 0.1
 """Between looks for a coordinator, as clients have it."""
 COMMITTED_PARTITIONS = 10
@@ -104,9 +106,10 @@ class Coordinators:
 class Pace:
     """How members spend their time: a heartbeat each interval, or while `hurry` one request after another."""
 
-    def __init__(self, interval_s: float | None = None) -> None:
-        """`interval_s` is between heartbeats, None as the protocol has it."""
+    def __init__(self, interval_s: float | None = None, session_s: float = SESSION_S) -> None:
+        """`interval_s` is between heartbeats, None as the protocol has it. Sessions of KIP-848 the broker decides."""
         self._interval_s = interval_s
+        self.session_s = session_s
         self._hurry = asyncio.Event()
         self.commits = False
         """Whether those who hurry commit; else they send heartbeats."""
@@ -128,7 +131,9 @@ class Pace:
 
 
 class Member:
-    """What members of both protocols share. `settled_in` is the generation or epoch in which it has its partitions."""
+    """What members of all protocols share. `settled_in` is the generation or epoch in which it has its partitions."""
+
+    connection_kind: type[Connection] = Connection
 
     def __init__(self, group: str, topic: str, partitions: int, coordinators: Coordinators, pace: Pace) -> None:
         self.group = group
@@ -151,7 +156,7 @@ class Member:
         while True:
             place = await self._coordinators.of(self.group)
             try:
-                self._connection = await Connection.open(place.host, place.port)
+                self._connection = await self.connection_kind.open(place.host, place.port)
             except OSError:
                 await self._look_again()
             else:
@@ -239,9 +244,10 @@ class ClassicMember(Member):
         return group_frames.read_commit_error(await self.ask(frame))
 
     async def _join(self) -> None:
-        metadata = group_frames.subscription(self.topic)
+        metadata, session_ms = group_frames.subscription(self.topic), round(self._pace.session_s * 1000)
         while True:
-            joined = group_frames.read_joined(await self.ask(group_frames.join(self.group, self.member_id, metadata)))
+            frame = group_frames.join(self.group, self.member_id, session_ms, metadata)
+            joined = group_frames.read_joined(await self.ask(frame))
             if joined.error in MOVED:
                 raise ConnectionError("the coordinator has moved")
             if joined.error:
@@ -310,9 +316,6 @@ class ConsumerMember(Member):
     def _start_over(self) -> None:
         self._epoch, self._owned, self._says_all = 0, {}, True
         self.settled_in, self.owned_count = -1, 0
-
-
-KINDS: Mapping[str, type[Member]] = {"classic": ClassicMember, "consumer": ConsumerMember}
 
 
 def settled(members: Sequence[Member]) -> bool:

@@ -34,36 +34,36 @@ COMMITTERS = 50
 PRODUCING_S = 4
 CONSUMED_BYTES = {100: 100_000_000, 1_000: 400_000_000}
 """By the size of a record: less than four seconds of producing make."""
-_SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
+SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
 """The default, which nodes of tests do without."""
-_REPLICATED = TIMING | _SETTINGS | {"offsets.topic.replication.factor": "3"}
+REPLICATED = TIMING | SETTINGS | {"offsets.topic.replication.factor": "3"}
 Measured = tuple[float, ...]
 
 
 @contextlib.contextmanager
-def _one_of_ours(checkout: Path) -> Iterator[Cluster]:
-    properties = _SETTINGS | {"offsets.topic.replication.factor": "1", "sluicegate.broker.replicas.max": "20000"}
+def one_of_ours(checkout: Path, settings: Mapping[str, str] = SETTINGS) -> Iterator[Cluster]:
+    properties = dict(settings) | {"offsets.topic.replication.factor": "1", "sluicegate.broker.replicas.max": "20000"}
     with BrokerProcess(properties=properties, python=production_python(checkout), checkout=checkout) as broker:
         yield Cluster([broker])
 
 
 @contextlib.contextmanager
-def _one_of_theirs() -> Iterator[Cluster]:
-    with ApacheKafka(properties=_SETTINGS, heap_mb=1024) as broker:
+def one_of_theirs(settings: Mapping[str, str] = SETTINGS) -> Iterator[Cluster]:
+    with ApacheKafka(properties=settings, heap_mb=1024) as broker:
         yield Cluster([broker])
 
 
 @contextlib.contextmanager
-def _three_of_ours(checkout: Path) -> Iterator[Cluster]:
-    with BrokerGroup(3, properties=_REPLICATED, python=production_python(checkout), checkout=checkout) as group:
+def three_of_ours(checkout: Path, settings: Mapping[str, str] = REPLICATED) -> Iterator[Cluster]:
+    with BrokerGroup(3, properties=settings, python=production_python(checkout), checkout=checkout) as group:
         yield Cluster(group.brokers)
 
 
 @contextlib.contextmanager
-def _three_of_theirs() -> Iterator[Cluster]:
+def three_of_theirs(settings: Mapping[str, str] = REPLICATED) -> Iterator[Cluster]:
     with contextlib.ExitStack() as running:
-        voters = running.enter_context(apache_kafka_controllers((CONTROLLER_ID,), _REPLICATED))
-        yield Cluster(running.enter_context(apache_kafka_brokers(voters, _REPLICATED)))
+        voters = running.enter_context(apache_kafka_controllers((CONTROLLER_ID,), settings))
+        yield Cluster(running.enter_context(apache_kafka_brokers(voters, settings)))
 
 
 def _life(protocol: str, groups: int, members: int) -> Callable[[ClusterMaker], Measured]:
@@ -178,8 +178,8 @@ def rows(members: int) -> tuple[ClusterRow[Cluster], ...]:
         for protocol in ("classic", "consumer"):
             name = f"consume {size:,} B in a group, {protocol}"
             columns = (f"{name}, MB/s", f"{name}, MB for a second of the broker's processor")
-            ours = partial(partial, _one_of_ours)
-            found.append(ClusterRow(columns, "", True, (None, 1.2), _consume(protocol, size), ours, _one_of_theirs))
+            ours = partial(partial, one_of_ours)
+            found.append(ClusterRow(columns, "", True, (None, 1.2), _consume(protocol, size), ours, one_of_theirs))
     found.append(_of_three({"commits of ten partitions by three replicas, 1/s": 1.0}, True, _commits))
     return tuple(found)
 
@@ -203,12 +203,12 @@ def _of_one(
     names: Mapping[str, float | None], who: str, measure: Callable[[ClusterMaker], Measured]
 ) -> ClusterRow[Cluster]:
     described = tuple(f"{who}: {name}" for name in names)
-    ours = partial(partial, _one_of_ours)
-    return ClusterRow(described, "", False, tuple(names.values()), measure, ours, _one_of_theirs)
+    ours = partial(partial, one_of_ours)
+    return ClusterRow(described, "", False, tuple(names.values()), measure, ours, one_of_theirs)
 
 
 def _of_three(
     names: Mapping[str, float | None], more: bool, measure: Callable[[ClusterMaker], Measured]
 ) -> ClusterRow[Cluster]:
-    ours = partial(partial, _three_of_ours)
-    return ClusterRow(tuple(names), "", more, tuple(names.values()), measure, ours, _three_of_theirs)
+    ours = partial(partial, three_of_ours)
+    return ClusterRow(tuple(names), "", more, tuple(names.values()), measure, ours, three_of_theirs)

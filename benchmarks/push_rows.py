@@ -1,0 +1,154 @@
+"""Rows of the push protocol beside the classic one and KIP-848, of the same run: members without clients (group_crowd).
+
+Members that really read are in reading_rows. What other protocols are set to stands in the name of the row or subject:
+they could be told of a change sooner with more heartbeats, and later with fewer.
+"""
+
+import contextlib
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from benchmarks import workloads
+from benchmarks.clusters import Cluster
+from benchmarks.group_crowd import Crowd
+from benchmarks.group_rows import REPLICATED, SETTINGS, Measured, one_of_ours, three_of_ours
+from benchmarks.processor_time import process_times
+from benchmarks.rows import ROOT, resident_mb
+
+PUSH, CLASSIC, CONSUMER = "push", "classic", "KIP-848"
+PROTOCOLS: Mapping[str, str] = {PUSH: "push", CLASSIC: "classic", CONSUMER: "consumer"}
+"""As subjects are named, and as members are."""
+GROUP_MEMBERS = 40
+"""Of each of many groups."""
+MANY_TIMES = 4
+"""So many more members are there in many groups than in one."""
+FILES_KEPT = 1_000
+"""Of those that a process may have open: for all but the members."""
+SHORT_SESSION_S, LONG_SESSION_S = 6.0, 45.0
+IDLE_S: Mapping[float, float] = {SHORT_SESSION_S: 10, LONG_SESSION_S: 30}
+"""By the session: several pings of each, which come three times in a session."""
+_INTERVAL_S: Mapping[float, float | None] = {SHORT_SESSION_S: 2.0, LONG_SESSION_S: None}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """`subjects` are measured in turn, each figure of each; the first is what the others are compared with.
+
+    Less is better of all figures, or they only describe what was done. `note` says what has to be known of a row.
+    """
+
+    name: str
+    figures: tuple[str, ...]
+    subjects: Mapping[str, Callable[[], Measured]]
+    note: str = ""
+
+
+def session_settings(session_s: float, interval_s: float) -> Mapping[str, str]:
+    """Sessions and heartbeats of KIP-848, which the broker decides."""
+    session_ms, interval_ms = str(round(session_s * 1000)), str(round(interval_s * 1000))
+    return {
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.min.session.timeout.ms": session_ms,
+        "group.consumer.heartbeat.interval.ms": interval_ms,
+        "group.consumer.min.heartbeat.interval.ms": interval_ms,
+    }
+
+
+def members_max() -> int:
+    """Of one broker, which has a connection of each: what this machine lets a process open, less what else it needs."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1] - FILES_KEPT
+
+
+@contextlib.contextmanager
+def _members_of(cluster: Cluster, subject: str, groups: int, each: int, session_s: float) -> Iterator[Crowd]:
+    workloads.create_topic(cluster.bootstrap, "shared", partitions=each)
+    with Crowd(cluster.bootstrap, PROTOCOLS[subject], groups, each, "shared", each).paced(
+        session_s, _INTERVAL_S[session_s]
+    ) as crowd:
+        yield crowd
+
+
+def _life(subject: str, groups: int, each: int, session_s: float) -> Callable[[], Measured]:
+    interval_s = _INTERVAL_S[session_s]
+    settings = dict(SETTINGS) | ({} if interval_s is None else dict(session_settings(session_s, interval_s)))
+
+    def measure() -> Measured:
+        with (
+            one_of_ours(ROOT, settings) as cluster,
+            _members_of(cluster, subject, groups, each, session_s) as crowd,
+        ):
+            (broker,) = cluster.brokers.values()
+            empty_mb = resident_mb(broker.pid)
+            crowd.ask("connect")
+            before_s = sum(process_times(broker.pid))
+            joined_s = crowd.ask("join")["seconds"]
+            joining_s = sum(process_times(broker.pid)) - before_s
+            member_kb = (resident_mb(broker.pid) - empty_mb) * 1024 / (groups * each)
+            before_s, members_before_s = sum(process_times(broker.pid)), sum(process_times(crowd.pid))
+            idle = crowd.ask("idle", seconds=IDLE_S[session_s])
+            idle_s = sum(process_times(broker.pid)) - before_s
+            members_s = sum(process_times(crowd.pid)) - members_before_s
+            return (
+                joined_s,
+                joining_s,
+                member_kb,
+                idle["per_s"],
+                idle_s / IDLE_S[session_s] * 100,
+                idle_s / idle["answers"] * 1e6,
+                members_s / IDLE_S[session_s] * 100,
+            )
+
+    return measure
+
+
+_LIFE = (
+    "registration until settled, s",
+    "processor of the broker until then, s",
+    "memory of the broker for a member, KB",
+    "pings or heartbeats while idle, 1/s",
+    "processor of the broker while idle, % of a core",
+    "processor of the broker for a ping or heartbeat, us",
+    "processor of all members while idle, % of a core",
+)
+
+
+def _fail_over(subject: str, members: int) -> Callable[[], Measured]:
+    """From kill -9 of the coordinator until every member has heard that it still owns its partitions, or others."""
+
+    def measure() -> Measured:
+        with (
+            three_of_ours(ROOT, REPLICATED) as cluster,
+            _members_of(cluster, subject, 1, members, LONG_SESSION_S) as crowd,
+        ):
+            crowd.ask("connect")
+            crowd.ask("join")
+            cluster.brokers[int(crowd.ask("coordinator")["node_id"])].kill()
+            return (crowd.ask("own_again", since_s=time.perf_counter())["seconds"],)
+
+    return measure
+
+
+def crowd_rows(members: int) -> tuple[Contest, ...]:
+    """`members` of one group, and so many more in many groups as there can be."""
+    many = min(members * MANY_TIMES, members_max()) // GROUP_MEMBERS
+    found = []
+    for groups, each in ((1, members), (many, GROUP_MEMBERS)):
+        who = f"{groups * each:,} members of {'one group' if groups == 1 else f'{groups:,} groups'}"
+        for session_s in (SHORT_SESSION_S, LONG_SESSION_S):
+            measures = {subject: _life(subject, groups, each, session_s) for subject in PROTOCOLS}
+            found.append(Contest(f"{who}, sessions of {session_s:g} s", _LIFE, measures, _paces(session_s)))
+    name = f"{members:,} members of one group: kill -9 of the coordinator out of three brokers"
+    measures = {subject: _fail_over(subject, members) for subject in PROTOCOLS}
+    found.append(Contest(name, ("until all own again, s",), measures))
+    return tuple(found)
+
+
+def _paces(session_s: float) -> str:
+    interval_s = _INTERVAL_S[session_s]
+    beats = "3 s (classic) and 5 s (KIP-848), as by default" if interval_s is None else f"{interval_s:g} s"
+    return (
+        f"Pings every {session_s / 3:g} s, heartbeats every {beats}; pings carry offsets. Members of the "
+        "classic protocol wait for `group.initial.rebalance.delay.ms`, 3 s."
+    )
