@@ -84,7 +84,7 @@ class BrokerNode:
         self._services = BrokerServices(settings, clock, cluster_id, self.image, logs, self.replicas, clients)
         self.request_metrics = RequestMetrics(COUNTED_APIS)
         self.dispatcher: Dispatcher[BrokerContext] = Dispatcher(
-            self._services, BROKER_APIS, self.request_metrics.on_call
+            self._services, BROKER_APIS, self.request_metrics.on_call, replies_empty=self._replies_empty
         )
         limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(
@@ -123,6 +123,9 @@ class BrokerNode:
         self.group_lag = LagWatch(settings.config, clock, self.groups.committed, ends)
         self.open = False
         """Whether the listeners accept clients."""
+
+    def _replies_empty(self) -> bool:
+        return self.metadata.effective.config.unsupported_request_reply == "empty"
 
     def follow(self, client: ControllerClient) -> MetadataFollower:
         self._follower = MetadataFollower(client, self.image, self.metadata.publish, self._clients)

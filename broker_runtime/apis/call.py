@@ -57,7 +57,8 @@ class Ending(Enum):
     ANSWERED = "answered"
     """By a response, which may carry error codes, or by none where none is wanted (Produce with acks=0)."""
     REFUSED = "refused"
-    """The connection ends for this request, which is counted by its `refusal`."""
+    """The connection ends for this request, which is counted by its `refusal`; or it goes on with an empty response,
+    where what was asked is not served and `unsupported.request.reply` says so."""
     HUNG_UP = "hung up"
     """The connection ends because an answer that was under way cannot be given."""
     CANCELLED = "cancelled"

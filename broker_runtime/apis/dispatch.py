@@ -1,7 +1,8 @@
 """From a frame to its reply: header, version check, the one table, the gate, the handler, the completion.
 
 One dispatcher serves one kind of listener (clients', or the controller's). A request that cannot be served ends its
-connection, as in Kafka: by ProtocolError, or by a refusal when its handler has returned before.
+connection, as in Kafka: by ProtocolError, or by a refusal when its handler has returned before. An API or a version
+that is not served may get an empty response instead (`unsupported.request.reply`, decision 36).
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from broker_runtime.apis.call import Call, Completion, RequestObserver
 from broker_runtime.apis.context import ApiSpec, Gate, NodeContext
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.wire.handler import ServedConnection
-from broker_runtime.wire.header import read_header
+from broker_runtime.wire.header import prefix, read_header
 from broker_runtime.wire.messages import Fields, decode_request, encode_response
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
@@ -30,7 +31,8 @@ C = TypeVar("C", bound=NodeContext)
 class Dispatcher(Generic[C]):
     """Owns the tasks of handlers that wait.
 
-    `observer` is told of the end of each call, see `Completion`; `gate` is asked before each is handled.
+    `observer` is told of the end of each call, see `Completion`; `gate` is asked before each is handled;
+    `replies_empty` says whether what is not served gets an empty response instead of ending its connection.
     """
 
     def __init__(
@@ -39,9 +41,11 @@ class Dispatcher(Generic[C]):
         served: Iterable[ApiSpec[C]],
         observer: Callable[[Call], None] | None = None,
         gate: Gate | None = None,
+        replies_empty: Callable[[], bool] = lambda: False,
     ) -> None:
         self._context = context
         self._gate = gate
+        self._replies_empty = replies_empty
         self._served = {api.key: api for api in served}
         self.completion = Completion(context.clock.monotonic, observer)
         """Where its calls end, and those of other protocols on the same listeners."""
@@ -57,17 +61,20 @@ class Dispatcher(Generic[C]):
         key, version, correlation_id, client_id, body = read_header(frame)
         api = self._served.get(key)
         if api is None:
-            raise ProtocolError("unknown-api", f"API key {key} is not served on this listener")
+            text = f"API key {key} is not served on this listener"
+            return self._unsupported("unknown-api", text, correlation_id, connection)
         completion = self.completion
         # An attribute that is called where it is named is looked for as a method first, in every request.
         now, carry_out = completion.now, api.handle
         call = Call(api, version, correlation_id, client_id, connection, completion)
         call.request_bytes = len(frame)
         call.received_s = now()
+        low, high = api.versions
+        if not low <= version <= high and not api.any_version:
+            call.refused("unsupported-version")
+            text = f"{api.name} v{version} is not served ({low} to {high})"
+            return self._unsupported("unsupported-version", text, correlation_id, connection)
         try:
-            low, high = api.versions
-            if not low <= version <= high and not api.any_version:
-                raise ProtocolError("unsupported-version", f"{api.name} v{version} is not served ({low} to {high})")
             if call.flexible:
                 body = skip_tagged_fields(frame, body)
             if api.reads == "frame":
@@ -93,6 +100,16 @@ class Dispatcher(Generic[C]):
             raise
         call.answered(reply)
         return reply
+
+    def _unsupported(self, kind: str, text: str, correlation_id: int, connection: ServedConnection) -> Reply:
+        """A response of nothing but its correlation id (KIP-35 as drafted); ProtocolError where that is not wanted.
+
+        Nothing behind the header was read: whether the client waits for a response is not known either.
+        """
+        if not self._replies_empty():
+            raise ProtocolError(kind, text)
+        connection.refuse(kind, text, ends=False)
+        return (prefix(correlation_id, 0, flexible=False),)
 
     def _later(self, call: Call, answer: PendingReply | Awaitable[Fields | Reply]) -> PendingReply:
         """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""

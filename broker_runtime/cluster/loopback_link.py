@@ -33,7 +33,7 @@ class LoopbackLink:
         """Makes no difference: a process does not hold up itself."""
         self.closed = ClosedObservers(_OBSERVERS_MAX)
 
-    def refuse(self, kind: str, text: str) -> None:
+    def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
         """There is no connection to end: who asked hears that there is no answer."""
 
     def push(self, frame: bytes) -> bool:

@@ -292,6 +292,14 @@ class ClusterConfig(Config):
         "for connections.",
         at_least(1),
     )
+    unsupported_request_reply: Key[str] = dynamic(
+        "unsupported.request.reply",
+        STRING,
+        "close",
+        "A request of an API or a version that is not served: close ends its connection, as Apache Kafka does; empty "
+        "answers it with its correlation id and nothing else (KIP-35 as drafted).",
+        one_of("close", "empty"),
+    )
     fetch_max_bytes: Key[int] = static(
         "fetch.max.bytes", INT, 57_671_680, "Largest fetch response.", between(1024, INT_MAX)
     )

@@ -439,12 +439,15 @@ class Connection:
             except Exception as error:  # noqa: BLE001 - the host logs it; the others are told all the same
                 self._shared.host.handler_failed(self, error)
 
-    def refuse(self, kind: str, text: str) -> None:
-        """End the connection for what the client sent: counted by `kind`, logged now and then.
+    def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
+        """End the connection for what the client sent: counted by `kind`, logged now and then; or go on all the same.
 
         For requests that turn out bad after their handler has returned a PendingReply; before that it raises.
         """
-        self._refuse(ConnectionEvent.REFUSE, ProtocolError(kind, text))
+        if ends:
+            self._refuse(ConnectionEvent.REFUSE, ProtocolError(kind, text))
+        else:
+            self._shared.host.request_refused(self, kind, text)
 
     def _refuse(self, event: ConnectionEvent, problem: ProtocolError) -> None:
         if self._machine.state is not _CLOSED:

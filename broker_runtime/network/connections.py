@@ -114,6 +114,9 @@ class Connections:
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         if self._shared.notices.tell is not None:
             self._reasons[connection.id] = kind
+        self.request_refused(connection, kind, text)
+
+    def request_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         line = self._refusals.note(kind, _origin(connection, text), self._now_ms())
         if line is not None:
             _log.warning("%s", line)

@@ -41,6 +41,10 @@ class ConnectionHost(Protocol):
         """The connection is about to be closed for `kind`; to be counted, and logged now and then."""
         ...
 
+    def request_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
+        """As `connection_refused`, but that the connection goes on."""
+        ...
+
     def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         """A mistake of ours, not of the client."""
         ...

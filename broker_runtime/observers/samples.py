@@ -37,7 +37,7 @@ class _Connection:
         del frame
         return False
 
-    def refuse(self, kind: str, text: str) -> None: ...
+    def refuse(self, kind: str, text: str, *, ends: bool = True) -> None: ...
 
 
 @contextmanager

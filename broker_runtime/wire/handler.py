@@ -45,8 +45,8 @@ class ServedConnection(Protocol):
         """Send a whole frame, size field included, that answers nothing; False when the connection has ended."""
         ...
 
-    def refuse(self, kind: str, text: str) -> None:
-        """End the connection, counted by `kind` and logged now and then."""
+    def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
+        """End the connection, counted by `kind` and logged now and then; without `ends` it goes on."""
         ...
 
 

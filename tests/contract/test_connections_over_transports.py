@@ -61,6 +61,8 @@ class Server:
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         self.problems.append(f"{kind}: {text}")
 
+    request_refused = connection_refused
+
     def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         self.problems.append(repr(error))
 

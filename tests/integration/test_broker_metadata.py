@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from sluicegate_operator.cli import brokers as command
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerGroup, BrokerProcess
 from tests.support.wire_client import WireClient
 
 BROKER_METADATA = 30_000
@@ -107,17 +107,56 @@ def test_a_broker_says_what_it_is(broker: BrokerProcess) -> None:
     assert tags["rack"] == "r8a9"
 
 
-def test_tags_change_while_the_broker_runs(broker: BrokerProcess) -> None:
-    configs = [{"name": "tag.aws.zone", "config_operation": 0, "value": "eu-central-1"}]
-    resource = {"resource_type": 4, "resource_name": "1", "configs": configs}
+def alter(broker: BrokerProcess, of: str, **values: str) -> None:
+    """Dynamic configuration; `of` is a broker's id, or nothing for all. Keys have _ for dots."""
+    configs = [{"name": name.replace("_", "."), "config_operation": 0, "value": text} for name, text in values.items()]
+    resource = {"resource_type": 4, "resource_name": of, "configs": configs}
     with WireClient(("127.0.0.1", broker.port())) as client:
         answer = client.ask("incremental_alter_configs", 1, resources=[resource], validate_only=False)
     assert answer["responses"][0]["error_code"] == "none"
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s, "it does not happen"
+
+
+def test_any_broker_tells_the_tags_of_each_also_while_that_is_away() -> None:
+    with BrokerGroup(brokers=2, properties={"tag.rack": "r8a9"}) as group:
+        first, second = group.brokers
+        alter(first, str(second.node_id), tag_aws_zone="eu-central-1")
+        with frames(first) as raw, frames(second) as other:
+            until(lambda: all(one.brokers()[second.node_id][4].get("aws.zone") for one in (raw, other)))
+            before = raw.brokers()
+            assert other.brokers() == before
+        assert before[second.node_id][4]["aws.zone"] == "eu-central-1"
+        assert {number: told[4]["rack"] for number, told in before.items()} == dict.fromkeys(before, "r8a9")
+        second.kill()
+        with frames(first) as raw:
+            assert raw.brokers() == before
+            alter(first, "", tag_cluster="k3")
+            until(lambda: all(told[4].get("cluster") == "k3" for told in raw.brokers().values()))
+
+
+def test_what_is_not_served_is_answered_with_nothing_while_brokers_are_told_to(broker: BrokerProcess) -> None:
     with frames(broker) as raw:
-        deadline_s = time.monotonic() + WAIT_S
-        while raw.brokers(-1)[1][4].get("aws.zone") != "eu-central-1":
-            assert time.monotonic() < deadline_s
-        assert raw.brokers(-1)[1][4]["rack"] == "r8a9"
+        alter(broker, "", unsupported_request_reply="empty")
+        until(lambda: answered_with_nothing(broker))
+        for key, version in ((29_999, 0), (3, 99), (BROKER_METADATA, 1)):
+            correlation_id = raw.send(key, version, b"whatever")
+            assert raw.receive() == struct.pack(">i", correlation_id)
+        assert raw.brokers(1).keys() == {1}, "the connection goes on"
+        alter(broker, "", unsupported_request_reply="close")
+        until(lambda: not answered_with_nothing(broker))
+        raw.send(3, 99, b"whatever")
+        assert raw.receive() == b""
+
+
+def answered_with_nothing(broker: BrokerProcess) -> bool:
+    with frames(broker) as raw:
+        raw.send(29_999, 0, b"")
+        return raw.receive() != b""
 
 
 def test_the_command_shows_it(broker: BrokerProcess) -> None:

@@ -20,11 +20,13 @@ class NotedConnection:
         self.state: object = None
         self.throttle_s = 0.0
         self.refusals: list[tuple[str, str]] = []
+        self.noted: list[tuple[str, str]] = []
+        """Refusals that it goes on after."""
         self.pushed: list[bytes] = []
         self.closed = ClosedObservers(10)
 
-    def refuse(self, kind: str, text: str) -> None:
-        self.refusals.append((kind, text))
+    def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
+        (self.refusals if ends else self.noted).append((kind, text))
 
     def push(self, frame: bytes) -> bool:
         self.pushed.append(frame)

@@ -212,6 +212,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "socket.send.buffer.bytes": Whole(-1),
     "transactional.id.expiration.ms": Whole(1),
     "unclean.leader.election.enable": FLAG,
+    "unsupported.request.reply": one_of("close", "empty"),
 }
 """What spec.config of a BrokerCluster may hold, and what the values must be."""
 
@@ -250,6 +251,7 @@ DYNAMIC_CONFIG_KEYS = frozenset(
         "sluicegate.observer.load.timeout.ms",
         "sluicegate.record.validation",
         "unclean.leader.election.enable",
+        "unsupported.request.reply",
     }
 )
 """Of BROKER_CONFIG those that Kafka calls cluster-wide: changed while brokers run. All others are static."""

@@ -128,6 +128,8 @@ class SimulatedServer:
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         """As a broker would, it goes on."""
 
+    request_refused = connection_refused
+
     def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         self._mistake(repr(error))
 

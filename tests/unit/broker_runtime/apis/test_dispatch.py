@@ -209,6 +209,28 @@ async def test_what_is_not_served_is_refused() -> None:
     assert [(call.api.key, call.refusal) for call in ends.calls] == [(DELETE_TOPICS, "unsupported-version")]
 
 
+async def test_what_is_not_served_is_answered_with_nothing_where_that_is_wanted() -> None:
+    ends, peer = Ends(), NotedConnection()
+    wanted = [False]
+    apis: list[ApiSpec[Any]] = [delete_topics.API]
+    dispatch: Dispatcher[Any] = Dispatcher(Node(), apis, ends.calls.append, replies_empty=lambda: wanted[0])
+    unserved = memoryview(struct.pack(">hhih", DELETE_TOPICS, 0, 9, -1) + b"whatever")
+    with pytest.raises(ProtocolError):
+        dispatch.handle(unserved, peer)
+    wanted[0] = True
+    assert dispatch.handle(unserved, peer) == (struct.pack(">ii", 4, 9),)
+    assert dispatch.handle(FIND, peer) == (struct.pack(">ii", 4, 7),)
+    assert peer.noted == [
+        ("unsupported-version", "DeleteTopics v0 is not served (1 to 6)"),
+        ("unknown-api", "API key 10 is not served on this listener"),
+    ]
+    assert peer.refusals == []
+    assert [(call.ending, call.refusal) for call in ends.calls] == [(Ending.REFUSED, "unsupported-version")] * 2
+    for cut in (unserved[:9], memoryview(struct.pack(">hhih", 99, 0, 9, 5))):
+        with pytest.raises(ProtocolError):
+            dispatch.handle(cut, peer)
+
+
 async def test_what_waits_for_name_servers_goes_by_a_link_of_its_own() -> None:
     common, own = Controller(), Controller()
     dispatch = dispatcher(forwarded(alter_client_quotas.API), Node(common, own))

@@ -102,6 +102,8 @@ class Served:
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         self.refusals.append(kind)
 
+    request_refused = connection_refused
+
     def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         raise error
 
