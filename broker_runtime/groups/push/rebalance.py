@@ -116,13 +116,13 @@ def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exce
         elif group.lost:
             _plan(group, environment)
         else:
-            _take_plan(state, group, environment, result)
+            _take_plan(group, environment, result)
         return NOTHING
 
     return decide
 
 
-def _take_plan(state: GroupsState, group: PushGroup, environment: PushEnvironment, result: Plan) -> None:
+def _take_plan(group: PushGroup, environment: PushEnvironment, result: Plan) -> None:
     group.plan, group.topics = result, frozenset(result.names.values())
     if result.too_many:
         log.error("group %.100r: %s would own too many partitions, and own none", group.group_id, result.too_many[:3])
@@ -138,7 +138,9 @@ def _take_plan(state: GroupsState, group: PushGroup, environment: PushEnvironmen
     if group.awaited:
         _stop(group, environment)
     else:
-        _start(state, group, environment, result)
+        # All have stopped, but the log may have refused what some told then.
+        group.state = PushState.STOPPING
+        _go_on_when_stopped(group, environment)
 
 
 def _settle(group: PushGroup, environment: PushEnvironment) -> None:

@@ -191,6 +191,23 @@ def test_a_consumer_that_dies_between_stop_and_start_fails_the_rebalance_and_the
     assert first.reading | third.reading == STARTED
 
 
+def test_what_the_log_refused_when_a_consumer_stopped_is_committed_before_the_next_rebalance_starts_anybody(
+    coordinator: Coordinator,
+) -> None:
+    first, second = coordinator.consumers("a", "b")
+    third = Consumer(coordinator, "c")
+    third.register()
+    first.read_to(10)
+    coordinator.log_refuses = True
+    first.answer(StopFetcher)
+    coordinator.wait(2 / 3 * SESSION_S)
+    assert coordinator.group_state() is PushState.BACKING_OFF
+    coordinator.log_refuses = False
+    second.close()
+    answer_all([first, third])
+    assert first.positions | third.positions == {("t", 0): 10, ("t", 1): 10, ("t", 2): EARLIEST, ("t", 3): EARLIEST}
+
+
 def test_a_consumer_that_dies_while_all_start_has_those_stop_again_who_were_started(coordinator: Coordinator) -> None:
     first, second = coordinator.consumers("a", "b")
     third = Consumer(coordinator, "c")
