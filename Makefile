@@ -107,8 +107,8 @@ unit: venv  ## pure tests: unit, contracts in memory, simulation
 	$(PYTEST) -q -n $(WORKERS) --dist worksteal tests/unit tests/simulation
 
 .PHONY: simulate
-simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000 FAULTS=kill,damage
-	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST) --faults "$(FAULTS)"
+simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000 FAULTS=kill,damage SHAPE=push
+	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST) --faults "$(FAULTS)" $(if $(SHAPE),--shape $(SHAPE))
 
 .PHONY: integration
 integration: setup  ## real sockets, processes and clients; Apache Kafka beside ours

@@ -339,6 +339,7 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
     counts["committed"] = sum(committer.commits for committer in cluster.committers)
     counts["committed"] += sum(group.ownership.commits for group in cluster.groups)
     counts["handovers"] = sum(group.ownership.handovers for group in cluster.groups)
+    counts["shared unnoticed"] = sum(group.ownership.shared_unnoticed for group in cluster.groups)
     counts["chunks"] = cluster.network.figures.chunks
     if cluster.operator is not None:
         counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused

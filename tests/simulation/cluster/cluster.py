@@ -21,6 +21,7 @@ from tests.simulation.cluster.client import Consumer, Deletions, Lane, Producer
 from tests.simulation.cluster.committer import Committer
 from tests.simulation.cluster.connection import Address, ClusterView, Key
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
+from tests.simulation.cluster.moments import Moments
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.operator_word import Operator
 from tests.simulation.cluster.pipelined import PipelinedProducer
@@ -90,6 +91,7 @@ class Cluster:
         self.producers: list[Producer] = []
         self.committers: list[Committer] = []
         self.groups: list[group.Group] = []
+        self.moments = Moments()
         self._partitions_of_groups = group.PARTITIONS
         self.deletions: dict[Key, Deletions] = {}
         self.busy_topics: set[str] = set()

@@ -120,7 +120,10 @@ class ClusterView:
         self._connections: dict[Address, Connection] = {}
 
     async def ask_any(self, api_key: int, version: int, content: Fields) -> Entity:
-        return await self._connection(self.random.choice(self._bootstrap)).ask(api_key, version, content)
+        return await self._connection(self.any_address()).ask(api_key, version, content)
+
+    def any_address(self) -> Address:
+        return self.random.choice(self._bootstrap)
 
     async def refresh(self) -> None:
         """Raises Unanswered."""

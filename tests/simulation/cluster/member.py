@@ -30,6 +30,8 @@ class Around:
     note: Callable[[str], None]
     partitions: Callable[[], int]
     """How many the topic has."""
+    moment: Callable[[str, str], None]
+    """Told what a member has just been told or has answered, and by which host."""
 
 
 class Member:
@@ -46,9 +48,11 @@ class Member:
     ) -> None:
         """`instance` is that of a static member, which has many lives and owns in all of them what it had (KIP-345)."""
         self.now, self._note, self.partitions = surroundings.now, surroundings.note, surroundings.partitions
+        self._moment = surroundings.moment
         self.name, self.instance = name, instance
         self.owner = name if instance is None else instance
         """Who owns, to others."""
+        self.session_s = SESSION_S
         self.term = NOT_IN_A_GROUP
         self.owned: frozenset[int] = frozenset()
         self.ownership, self.topic, self.view = ownership, topic, view
@@ -67,7 +71,7 @@ class Member:
             if not for_a_while:
                 self.own((), self.term, 0.0)
             await self.leave(for_a_while=for_a_while)
-        self.coordinator.hang_up()
+        self.go()
 
     async def turn(self) -> None:
         raise NotImplementedError
@@ -75,6 +79,14 @@ class Member:
     async def leave(self, *, for_a_while: bool) -> None:
         """A static member that goes for a while is to have its partitions again."""
         raise NotImplementedError
+
+    def go(self) -> None:
+        """It is no more."""
+        self.coordinator.hang_up()
+
+    def let_go_s(self) -> float | None:
+        """Since when the coordinator has given it up, though it may not know that."""
+        return None
 
     @property
     def epoch(self) -> int:
@@ -95,7 +107,7 @@ class Member:
         if (now_owned, term) != (self.owned, self.term):
             self._note(f"{self.name} owns {sorted(now_owned)} in {term}")
         self.owned, self.term = now_owned, term
-        self.ownership.claim(self.owner, term, sorted(now_owned), sent_s + SESSION_S)
+        self.ownership.claim(self.owner, term, sorted(now_owned), sent_s + self.session_s, self.let_go_s)
 
     async def work(self) -> None:
         """Look what is committed for what is new, or commit one more of everything. Not while it cannot be sure."""
@@ -131,6 +143,8 @@ class Member:
         if not self._is_sure():
             return
         first = {partition: self.ownership.commit_begins(partition, offset) for partition, offset in offsets.items()}
+        for partition, offset in offsets.items():
+            self.ownership.has_read(partition, offset - 1, offset)
         try:
             answer = await self.coordinator.ask(OFFSET_COMMIT, VERSION_OF_OFFSETS, content)
         except Unanswered:

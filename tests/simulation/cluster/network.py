@@ -191,6 +191,8 @@ class End:
         self.other: End
         self.receiver: Receiver | None = None
         self._network = network
+        self.ended_s: float | None = None
+        """When its process closed it, or heard that it is gone."""
         self._closed = False
         self._lost = False
         self._arrives_s = 0.0
@@ -206,6 +208,7 @@ class End:
         """The other end hears of it after what was written."""
         if not self._closed and not self._lost:
             self._closed = True
+            self.ended_s = self._network.loop.time()
             self._send(None)
 
     def _send(self, data: bytes | None) -> None:
@@ -254,6 +257,7 @@ class End:
         if self._lost:
             return
         self._lost = True
+        self.ended_s = self._network.loop.time() if self.ended_s is None else self.ended_s
         if self.receiver is not None:
             self.receiver.connection_lost(error)
 
@@ -269,6 +273,14 @@ class Transport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._end.write(bytes(data))
+
+    @property
+    def other_ended_s(self) -> float | None:
+        return self._end.other.ended_s
+
+    @property
+    def other_host(self) -> str:
+        return self._end.other.host
 
     def is_closing(self) -> bool:
         return self._closing

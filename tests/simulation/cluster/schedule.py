@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from tests.simulation.cluster import check, damage, disk_faults, topic_changes
+from tests.simulation.cluster import check, damage, disk_faults, member_faults, topic_changes
 from tests.simulation.cluster.kube import API_SERVER
 from tests.simulation.cluster.operator_word import CONTROLLER_PORT
 from tests.simulation.cluster.process import Process
@@ -49,6 +49,7 @@ async def keep_alive(cluster: "Cluster") -> None:
 
 def heal(cluster: "Cluster") -> None:
     cluster.network.heal()
+    member_faults.heal(cluster)
     for process in cluster.processes:
         process.wanted = True
         if process.alive and process.paused:
@@ -197,6 +198,10 @@ _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]],
 }
 _BY_NAME = _ACTIONS | {
     "grow": (topic_changes.grow, 2),
+    "member_pauses": (member_faults.member_pauses, 3),
+    "member_cut_off": (member_faults.member_cut_off, 3),
+    "in_rebalance": (member_faults.in_rebalance, 6),
+    "coordinator_falls_silent": (member_faults.coordinator_falls_silent, 3),
     "kill_all_brokers": (_kill_all_brokers, 3),
     "refuse_controller": (_refuse_controller, 3),
     "lost_beginning": (damage.lost_beginning, 3),

@@ -38,7 +38,7 @@ class Shape:
     committers: int = 0
     """Clients that commit offsets, each to a group of its own."""
     groups: tuple[str, ...] = ()
-    """Kinds of groups that share the partitions of a topic of their own: "classic", "modern", "mixed"."""
+    """Kinds of groups that share the partitions of a topic of their own: those of group.KINDS."""
     operator_looks_s: float = 0.0
     """Mean time between two looks of the operator at pods and controllers; 0: there is none."""
     operator_errs: float = 0.0
@@ -78,6 +78,21 @@ GROUPS = replace(
     operator_looks_s=0.0,
 )
 """Coordinators of groups are killed, cut off and left without power."""
+PUSH = replace(
+    GROUPS,
+    committers=0,
+    groups=("push", "moving"),
+    faults=(
+        *GROUPS.faults,
+        "member_pauses",
+        "member_cut_off",
+        "in_rebalance",
+        "coordinator_falls_silent",
+        "temporary_topic",
+        "slow",
+    ),
+)
+"""Groups whose coordinator calls its consumers, who fail too."""
 DEPOSED = replace(
     HARSH,
     controllers=3,
