@@ -233,6 +233,16 @@ CASES = (
         },
     ),
     AlertCase(
+        "SluicegateConsumerRebalanceFailed",
+        {f"sluicegate_push_rebalances_failed_total{{{BROKER}}}": "0x4 1x80"},
+        "Broker shop-brokers-0 of default/shop gave up consumers of the push protocol that answer pings and nothing "
+        "else; their groups go on without them.",
+        fires="2m",
+        labels=OF_BROKER,
+        ends="12m",
+        near={f"sluicegate_push_rebalances_failed_total{{{BROKER}}}": "5x80"},
+    ),
+    AlertCase(
         "SluicegateNoOperatorLeads",
         {f"sluicegate_leading{{{OPERATOR}}}": _bad(5, 1, 0)},
         "No operator leads for two minutes, or none is scraped. Brokers go on as they are; no manifest has any effect.",
