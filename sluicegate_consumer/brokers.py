@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
 from sluicegate_consumer.config import Settings
-from sluicegate_consumer.connection import RequestConnection
+from sluicegate_consumer.connection import FrameConnection, RequestConnection
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire.fetch import HIGHEST, LOWEST
 from sluicegate_consumer.wire.kafka import FETCH, Request, api_versions_request, read_api_versions
@@ -86,6 +86,10 @@ class Brokers:
             if found.get(node) != link.broker:
                 link.close()
                 del self._links[node]
+
+    async def open(self, address: tuple[str, int]) -> FrameConnection:
+        """A connection for frames of the push protocol. Raises OSError."""
+        return await FrameConnection.open(*address, self._settings)
 
     def next_address(self) -> tuple[str, int]:
         """Round the known brokers and the bootstrap servers."""

@@ -22,7 +22,7 @@ class Settings:
     """What brokers know the connections by."""
     session_timeout_s: float = 6.0
     """Silence of the coordinator after which it is suspected. A consumer that falls silent is given up after four
-    thirds of it, and a graceful close takes up to two thirds. Brokers have `group.min.session.timeout.ms`."""
+    thirds of it. Brokers have `group.min.session.timeout.ms`."""
     auto_commit: bool = True
     """Acknowledged offsets are told to the coordinator, which commits them. False: `Consumer.commit` does it."""
     acknowledge: Literal["explicit", "automatic"] = "explicit"
@@ -30,6 +30,9 @@ class Settings:
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     """Where a partition is read from whose offset is not known, or out of its log."""
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    close_by: Literal["commit", "pings"] = "commit"
+    """How the last offsets are handed over: by OffsetCommit, whose answer says that they have come, or as the draft has
+    it, with the answer to the next ping and the ping after that, which takes up to two thirds of a session."""
 
     callback_timeout_s: float = 2.0
     """For a method of the listener. Within it and two thirds of the session StopFetcher has to be answered."""
@@ -79,6 +82,8 @@ class Settings:
             raise SettingsError(f"acknowledge={self.acknowledge!r} is neither explicit nor automatic")
         if self.auto_offset_reset not in ("earliest", "latest"):
             raise SettingsError(f"auto_offset_reset={self.auto_offset_reset!r} is neither earliest nor latest")
+        if self.close_by not in ("commit", "pings"):
+            raise SettingsError(f"close_by={self.close_by!r} is neither commit nor pings")
         if self.isolation not in ("read_uncommitted", "read_committed"):
             raise SettingsError(f"isolation={self.isolation!r} is neither read_uncommitted nor read_committed")
 
@@ -87,16 +92,17 @@ def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str |
     """The subscription as the protocol writes it. A pattern that begins with `!` is of topics that are not read."""
     if (topics is None) == (pattern is None):
         raise SettingsError("give either topics or a pattern")
-    if not 1 <= streams <= STREAMS_MAX:
-        raise SettingsError(f"streams={streams}, and 1 to {STREAMS_MAX} are possible")
-    if pattern is not None:
-        return f"!{streams}!{pattern[1:]}" if pattern.startswith("!") else f"*{streams}*{pattern}"
     if isinstance(topics, str):
         raise SettingsError("topics is a list of names")
-    counted = topics if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
-    if not counted:
+    counted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
+    if pattern is None and not counted:
         raise SettingsError("topics has no name in it")
-    return json.dumps(dict(counted), separators=(",", ":"))
+    for number in (streams, *counted.values()):
+        if not 1 <= number <= STREAMS_MAX:
+            raise SettingsError(f"{number} streams are wanted, and 1 to {STREAMS_MAX} are possible")
+    if pattern is None:
+        return json.dumps(counted, separators=(",", ":"))
+    return f"!{streams}!{pattern[1:]}" if pattern.startswith("!") else f"*{streams}*{pattern}"
 
 
 def addresses(bootstrap_servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:

@@ -84,10 +84,9 @@ class Consumer:
             self._flow.fail(error)
 
     async def close(self) -> None:
-        """Delivers nothing any more and leaves the group, once the coordinator has the last offsets.
+        """Delivers nothing any more, and leaves the group once the coordinator has the last offsets.
 
-        That takes until the second ping from now, less than a session; where the coordinator does not ping it is not
-        waited for longer. Whoever iterates comes to the end.
+        Whoever iterates comes to the end. A coordinator that cannot be told is not waited for longer than a session.
         """
         running = self._running
         self._flow.end()

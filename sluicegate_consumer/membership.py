@@ -109,8 +109,8 @@ class Membership:
 
     async def _register_and_answer(self, registered: Callable[[], None]) -> None:
         """One registration, from the question for the coordinator to the end of its connection."""
-        host, port = await self._coordinator()
-        connection = await FrameConnection.open(host, port, self._settings)
+        address = await self._coordinator()
+        connection = await self._brokers.open(address)
         now = asyncio.get_running_loop().time
         session = Session(self._registration, now())
         self._session, self._connection = session, connection
@@ -136,7 +136,7 @@ class Membership:
 
     async def _coordinator(self) -> tuple[str, int]:
         """Its address, of which one broker is asked: another one each time."""
-        connection = await FrameConnection.open(*self._brokers.next_address(), self._settings)
+        connection = await self._brokers.open(self._brokers.next_address())
         try:
             connection.send(cluster_metadata_request(self._registration.group_id))
             async with asyncio.timeout(self._settings.request_timeout_s):
@@ -285,8 +285,15 @@ class Membership:
         self._stop_fetching()
         self._leaving = True
         await asyncio.wait([self._next_to_tell(self._tell_revoked)])
+        has_offsets = bool(self._readers) and self._registration.auto_commit
+        if has_offsets and self._settings.close_by == "commit":
+            try:
+                await self.commit()
+                has_offsets = False
+            except CommitRefusedError as error:
+                log.info("consumer %s tells its last offsets by pings: %s", self._registration.consumer_id, error)
         session = self._session
         if session is None:
             return False
-        session.close(has_offsets=bool(self._readers))
+        session.close(has_offsets=has_offsets)
         return not session.may_end

@@ -86,7 +86,7 @@ class Session:
     def close(self, *, has_offsets: bool) -> None:
         """From now on what is told is the last. Where there is nothing to tell it may end at once."""
         self._closing = True
-        if not (has_offsets and self._registration.auto_commit):
+        if not has_offsets:
             self._may_end = True
 
     def receive(self, raw: memoryview, now_s: float) -> Call | None:

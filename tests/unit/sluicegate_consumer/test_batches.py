@@ -1,0 +1,118 @@
+"""Which records of what was fetched are delivered."""
+
+import struct
+from collections.abc import Sequence
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from sluicegate_consumer.errors import CorruptRecordsError
+from sluicegate_consumer.wire.batches import Batch, delivered, records, split
+from sluicegate_consumer.wire.fetch import Aborted
+from tests.support.packed_batches import PACKERS, packed, timed, with_body, xerial
+
+LIMIT = 1 << 20
+CONTROL_AND_TRANSACTIONAL, TRANSACTIONAL = 0x30, 0x10
+
+
+def built(values: Sequence[bytes | None], headers: Sequence[tuple[str, bytes]] = (), first: int = 0) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, LIMIT)
+    for number, value in enumerate(values):
+        builder.append(number, 100 + number, b"k%d" % number, value, list(headers))
+    return struct.pack(">q", first) + bytes(builder.build())[8:]
+
+
+def batch(first: int, attributes: int = 0, producer_id: int = -1, marker: int | None = None) -> Batch:
+    """One record, that of a marker where it is one."""
+    (plain,) = split(memoryview(timed([5]) if marker is None else control(marker)))
+    return plain._replace(base_offset=first, last_offset=first, attributes=attributes, producer_id=producer_id)
+
+
+def control(kind: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, LIMIT)
+    builder.append(0, 5, struct.pack(">hh", 0, kind), b"", [])
+    return bytes(builder.build())
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=300)), min_size=1, max_size=20), st.binary(max_size=9))
+def test_records_come_as_they_were_produced(values: list[bytes | None], header: bytes) -> None:
+    (found,) = split(memoryview(built(values, [("h", header)], first=7)))
+    assert list(records(found, LIMIT)) == [
+        (7 + number, 100 + number, b"k%d" % number, value, (("h", header),)) for number, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize("codec", [*PACKERS, "xerial"])
+def test_every_codec_is_unpacked_within_a_limit(codec: int | str) -> None:
+    plain = built([b"v" * 40_000] * 3)
+    raw = packed(2, plain, xerial) if codec == "xerial" else packed(int(codec), plain)
+    (found,) = split(memoryview(raw))
+    assert [value for _, _, _, value, _ in records(found, LIMIT)] == [b"v" * 40_000] * 3
+    with pytest.raises(CorruptRecordsError, match="unpacked_bytes_max=1000"):
+        list(records(found, 1_000))
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
+def test_what_is_no_compressed_data_is_an_error(codec: int) -> None:
+    (found,) = split(memoryview(with_body(codec, built([b"v"]), b"\x00rubbish")))
+    with pytest.raises(CorruptRecordsError):
+        list(records(found, LIMIT))
+
+
+def test_the_last_batch_may_be_cut_short() -> None:
+    first, second = built([b"a"]), built([b"b"], first=1)
+    for length in range(len(first), len(first) + len(second)):
+        assert [each.base_offset for each in split(memoryview((first + second)[:length]))] == [0]
+
+
+def test_a_changed_byte_is_noticed() -> None:
+    raw = bytearray(built([b"value"]))
+    raw[-3] ^= 1
+    with pytest.raises(CorruptRecordsError, match="checksum"):
+        list(split(memoryview(raw)))
+
+
+def test_older_formats_are_refused() -> None:
+    raw = bytearray(built([b"value"]))
+    raw[16] = 1
+    with pytest.raises(CorruptRecordsError, match="format v1"):
+        list(split(memoryview(raw)))
+
+
+@given(st.binary(max_size=200), st.integers(1, 5))
+def test_records_that_are_none_raise_one_kind_of_error(body: bytes, count: int) -> None:
+    (found,) = split(memoryview(with_body(0, built([b"v"]), body)))
+    try:
+        list(records(found._replace(record_count=count), LIMIT))
+    except CorruptRecordsError:
+        return
+    assert body, "nothing cannot be records"
+
+
+def test_a_time_of_the_log_stands_for_all_records() -> None:
+    (found,) = split(memoryview(timed([5, 9])))
+    changed = found._replace(attributes=8)
+    assert [at_ms for _, at_ms, _, _, _ in records(changed, LIMIT)] == [9, 9]
+
+
+def test_aborted_transactions_and_markers_are_left_out() -> None:
+    """Producer 1 aborts, then commits; 2 commits meanwhile."""
+    log = [
+        batch(0, TRANSACTIONAL, 1),
+        batch(1, TRANSACTIONAL, 2),
+        batch(2, 0),
+        batch(3, CONTROL_AND_TRANSACTIONAL, 1, marker=0),
+        batch(4, TRANSACTIONAL, 1),
+        batch(5, CONTROL_AND_TRANSACTIONAL, 2, marker=1),
+        batch(6, CONTROL_AND_TRANSACTIONAL, 1, marker=1),
+    ]
+    assert [each.base_offset for each in delivered(log, [Aborted(1, 0)], LIMIT)] == [1, 2, 4]
+    assert [each.base_offset for each in delivered(log, [], LIMIT)] == [0, 1, 2, 4]
+
+
+def test_cramjam_says_when_a_buffer_is_too_small_as_it_is_told_apart() -> None:
+    with pytest.raises(Exception, match="buffer"):
+        cramjam.snappy.decompress_raw_into(bytes(cramjam.snappy.compress_raw(b"v" * 100)), bytearray(1))
