@@ -1,5 +1,6 @@
 """The life of a cluster under `sluicegate up`: brokers that die, settings that roll, brokers that come and go."""
 
+import json
 import os
 import re
 import signal
@@ -82,6 +83,13 @@ def test_a_dynamic_setting_is_changed_and_taken_back_without_a_restart(three: Lo
     three.wait_for_line("log.retention.ms changed on every broker, none restarted")
     edit(three.manifests / "cluster.yaml", r'    log.retention.ms: "7200000"\n', "")
     three.wait_for_line("log.retention.ms changed on every broker, none restarted", count=2)
+    tags = "    tags:\n      team: payments\n"
+    edit(three.manifests / "cluster.yaml", r"  brokers:\n", f"  brokers:\n{tags}")
+    three.wait_for_line("tag.team changed on every broker, none restarted")
+    told = run_command("brokers", "--tags", "-o", "json", "--bootstrap-server", three.bootstrap()).stdout
+    assert [broker["tags"]["team"] for broker in json.loads(told)["brokers"]] == ["payments"] * 3
+    edit(three.manifests / "cluster.yaml", tags, "")
+    three.wait_for_line("tag.team changed on every broker, none restarted", count=2)
 
     assert three.pids() == pids
     assert three.status()["progress"]["roll"]["phase"] == ""

@@ -116,6 +116,12 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
         for cluster in manifests.clusters
         if cluster.spec.topology_key is not None
     ]
+    labels = [
+        f"BrokerCluster {cluster.name}: spec.brokers.tagsFromNodeLabels are labels of Kubernetes nodes, and `sluicegate"
+        " up` has one machine and no nodes; take it out (brokers.tags may stay)"
+        for cluster in manifests.clusters
+        if cluster.spec.brokers is not None and cluster.spec.brokers.tags_from_node_labels
+    ]
     code = [
         f"ObserverPlugin {plugin.name}: spec.source is of Kubernetes, and `sluicegate up` has none; take it"
         " out, and have the module where Python finds it (PYTHONPATH)"
@@ -124,6 +130,7 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
     ]
     return (
         racks
+        + labels
         + code
         + [
             f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"

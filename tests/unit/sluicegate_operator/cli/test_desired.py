@@ -116,6 +116,15 @@ def test_racks_are_of_kubernetes_nodes_and_a_laptop_has_none() -> None:
     assert sentence.startswith("BrokerCluster shop: spec.brokers.rack is a label of Kubernetes nodes")
 
 
+def test_tags_of_a_manifest_are_for_a_laptop_too_and_labels_of_nodes_are_not() -> None:
+    tagged = cluster()
+    tagged["spec"]["brokers"]["tags"] = {"team": "payments"}
+    assert not_for_a_laptop(manifests([tagged])) == []
+    tagged["spec"]["brokers"]["tagsFromNodeLabels"] = {"zone": "topology.kubernetes.io/zone"}
+    (sentence,) = not_for_a_laptop(manifests([tagged]))
+    assert sentence.startswith("BrokerCluster shop: spec.brokers.tagsFromNodeLabels are labels of Kubernetes nodes")
+
+
 def test_code_from_elsewhere_is_of_kubernetes() -> None:
     spec = {"clusterRef": {"name": "shop"}, "class": "acme.Orders", "source": {"configMap": {"name": "mine"}}}
     (sentence,) = not_for_a_laptop(manifests([cluster(), resource("ObserverPlugin", "orders", spec)]))
