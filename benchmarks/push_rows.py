@@ -32,6 +32,14 @@ IDLE_S: Mapping[float, float] = {SHORT_SESSION_S: 10, LONG_SESSION_S: 30}
 _INTERVAL_S: Mapping[float, float | None] = {SHORT_SESSION_S: 2.0, LONG_SESSION_S: None}
 
 
+RATES = range(2_500, 20_001, 2_500)
+"""Of pings, one after the other until one cannot be held."""
+HELD = 0.97
+"""Of the pings that are due."""
+CALLS_A_SESSION = 3
+RATE_S = 4
+
+
 @dataclass(frozen=True)
 class Contest:
     """`subjects` are measured in turn, each figure of each; the first is what the others are compared with.
@@ -64,10 +72,13 @@ def members_max() -> int:
 @contextlib.contextmanager
 def _members_of(cluster: Cluster, subject: str, groups: int, each: int, session_s: float) -> Iterator[Crowd]:
     workloads.create_topic(cluster.bootstrap, "shared", partitions=each)
-    with Crowd(cluster.bootstrap, PROTOCOLS[subject], groups, each, "shared", each).paced(
-        session_s, _INTERVAL_S[session_s]
-    ) as crowd:
+    with _crowd(cluster, subject, groups, each, session_s) as crowd:
         yield crowd
+
+
+def _crowd(cluster: Cluster, subject: str, groups: int, each: int, session_s: float) -> Crowd:
+    crowd = Crowd(cluster.bootstrap, PROTOCOLS[subject], groups, each, "shared", each)
+    return crowd.paced(session_s, _INTERVAL_S.get(session_s))
 
 
 def _life(subject: str, groups: int, each: int, session_s: float) -> Callable[[], Measured]:
@@ -114,6 +125,50 @@ _LIFE = (
 )
 
 
+def _greatest(subject: str, members: int) -> Callable[[], Measured]:
+    """Heartbeats are sent when the one before is answered; pings by sessions that are shorter and shorter."""
+    settings = dict(SETTINGS) | {"group.min.session.timeout.ms": "1"}
+
+    def measure() -> Measured:
+        with one_of_ours(ROOT, settings) as cluster:
+            workloads.create_topic(cluster.bootstrap, "shared", partitions=members)
+            (broker,) = cluster.brokers.values()
+            if subject != PUSH:
+                with _crowd(cluster, subject, 1, members, LONG_SESSION_S) as crowd:
+                    return _rate(broker.pid, crowd, "hurry")
+            held = 0.0, 0.0, 0.0
+            for rate in RATES:
+                try:
+                    with _crowd(cluster, subject, 1, members, CALLS_A_SESSION * members / rate) as crowd:
+                        found = _rate(broker.pid, crowd, "idle")
+                except RuntimeError as error:
+                    print(f"{rate} pings a second cannot be held: {error}", flush=True)
+                    break
+                if found[0] < rate * HELD:
+                    break
+                held = found
+            return held
+
+    return measure
+
+
+def _rate(pid: int, crowd: Crowd, do: str) -> tuple[float, float, float]:
+    """Answers a second, processor of the broker in percent, and for an answer in microseconds."""
+    crowd.ask("connect")
+    crowd.ask("join")
+    before_s = sum(process_times(pid))
+    answered = crowd.ask(do, seconds=RATE_S)
+    spent_s = sum(process_times(pid)) - before_s
+    return answered["per_s"], spent_s / RATE_S * 100, spent_s / answered["answers"] * 1e6
+
+
+_GREATEST = (
+    "greatest rate of pings or heartbeats, 1/s (more is better)",
+    "processor of the broker at this rate, % of a core",
+    "processor of the broker for a ping or heartbeat, us",
+)
+
+
 def _fail_over(subject: str, members: int) -> Callable[[], Measured]:
     """From kill -9 of the coordinator until every member has heard that it still owns its partitions, or others."""
 
@@ -139,10 +194,19 @@ def crowd_rows(members: int) -> tuple[Contest, ...]:
         for session_s in (SHORT_SESSION_S, LONG_SESSION_S):
             measures = {subject: _life(subject, groups, each, session_s) for subject in PROTOCOLS}
             found.append(Contest(f"{who}, sessions of {session_s:g} s", _LIFE, measures, _paces(session_s)))
+    measures = {subject: _greatest(subject, members) for subject in PROTOCOLS}
+    found.append(Contest(f"{members:,} members of one group: greatest rate", _GREATEST, measures, _RATES))
     name = f"{members:,} members of one group: kill -9 of the coordinator out of three brokers"
     measures = {subject: _fail_over(subject, members) for subject in PROTOCOLS}
     found.append(Contest(name, ("until all own again, s",), measures))
     return tuple(found)
+
+
+_RATES = (
+    f"Pings: of {RATES.start:,}, {RATES.start + RATES.step:,} and so on a second the last of which {HELD:.0%} were "
+    "answered with no member lost. Heartbeats: each member sends the next when the one before is answered. The members "
+    "share the cores."
+)
 
 
 def _paces(session_s: float) -> str:
