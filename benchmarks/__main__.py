@@ -104,16 +104,18 @@ def _push(options: argparse.Namespace) -> int:
     if missing:
         print(f"the comparison is left out: {missing}")
         return 0
-    measured = {
-        contest.name: push_report.measure_contest(contest, options.rounds)
-        for contest in contests
-        if options.rows in contest.name
-    }
-    table = push_report.contest_table(measured, machine=machine(), rounds=options.rounds)
-    if not options.rows:
-        figures = {"machine": machine(), "rounds": options.rounds, "members": options.groups, "rows": measured}
-        (RESULTS / "push.json").write_text(json.dumps(figures, indent=1) + "\n")
-        (RESULTS / "push.md").write_text(table)
+    measured: dict[str, Mapping[str, object]] = {}
+    table = ""
+    for contest in contests:
+        if options.rows not in contest.name:
+            continue
+        measured[contest.name] = push_report.measure_contest(contest, options.rounds)
+        table = push_report.contest_table(measured, machine=machine(), rounds=options.rounds)
+        if not options.rows:
+            # What is there stays, should a run of an hour not come to its end.
+            figures = {"machine": machine(), "rounds": options.rounds, "members": options.groups, "rows": measured}
+            (RESULTS / "push.json").write_text(json.dumps(figures, indent=1) + "\n")
+            (RESULTS / "push.md").write_text(table)
     print(table)
     return 0
 

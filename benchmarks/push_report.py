@@ -1,46 +1,54 @@
 """Contests: measured in rounds, each subject in turn, and written as a table. A ratio is taken within a round."""
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from statistics import median
 from typing import Any
 
 from benchmarks.push_rows import Contest
 
-Rounds = Mapping[str, Sequence[Sequence[float]]]
-"""By the subject: by the round, the figures of a contest."""
+Round = Sequence[float] | None
+"""The figures of a contest; None where measuring has failed."""
 
 
 def measure_contest(contest: Contest, rounds: int) -> Mapping[str, Any]:
-    """Says each round as it is done."""
-    measured: dict[str, list[Sequence[float]]] = {subject: [] for subject in contest.subjects}
+    """Says each round as it is done. One that fails is no reason to lose hours of others: the table says how many."""
+    measured: dict[str, list[Round]] = {subject: [] for subject in contest.subjects}
     for _ in range(rounds):
         for subject, measure in contest.subjects.items():
-            measured[subject].append(measure())
-            said = ", ".join(
-                f"{value:,.2f} {figure}" for figure, value in zip(contest.figures, measured[subject][-1], strict=True)
-            )
+            found: Round = None
+            try:
+                found = measure()
+                figures = zip(contest.figures, found, strict=True)
+                said = ", ".join(f"{value:,.2f} {figure}" for figure, value in figures)
+            except (RuntimeError, ValueError) as error:
+                said = f"failed: {error!r}"
+            measured[subject].append(found)
             print(f"{contest.name}: {subject}: {said}", flush=True)
     return {"note": contest.note, "figures": _figures(contest.figures, measured)}
 
 
-def _figures(names: Sequence[str], measured: Rounds) -> Mapping[str, Any]:
+def _figures(names: Sequence[str], measured: Mapping[str, Sequence[Round]]) -> Mapping[str, Any]:
     """By the name of the figure and the subject: all rounds, and the ratio of the first subject to this one."""
     found: dict[str, dict[str, Any]] = {}
     first = next(iter(measured))
     for at, name in enumerate(names):
-        ours = [figures[at] for figures in measured[first]]
+        ours = [_figure(each, at) for each in measured[first]]
         found[name] = {}
         for subject, rounds in measured.items():
-            theirs = [figures[at] for figures in rounds]
+            theirs = [_figure(each, at) for each in rounds]
             found[name][subject] = {"rounds": theirs}
-            if subject != first and all(theirs):
-                found[name][subject]["ratio"] = _ratio(ours, theirs)
+            both = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+            if subject != first and both and all(b for _, b in both):
+                ratios = [a / b for a, b in both]
+                spread = {"median": median(ratios), "least": min(ratios), "greatest": max(ratios)}
+                found[name][subject]["ratio"] = spread
     return found
 
 
-def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> Mapping[str, float]:
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-    return {"median": median(ratios), "least": min(ratios), "greatest": max(ratios)}
+def _figure(measured: Round, at: int) -> float | None:
+    """None where there is none: nan is nothing that JSON has."""
+    return None if measured is None or isnan(measured[at]) else measured[at]
 
 
 def contest_table(measured: Mapping[str, Any], *, machine: str, rounds: int) -> str:
@@ -65,10 +73,14 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(cell: Mapping[str, Any]) -> str:
-    said = _short(median(cell["rounds"]))
+    rounds = [each for each in cell["rounds"] if each is not None]
+    if not rounds:
+        return "none"
+    lost = len(cell["rounds"]) - len(rounds)
+    said = _short(median(rounds)) + (f" (without {lost} that failed)" if lost else "")
     ratio = cell.get("ratio")
     if ratio is None:
-        return f"{said} ({_short(min(cell['rounds']))} to {_short(max(cell['rounds']))})"
+        return f"{said} ({_short(min(rounds))} to {_short(max(rounds))})"
     return f"{said} [{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['greatest']:.2f})]"
 
 
