@@ -35,7 +35,8 @@ _KIP_848 = {"group.protocol": "consumer"}
 _FAST: Mapping[str, object] = {"heartbeat.interval.ms": round(_FAST_S * 1000)}
 _SHORT: Mapping[str, object] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 2000}
 _SHORT_848 = session_settings(SHORT_SESSION_S, SHORT_SESSION_S / 3)
-PUSH = Client("sluicegate", {"session_timeout_s": SHORT_SESSION_S, "backoff_max_s": 0.1})
+_PUSH: Mapping[str, object] = {"session_timeout_s": SHORT_SESSION_S, "backoff_max_s": 0.1}
+PUSH = Client("sluicegate", _PUSH)
 """It looks for a new coordinator as often as the other clients are told to (`reading_member`)."""
 
 
@@ -211,15 +212,17 @@ def rows() -> tuple[Contest, ...]:
     load = f"{PARTITIONS} partitions, to each of which a record is written every {INTERVAL_S * 1000:g} ms"
     sessions = f"Sessions of {SHORT_SESSION_S:g} s, heartbeats and pings every {SHORT_SESSION_S / 3:g} s; {load}."
     push = {"push": Subject(PUSH, {})}
+    by_pings = Client(PUSH.kind, {**PUSH.settings, "close_by": "pings"})
     return (
         _contest(
             f"planned rebalances of three members and a fourth, {PARTITIONS} partitions",
             _HAND_OVER,
             _hand_over,
-            push | _ours(usual) | _ours(fast) | _theirs(usual),
+            push | {"push, leaving by pings": Subject(by_pings, {})} | _ours(usual) | _ours(fast) | _theirs(usual),
             f"Sessions of push {SHORT_SESSION_S:g} s, else 45 s. Heartbeats of the classic protocol every 3 s, of "
             "KIP-848 every 5 s, as by default (ours asks for one every second while a group rebalances), where nothing "
-            f"else is said; {load}.",
+            "else is said. A push consumer commits when it leaves, or as the draft has it tells its last offsets with "
+            f"a ping and waits for the next; {load}.",
         ),
         _contest("a member dies", _DIES, _member_dies, push | _ours(short) | _theirs(short), sessions),
         _contest(
