@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.brokers import BrokerLink, Brokers
@@ -57,7 +58,7 @@ class Fetching:
         self._stopped = False
 
     def start(self) -> None:
-        self._run(self._find_leaders())
+        self._run(self._find_leaders)
         self._follow_leaders()
 
     def stop(self) -> None:
@@ -73,14 +74,14 @@ class Fetching:
         for event in self._by_broker.values():
             event.set()
 
-    def _run(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(self._guard(work))
+    def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._guard(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guard(self, work: Awaitable[None]) -> None:
+    async def _guard(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work
+            await work()
         except ConsumerError as error:
             self._failed(error)
         except Exception as error:
@@ -95,8 +96,8 @@ class Fetching:
                 reader.leader = NO_LEADER
         for node in {reader.leader for reader in self._readers if reader.leader != NO_LEADER}:
             if node not in self._by_broker:
-                self._by_broker[node] = asyncio.Event()
-                self._run(self._read_from(node, self._by_broker[node]))
+                wake = self._by_broker[node] = asyncio.Event()
+                self._run(partial(self._read_from, node, wake))
         if any(reader.leader == NO_LEADER for reader in self._readers):
             self._leaders_wanted.set()
         self.wake()

@@ -1,0 +1,350 @@
+"""A consumer and the coordinator that calls it, on virtual time and without sockets."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from sluicegate_consumer.brokers import BrokerLink, Brokers
+from sluicegate_consumer.config import Settings
+from sluicegate_consumer.connection import FrameConnection
+from sluicegate_consumer.errors import CallbackFailedError, Code, CommitRefusedError, RegistrationRefusedError
+from sluicegate_consumer.listener import Listener
+from sluicegate_consumer.membership import Delivery, Membership
+from sluicegate_consumer.record import TopicPartition
+from sluicegate_consumer.streams import Flow, StreamQueue
+from sluicegate_consumer.wire import push
+from sluicegate_consumer.wire.fields import INT16, INT32, INT64, frame, items, text
+from sluicegate_consumer.wire.kafka import Request
+from sluicegate_consumer.wire.push import Broker, PartitionOffset, Registration
+
+pytestmark = pytest.mark.virtual_time
+
+SESSION_S = 6.0
+NODES = (Broker(1, "k1", 9092), Broker(2, "k2", 9092))
+BROKERS = items(INT16, [INT32.pack(each.id) + text(each.host) + INT32.pack(each.port) for each in NODES])
+ONE = TopicPartition("t", 0)
+
+
+def metadata(code: int = 0, coordinator: int = 1) -> bytes:
+    return INT16.pack(code) + INT32.pack(coordinator) + BROKERS
+
+
+def call(kind: int, rest: bytes = b"") -> bytes:
+    return frame(INT16.pack(kind), text("c"), rest)[4:]
+
+
+PING = call(push.PING, INT32.pack(0))
+STOP = call(push.STOP_FETCHER)
+
+
+def start(offset: int = 7, *, stream: int = 0) -> bytes:
+    part = text("t") + text("1-0") + INT64.pack(offset)
+    return call(push.START_FETCHER, items(INT16, [text(f"c-{stream}") + items(INT16, [part])]) + BROKERS)
+
+
+def told(offset: int) -> list[PartitionOffset]:
+    return [PartitionOffset("t", 0, offset)]
+
+
+class Wire(FrameConnection):
+    """A connection whose other end is the test."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self.sent: deque[bytes] = deque()
+        self.closed = False
+        self._coming: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def say(self, *frames: bytes | None) -> None:
+        """None: it ends."""
+        for each in frames:
+            self._coming.put_nowait(each)
+
+    async def receive(self) -> memoryview:
+        found = None if self.closed else await self._coming.get()
+        if found is None:
+            raise ConnectionResetError("it has ended")
+        return memoryview(found)
+
+    def send(self, frame: bytes) -> None:
+        self.sent.append(frame)
+
+    def close(self) -> None:
+        self.closed = True
+        self.say(None)
+
+
+class _SilentLink(BrokerLink):
+    async def ask(self, request: Request, wait_s: float = 0.0) -> memoryview:
+        await asyncio.sleep(100_000)
+        raise ConnectionResetError("nobody answers")
+
+    async def ready(self) -> None:
+        pass
+
+
+class Net(Brokers):
+    """Every connection that was opened, in its order."""
+
+    def __init__(self) -> None:
+        super().__init__([("first", 1), ("second", 2)], Settings())
+        self.wires: deque[Wire] = deque()
+
+    async def open(self, address: tuple[str, int]) -> FrameConnection:
+        self.wires.append(Wire(address))
+        return self.wires[-1]
+
+    def link(self, node: int) -> BrokerLink | None:
+        return _SilentLink(NODES[0], Settings())
+
+    async def next(self) -> Wire:
+        async with asyncio.timeout(60):
+            while not self.wires:  # noqa: ASYNC110 - on virtual time
+                await asyncio.sleep(0.01)
+        return self.wires.popleft()
+
+    async def refuse_all(self, code: int) -> None:
+        while True:
+            (await self.next()).say(metadata())
+            (await self.next()).say(INT16.pack(code))
+
+    async def registered(self) -> Wire:
+        """The consumer has found its coordinator and is registered there."""
+        (await self.next()).say(metadata())
+        coordinator = await self.next()
+        assert coordinator.address == ("k1", 9092)
+        coordinator.say(INT16.pack(0))
+        await settled()
+        assert coordinator.sent.popleft() == REGISTRATION.request()
+        return coordinator
+
+
+class Told(Listener):
+    """What it was told, and what it does about it."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, set[TopicPartition]]] = []
+        self.on_revoked: Callable[[], object] = lambda: None
+        self.revoked_takes_s = 0.0
+
+    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("assigned", set(partitions)))
+
+    async def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("revoked", set(partitions)))
+        await asyncio.sleep(self.revoked_takes_s)
+        self.on_revoked()
+
+    async def lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("lost", set(partitions)))
+
+
+REGISTRATION = Registration("g", "c", '{"t":1}', True, "smallest", round(SESSION_S * 1000))
+
+
+class Scene:
+    """One consumer."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.net = Net()
+        self.listener = Told()
+        self.flow = Flow(asyncio.get_running_loop().time)
+        delivery = Delivery([StreamQueue()], self.flow, self.listener)
+        chosen = Settings(**({"close_by": "pings"} | settings))
+        self.membership = Membership(REGISTRATION, self.net, delivery, chosen)
+        self.running = asyncio.create_task(self.membership.run())
+
+    def acknowledge(self, offset: int) -> None:
+        for reader in self.membership._readers.values():
+            assert reader.acknowledge(offset)
+
+
+@asynccontextmanager
+async def scene(**settings: Any) -> AsyncIterator[Scene]:
+    found = Scene(**settings)
+    try:
+        yield found
+    finally:
+        found.running.cancel()
+        await asyncio.wait([found.running])
+
+
+async def settled() -> None:
+    await asyncio.sleep(0.001)
+
+
+async def test_start_ping_and_stop_are_answered_with_what_was_acknowledged() -> None:
+    async with scene() as here:
+        coordinator = await here.net.registered()
+        coordinator.say(start())
+        await settled()
+        assert here.membership.assignment == {ONE}
+        assert here.flow.may_deliver
+        here.acknowledge(9)
+        coordinator.say(PING, STOP)
+        await settled()
+        assert list(coordinator.sent) == [
+            push.start_answer("c"), push.ping_answer("c", told(10)), push.stop_answer("c", told(10))
+        ]  # fmt: skip
+        assert here.membership.assignment == set()
+        assert here.listener.told == [("assigned", {ONE}), ("revoked", {ONE})]
+
+
+async def test_a_stop_waits_for_the_application_which_may_acknowledge_and_pings_do_not() -> None:
+    async with scene() as here:
+        here.listener.revoked_takes_s = 1.0
+        here.listener.on_revoked = lambda: here.acknowledge(20)
+        coordinator = await here.net.registered()
+        coordinator.say(start(), STOP, PING)
+        await settled()
+        assert list(coordinator.sent)[1:] == [push.ping_answer("c", told(7))]
+        await asyncio.sleep(1.0)
+        assert coordinator.sent[-1] == push.stop_answer("c", told(21))
+
+
+async def test_it_does_not_wait_for_an_application_that_takes_too_long() -> None:
+    async with scene(callback_timeout_s=2.0) as here:
+        here.listener.revoked_takes_s = 100.0
+        coordinator = await here.net.registered()
+        coordinator.say(start(), STOP)
+        await asyncio.sleep(1.9)
+        assert len(coordinator.sent) == 1
+        await asyncio.sleep(0.2)
+        assert coordinator.sent[-1] == push.stop_answer("c", told(7))
+
+
+async def test_after_a_silent_session_it_reads_nothing_and_looks_for_its_coordinator() -> None:
+    async with scene() as here:
+        coordinator = await here.net.registered()
+        coordinator.say(start())
+        await asyncio.sleep(SESSION_S - 0.1)
+        coordinator.say(PING)
+        await asyncio.sleep(SESSION_S - 0.1)
+        assert here.membership.assignment == {ONE}
+        assert here.flow.may_deliver
+        await asyncio.sleep(0.2)
+        assert not here.flow.may_deliver
+        assert here.membership.assignment == set()
+        assert coordinator.closed
+        assert here.listener.told[-1] == ("lost", {ONE})
+        await here.net.registered()
+
+
+async def test_who_is_no_coordinator_is_left_for_the_next_broker() -> None:
+    async with scene() as here:
+        addresses = []
+        for answer in (metadata(Code.NOT_COORDINATOR), metadata(Code.COORDINATOR_NOT_AVAILABLE), metadata(0, 3), None):
+            wire = await here.net.next()
+            addresses.append(wire.address)
+            wire.say(answer)
+        assert len(set(addresses)) > 2
+        await here.net.registered()
+
+
+@pytest.mark.parametrize("why", [None, b"\x00", start(stream=1), call(30_009)])
+async def test_a_connection_that_ends_or_brings_what_it_may_not_is_replaced(why: bytes | None) -> None:
+    async with scene() as here:
+        coordinator = await here.net.registered()
+        coordinator.say(start())
+        await settled()
+        coordinator.say(why)
+        await settled()
+        assert coordinator.closed
+        assert here.membership.assignment == set()
+        await here.net.registered()
+        assert here.listener.told[1:] == [("lost", {ONE})]
+
+
+async def test_an_id_that_is_taken_is_tried_again_but_not_for_ever() -> None:
+    async with scene() as here:
+        attempts = asyncio.create_task(here.net.refuse_all(Code.UNRELEASED_INSTANCE_ID))
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(RegistrationRefusedError, match="another consumer"):
+            await here.running
+        assert asyncio.get_running_loop().time() - began_s > 3 * SESSION_S
+        attempts.cancel()
+
+
+async def test_a_refusal_for_good_ends_it() -> None:
+    async with scene() as here:
+        (await here.net.next()).say(metadata())
+        (await here.net.next()).say(INT16.pack(Code.INCONSISTENT_GROUP_PROTOCOL))
+        with pytest.raises(RegistrationRefusedError, match="another protocol"):
+            await here.running
+
+
+async def test_an_offset_out_of_its_log_has_it_registered_anew_and_begin_elsewhere() -> None:
+    async with scene() as here:
+        coordinator = await here.net.registered()
+        coordinator.say(start(7))
+        await settled()
+        here.membership._readers[ONE].out_of_range = True
+        coordinator.say(PING)
+        await settled()
+        assert coordinator.closed
+        assert len(coordinator.sent) == 1, "the ping has no answer"
+        coordinator = await here.net.registered()
+        coordinator.say(start(7))
+        await settled()
+        assert [each.offset for each in here.membership.positions] == [-2]
+
+
+async def test_a_listener_that_fails_ends_the_consumer() -> None:
+    async with scene() as here:
+        here.listener.on_revoked = lambda: 1 / 0
+        coordinator = await here.net.registered()
+        coordinator.say(start(), STOP)
+        with pytest.raises(CallbackFailedError, match="ZeroDivisionError"):
+            await here.running
+        assert coordinator.closed
+
+
+async def test_it_leaves_when_the_ping_after_its_last_offsets_has_come() -> None:
+    async with scene() as here:
+        coordinator = await here.net.registered()
+        coordinator.say(start())
+        await settled()
+        here.listener.on_revoked = lambda: here.acknowledge(8)
+        assert await here.membership.leave(), "there is something to wait for"
+        assert not here.running.done()
+        coordinator.say(PING)
+        await settled()
+        assert coordinator.sent[-1] == push.ping_answer("c", told(9))
+        coordinator.say(PING)
+        await here.running
+        assert coordinator.closed
+        assert here.listener.told == [("assigned", {ONE}), ("revoked", {ONE})]
+
+
+async def test_who_is_stopped_while_it_leaves_is_done_when_others_start() -> None:
+    async with scene() as here:
+        coordinator = await here.net.registered()
+        coordinator.say(start())
+        await settled()
+        await here.membership.leave()
+        coordinator.say(STOP, start())
+        await here.running
+        assert [each[0] for each in here.listener.told] == ["assigned", "revoked"]
+
+
+async def test_who_reads_nothing_may_leave_at_once() -> None:
+    async with scene() as here:
+        await here.net.registered()
+        assert not await here.membership.leave()
+
+
+async def test_a_commit_without_a_coordinator_says_so_and_so_does_one_without_an_answer() -> None:
+    async with scene() as here:
+        coordinator = await here.net.registered()
+        await here.membership.commit()
+        coordinator.say(start())
+        await settled()
+        commit = asyncio.create_task(here.membership.commit())
+        coordinator.say(None)
+        await asyncio.sleep(200_000)
+        with pytest.raises(CommitRefusedError):
+            await commit
