@@ -128,7 +128,7 @@ else
 endif
 
 .PHONY: demo
-demo: java  ## three brokers, a storm, a limit that holds it back, an audit log and a report of it; ends by itself
+demo: java  ## three brokers, a storm, a limit that holds it back, an audit log and a report of it, a lost coordinator; ends by itself
 	PYTHONPATH=.:operator $(BIN)/python -m demo
 
 .PHONY: audit-demo

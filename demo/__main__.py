@@ -1,8 +1,9 @@
 """The story: quiet, a storm without a limit, the limit arrives, the same storm, the limit changes, the same storm.
 
 All of it is recorded in an audit log, which is checked at the end; a report is made of it that has to name who caused
-the storms. Exit code 0 when every expectation was met, 1 when one was not (and which), in about two minutes. Nothing
-is left running, and nothing but the report is written outside a temporary folder.
+the storms. Then other brokers have consumers of a push group, which lose their coordinator. Exit code 0 when every
+expectation was met, 1 when one was not (and which), in a little over two minutes. Nothing is left running, and nothing
+but the report is written outside a temporary folder.
 """
 
 import asyncio
@@ -25,19 +26,29 @@ from rich.live import Live
 from demo.allowance import allowance
 from demo.audited import COUNTED, Audited, Counted, expect_complete
 from demo.checks import Expectations, Held, accepted_of
+from demo.lost_coordinator import lose_coordinator
 from demo.reported import Caused, expect_named, reported
-from demo.stage import DemoError, Stage, open_stage, publish
+from demo.stage import (
+    EXAMPLES,
+    LISTENER,
+    QUICKSTART,
+    DemoError,
+    Stage,
+    bootstrap_of,
+    is_ready,
+    open_stage,
+    publish,
+)
 from demo.summary import ClientPhase, Enforced, Summary, print_summary
 from sluicegate_operator.cli.fleet_tables import quotas_table
 from sluicegate_operator.cli.fleet_view import ClusterView
 from sluicegate_operator.cli.storm_load import CLIENT_ID
 from sluicegate_operator.cli.storm_report import percentile
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-FOLDERS = (EXAMPLES / "quickstart", EXAMPLES / "laptop")
+FOLDERS = (QUICKSTART, EXAMPLES / "laptop")
 AUDIT_LOG = EXAMPLES / "observers" / "audit-log.yaml"
 REPORT = Path("reports") / "demo.html"
-LISTENER, NEIGHBOUR, TOPIC = "EXTERNAL", "127.0.1.7", "orders"
+NEIGHBOUR, TOPIC = "127.0.1.7", "orders"
 LISTENER_TARGET, NEIGHBOUR_TARGET = f"listener {LISTENER}", f"ip {NEIGHBOUR}"
 SOURCES = "127.0.1.1-127.0.1.8"
 STORM_RATE = 8000
@@ -77,7 +88,7 @@ class Story:
         await self.stage.start_up()
         cluster = await self.stage.wait_until("three brokers ready", is_ready, 45)
         pids = broker_pids(cluster)
-        bootstrap = ",".join(node.listeners[LISTENER] for node in cluster.nodes if node.role == "broker")
+        bootstrap = bootstrap_of(cluster)
         target = next(node for node in cluster.nodes if node.role == "broker")
         self.say(f"brokers {', '.join(map(str, pids))} listen at {bootstrap}; a producer and a consumer start")
         result = self.stage.folder / "client.json"
@@ -261,16 +272,6 @@ def quota_target(quota: dict[str, Any]) -> str:
     return f"{kind} {name}"
 
 
-def is_ready(cluster: ClusterView) -> bool:
-    brokers = [node for node in cluster.nodes if node.role == "broker"]
-    return (
-        bool(brokers)
-        and all(node.problem is None for node in cluster.nodes)
-        and bool(cluster.resources)
-        and all(resource["ready"] for resource in cluster.resources)
-    )
-
-
 def broker_pids(cluster: ClusterView) -> list[int]:
     return [node.pid or 0 for node in cluster.nodes if node.role == "broker"]
 
@@ -295,9 +296,11 @@ async def main() -> int:
         loop.add_signal_handler(number, lambda: task.cancel() if task else None)
     with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder:
         try:
-            async with open_stage(Path(folder)) as stage:
+            async with open_stage(Path(folder) / "storms") as stage:
                 story = Story(console, stage)
                 await story.play()
+            async with open_stage(Path(folder) / "parcels") as stage:
+                story.summary.takeover = await lose_coordinator(stage, story.expectations, story.say)
         except DemoError as error:
             console.print(f"[red]the demo failed:[/] {error}", highlight=False)
             return 1
@@ -308,7 +311,10 @@ async def main() -> int:
     for sentence in story.expectations.missed:
         console.print(f"[red]missed:[/] {sentence}", highlight=False)
     if not story.expectations.missed:
-        console.print("[green]every limit was held, and the change took effect without a restart[/]")
+        console.print(
+            "[green]every limit was held, the change took effect without a restart, and consumers went on without the "
+            "coordinator that they had[/]"
+        )
     return 1 if story.expectations.missed else 0
 
 

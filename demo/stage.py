@@ -19,6 +19,9 @@ from typing import Any
 from sluicegate_operator.cli.fleet_view import ClusterView, FleetView
 from sluicegate_operator.fleet.local_data import DataDirError, read_state
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+QUICKSTART = EXAMPLES / "quickstart"
+LISTENER = "EXTERNAL"
 START_TIMEOUT_S = 45.0
 STOP_TIMEOUT_S = 20.0
 LOOK_INTERVAL_S = 0.02
@@ -53,6 +56,10 @@ class Stage:
         arguments = ("-m", "demo.client", bootstrap, topic, str(broker), str(result))
         with (self.folder / "client.log").open("wb") as log:
             return await self._start("the client", arguments, log.fileno())
+
+    async def start_parcels(self, bootstrap: str, result: Path) -> Process:
+        with (self.folder / "parcels.log").open("wb") as log:
+            return await self._start("the parcels", ("-m", "demo.parcels", bootstrap, str(result)), log.fileno())
 
     async def storm(self, target: str, rate: int, sources: str, seconds: float) -> dict[str, Any]:
         """The storm's own report; raises DemoError when it could not be made."""
@@ -140,7 +147,7 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def open_stage(folder: Path) -> AsyncIterator[Stage]:
-    (folder / "manifests").mkdir()
+    (folder / "manifests").mkdir(parents=True)
     stage = Stage(folder, FleetView(folder / "data"))
     try:
         yield stage
@@ -154,3 +161,17 @@ def publish(source: Path, target: Path) -> float:
     shutil.copyfile(source, draft)
     draft.replace(target)
     return time.time()
+
+
+def is_ready(cluster: ClusterView) -> bool:
+    brokers = [node for node in cluster.nodes if node.role == "broker"]
+    return (
+        bool(brokers)
+        and all(node.problem is None for node in cluster.nodes)
+        and bool(cluster.resources)
+        and all(resource["ready"] for resource in cluster.resources)
+    )
+
+
+def bootstrap_of(cluster: ClusterView) -> str:
+    return ",".join(node.listeners[LISTENER] for node in cluster.nodes if node.role == "broker")

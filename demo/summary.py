@@ -8,6 +8,7 @@ from rich.table import Table
 from demo.audited import Audited
 from demo.checks import Held
 from demo.reported import Reported
+from demo.takeover import Takeover, sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Summary:
     enforced: list[Enforced] = field(default_factory=list)
     messages: tuple[int, int] = (0, 0)
     pids: tuple[list[int], list[int]] = ([], [])
+    takeover: Takeover | None = None
     audited: Audited | None = None
     reported: Reported | None = None
 
@@ -57,6 +59,9 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
     console.print(f"{acknowledged} messages acknowledged, {consumed} consumed", highlight=False)
     before, after = (" ".join(map(str, pids)) for pids in summary.pids)
     console.print(f"broker processes before {before}, after {after}", highlight=False)
+    if summary.takeover is not None:
+        for sentence in sentences(summary.takeover):
+            console.print(sentence, highlight=False, markup=False)
     if summary.audited is not None:
         counted = summary.audited.counted
         console.print(
