@@ -29,7 +29,7 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv java kafka spark-kafka kubernetes helm s3 go-client spark-crds flux-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, a Go client, CRDs of a Spark operator and of Flux, Prometheus, Chromium, the example of an observer
+setup: venv java kafka spark-kafka kubernetes helm s3 go-client thin-consumer spark-crds flux-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, a Go client, the example of a thin consumer, CRDs of a Spark operator and of Flux, Prometheus, Chromium, the example of an observer
 
 .PHONY: java
 java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
@@ -61,6 +61,10 @@ s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a 
 .PHONY: go-client
 go-client: venv  ## a consumer of franz-go, for groups: a minute of Go once, then a cache
 	@$(BIN)/python -m tests.support.go_group_member
+
+.PHONY: thin-consumer
+thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol: seconds of Go once, then a cache
+	@$(BIN)/python -m tests.support.thin_consumer
 
 .PHONY: chromium
 chromium: venv  ## a headless Chromium that looks at reports; as root on Debian it is installed where there is none

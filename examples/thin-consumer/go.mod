@@ -1,0 +1,3 @@
+module sluicegate.example/thin-consumer
+
+go 1.22

@@ -1,0 +1,192 @@
+"""examples/thin-consumer, written in Go from the page on the push protocol alone, over three real brokers."""
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.support.acknowledged import create_topic
+from tests.support.broker_admin import until
+from tests.support.broker_process import BrokerGroup, BrokerProcess
+from tests.support.groups_at_work import GroupProducer, address, coordinator_of
+from tests.support.thin_consumer import ThinConsumer
+
+PARTITIONS = 6
+SESSION_S = 1.5
+MORE = 20 * PARTITIONS
+"""Records come to partitions in turn, and wait for a leader where there is none: this many have all of them going."""
+PROPERTIES = {
+    "group.min.session.timeout.ms": "100",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "3",
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "200",
+    "replica.lag.time.max.ms": "1500",
+    # Or the coordinator moves once more, some time after a broker has come back.
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[BrokerGroup]:
+    with BrokerGroup(3, properties=PROPERTIES) as running:
+        yield running
+
+
+def thin(brokers: BrokerGroup, topic: str, name: str, bootstrap: str | None = None) -> ThinConsumer:
+    """Its group has the name of its topic."""
+    pattern = f"{topic[:-1]}[{topic[-1]}]"
+    return ThinConsumer(bootstrap or brokers.bootstrap, group=topic, name=name, pattern=pattern, session_s=SESSION_S)
+
+
+def wait_shared(topic: str, *consumers: ThinConsumer) -> None:
+    wanted = sorted(f"{topic}-{number}" for number in range(PARTITIONS))
+
+    def are() -> bool:
+        shares = [consumer.partitions for consumer in consumers]
+        return all(shares) and sorted(each for share in shares for each in share) == wanted
+
+    until(are, f"{[consumer.name for consumer in consumers]} share all partitions")
+
+
+def wait_read(producer: GroupProducer, *consumers: ThinConsumer, more: int = 0) -> None:
+    """What is acknowledged by now, or when so many more have been."""
+    before = len(producer.acknowledged)
+    until(lambda: len(producer.acknowledged) >= before + more, "the producer goes on")
+    wanted = set(producer.acknowledged)
+    until(lambda: wanted <= frozenset().union(*(each.read() for each in consumers)), "every record has been read")
+
+
+def coordinator(brokers: BrokerGroup, group: str) -> BrokerProcess:
+    found: list[int] = []
+
+    def knows() -> bool:
+        answer = coordinator_of([address(each.bootstrap) for each in brokers.brokers if each.is_running], group)
+        found.extend([] if answer is None else [answer["node_id"]])
+        return bool(found)
+
+    until(knows, f"a coordinator of {group}")
+    return brokers.brokers[found[-1]]
+
+
+def committed(brokers: BrokerGroup, topic: str) -> dict[int, int]:
+    """As an ordinary client of the group sees it."""
+    settings: dict[str, Any] = {"bootstrap.servers": brokers.bootstrap, "group.id": topic, "log_level": 2}
+    consumer = Consumer(settings)
+    try:
+        asked = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        return {each.partition: each.offset for each in consumer.committed(asked, timeout=30)}
+    finally:
+        consumer.close()
+
+
+def ends(brokers: BrokerGroup, topic: str) -> dict[int, int]:
+    consumer = Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": "unused", "log_level": 2})
+    try:
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
+            for number in range(PARTITIONS)
+        }
+    finally:
+        consumer.close()
+
+
+def test_it_survives_consumers_and_coordinators(brokers: BrokerGroup) -> None:
+    """One of two is killed, then the coordinator's broker: all is read, and offsets are handed over at last."""
+    topic = "orders"
+    create_topic(brokers.bootstrap, topic, PARTITIONS, 3)
+    with (
+        GroupProducer(brokers.bootstrap, topic, PARTITIONS) as producer,
+        thin(brokers, topic, "first") as first,
+        thin(brokers, topic, "second") as second,
+    ):
+        wait_shared(topic, first, second)
+        wait_read(producer, first, second)
+        second.kill()
+        wait_shared(topic, first)
+        with thin(brokers, topic, "third") as third:
+            wait_shared(topic, first, third)
+            readers = first, second, third
+            wait_read(producer, *readers)
+            starts = first.starts, third.starts
+            killed = coordinator(brokers, topic)
+            killed.kill()
+            until(lambda: first.starts > starts[0] and third.starts > starts[1], "the next coordinator starts both")
+            wait_shared(topic, first, third)
+            wait_read(producer, *readers, more=MORE)
+            killed.start()
+            producer.stop()
+            assert not producer.failures, producer.failures[:3]
+            wait_read(producer, *readers)
+            assert (first.leave(), third.leave()) == (0, 0), first.complaints + third.complaints
+    assert committed(brokers, topic) == ends(brokers, topic)
+
+
+def test_it_follows_a_leader_that_moves(brokers: BrokerGroup) -> None:
+    """No call says that a leader has gone, who does not coordinate: it asks for the next one itself."""
+    topic = "parcels"
+    create_topic(brokers.bootstrap, topic, PARTITIONS, 3)
+    with (
+        GroupProducer(brokers.bootstrap, topic, PARTITIONS) as producer,
+        thin(brokers, topic, "only") as only,
+    ):
+        wait_shared(topic, only)
+        wait_read(producer, only)
+        coordinating = coordinator(brokers, topic)
+        killed = next(each for each in brokers.brokers if each is not coordinating)
+        killed.kill()
+        try:
+            wait_read(producer, only, more=MORE)
+        finally:
+            killed.start()
+        assert only.starts == 1, "it was not started again"
+        assert only.leave() == 0, only.complaints
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
+def test_what_it_unpacks(brokers: BrokerGroup, codec: str) -> None:
+    """A codec that it does not know ends it with an error, so that somebody else may go on."""
+    topic = f"of-{codec}"
+    create_topic(brokers.bootstrap, topic, PARTITIONS, 3)
+    producer = Producer({"bootstrap.servers": brokers.bootstrap, "compression.type": codec, "linger.ms": 20})
+    wanted = {b"%d " % number + b"x" * 100 for number in range(500)}
+    for value in wanted:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(60) == 0
+    with thin(brokers, topic, "one") as consumer:
+        if codec == "snappy":
+            assert consumer.ended() == 1
+            assert "compressed with snappy" in consumer.complaints
+            return
+        until(lambda: consumer.read() == wanted, "all is read")
+        assert consumer.leave() == 0, consumer.complaints
+
+
+def test_it_outlives_bad_frames(brokers: BrokerGroup) -> None:
+    """A bootstrap address that answers rubbish is passed over, time after time another kind."""
+    topic = "rubbish"
+    create_topic(brokers.bootstrap, topic, PARTITIONS, 3)
+    huge, short, left = struct.pack(">i", -1), struct.pack(">ih", 2, 0), struct.pack(">ihihB", 9, 0, 1, 0, 7)
+    list_without_end = struct.pack(">ihih", 8, 0, 1, 32_767)
+    answers = [huge, short, left, list_without_end, b"HTTP/1.1 400 Bad Request\r\n\r\n"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        gone = threading.Event()
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(1024)
+                    connection.sendall(answer)
+            gone.set()
+
+        threading.Thread(target=serve, daemon=True).start()
+        liar = f"127.0.0.1:{server.getsockname()[1]}"
+        with thin(brokers, topic, "one", bootstrap=liar) as consumer:
+            until(gone.is_set, "it has been given every answer")
+            assert consumer.leave() == 0, consumer.complaints
+        assert consumer.complaints.count("no coordinator") >= len(answers), consumer.complaints
