@@ -14,12 +14,13 @@ from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push.asking import ask_awaited, call
 from broker_runtime.groups.push.calls import HangUp, PushEnvironment, StopFetcher
 from broker_runtime.groups.push.group import PushGroup, find_push_group
+from broker_runtime.groups.push.leaving import left_by
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.offsets import uncommitted
 from broker_runtime.groups.push.ownership import Plan, plan
 from broker_runtime.groups.push.starting import start_of
 from broker_runtime.groups.push.states import PushState
-from broker_runtime.groups.records import GroupRecord, PushMemberKey
+from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Loss
 
@@ -45,7 +46,7 @@ def fail(
     loss: Loss,
     why: str,
 ) -> Sequence[GroupRecord]:
-    """They leave the group once the log has taken that, with what they have told last.
+    """They leave the group once the log has taken that.
 
     Their timers stay until then: where the log refuses it, they are all that looks after them.
     """
@@ -55,10 +56,7 @@ def fail(
         if member.connection is not None:
             environment.calls.send(member.connection, HangUp(why))
     environment.timers.go_on((group.group_id, _GONE), partial(_gone, environment, group, tuple(consumer_ids), loss))
-    return [
-        *uncommitted(state, environment, group, members),
-        *(GroupRecord(PushMemberKey(group.group_id, member.consumer_id), None) for member in members),
-    ]
+    return left_by(state, environment, group, members)
 
 
 def _gone(

@@ -68,6 +68,31 @@ _subscriptions = st.dictionaries(
 )
 
 
+def _as_drawn(threads: list[str], partitions: int) -> dict[str, tuple[int, ...]]:
+    """The algorithm of that time: threads in the order of their ids, as many partitions to each, and one more to the
+    first so many as are left over."""
+    each, extra = divmod(partitions, len(threads))
+    found = {}
+    for position, thread in enumerate(sorted(threads)):
+        start = each * position + min(position, extra)
+        count = each + (1 if position + 1 <= extra else 0)
+        if count:
+            found[thread] = tuple(range(start, start + count))
+    return found
+
+
+@given(
+    st.dictionaries(st.text("ab-01", min_size=1, max_size=3), st.integers(1, 13), min_size=1, max_size=5),
+    st.integers(0, 40),
+)
+def test_who_owns_what_is_as_it_was_drawn(streams: dict[str, int], partitions: int) -> None:
+    subscriptions = {name: parse_topic_count(f'{{"t": {count}}}') for name, count in streams.items()}
+    found = plan(Snapshot(subscriptions, {"t": KnownTopic(T, partitions)})).ownership
+    threads = [f"{name}-{number}" for name, count in streams.items() for number in range(count)]
+    owned = {thread: numbers[T] for each in found.values() for thread, numbers in each.items() if T in numbers}
+    assert owned == _as_drawn(threads, partitions)
+
+
 @given(_subscriptions)
 def test_each_partition_that_is_read_has_one_owner_and_nothing_is_to_be_done_then(
     subscriptions: dict[str, Subscription],

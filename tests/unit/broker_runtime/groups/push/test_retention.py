@@ -1,0 +1,114 @@
+"""How long offsets of push groups are kept, and what other brokers make of what the log has of them."""
+
+import pytest
+
+from broker_runtime.groups import record_codec
+from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.offsets.sweep import expired
+from broker_runtime.groups.records import PushMemberKey
+from broker_runtime.groups.state import GroupsState
+from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
+
+RETENTION_S = 1_000.0
+OTHER = ("other", 0)
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    made = Coordinator()
+    made.topic("t", 2)
+    made.topic("other", 1)
+    return made
+
+
+def sweep(coordinator: Coordinator) -> None:
+    look, goes_on = expired(round(RETENTION_S * 1000), coordinator.environment.now_ms()), True
+    while goes_on:
+        goes_on = coordinator.decide(look.decide)
+
+
+def tell(coordinator: Coordinator, consumer: Consumer, offset: int) -> None:
+    """With the answer to a ping."""
+    consumer.read_to(offset)
+    coordinator.wait(SESSION_S / 3)
+    answer_all([consumer])
+
+
+def live_for_long(coordinator: Coordinator) -> Consumer:
+    """It has committed, and nothing has come since; once it read another topic, too."""
+    (first,) = coordinator.consumers("a", topic_count='{"t": 1, "other": 1}')
+    tell(coordinator, first, 5)
+    first.close()
+    (second,) = coordinator.consumers("a")
+    for _ in range(round(2 * RETENTION_S)):
+        coordinator.wait(1.0)
+        answer_all([second])
+    return second
+
+
+def test_offsets_of_what_a_group_reads_are_kept_and_others_expire(coordinator: Coordinator) -> None:
+    live_for_long(coordinator)
+    assert coordinator.committed()[OTHER] == 5
+    sweep(coordinator)
+    assert coordinator.committed() == {("t", 0): 5, ("t", 1): 5}
+
+
+def test_nothing_expires_before_a_new_coordinator_knows_what_the_group_reads(coordinator: Coordinator) -> None:
+    consumer = live_for_long(coordinator)
+    coordinator.fail_over()
+    sweep(coordinator)
+    assert len(coordinator.committed()) == 3
+    consumer.register()
+    answer_all([consumer])
+    sweep(coordinator)
+    assert len(coordinator.committed()) == 2
+
+
+def test_offsets_of_a_group_that_was_left_expire_a_while_after_that_and_the_group_with_them(
+    coordinator: Coordinator,
+) -> None:
+    live_for_long(coordinator).close()
+    coordinator.wait(RETENTION_S - 1)
+    for noticed in (True, False):
+        sweep(coordinator)
+        assert len(coordinator.committed()) == 3, "they were committed long before"
+        coordinator.fail_over(noticed=noticed)
+    coordinator.wait(2.0)
+    sweep(coordinator)
+    assert coordinator.committed() == {}
+    assert GROUP not in coordinator.state.groups
+
+
+def test_a_group_that_leaves_no_offsets_leaves_nothing(coordinator: Coordinator) -> None:
+    (consumer,) = coordinator.consumers("a")
+    consumer.close()
+    assert GROUP not in coordinator.state.groups
+    assert [record.value for record in coordinator.log if isinstance(record.key, PushMemberKey)][-1] is None
+
+
+def test_a_broker_that_does_not_know_the_protocol_finds_an_empty_group_with_its_offsets(
+    coordinator: Coordinator,
+) -> None:
+    first, second = coordinator.consumers("a", "b")
+    for each in (first, second):
+        each.read_to(7)
+    coordinator.wait(SESSION_S / 3)
+    answer_all([first, second])
+    first.close()
+    second.close()
+    state = GroupsState(CLASSIC_APPLIERS, ClassicGroup)
+    for offset, record in enumerate(coordinator.log):
+        if not isinstance(record.key, PushMemberKey):
+            state.apply(record, offset)
+    group = state.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert (group.state, group.protocol_type) == (ClassicState.EMPTY, "consumer")
+    assert {key: value.offset for key, value in state.offsets.of(GROUP).items()} == {("t", 0): 7, ("t", 1): 7}
+
+
+def test_registrations_are_of_a_type_that_others_do_not_know(coordinator: Coordinator) -> None:
+    coordinator.consumers("a")
+    kinds = {int.from_bytes((record_codec.encode(record)[0] or b"")[:2], "big") for record in coordinator.log}
+    assert kinds == {30_001}
