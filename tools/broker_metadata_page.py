@@ -72,6 +72,23 @@ called like one of those above.
 `sluicegate brokers --tags` shows them.
 """
 
+_UNSUPPORTED = """
+## What is not served
+
+An API that a broker does not serve, or a version of one, ends the connection, as with Apache Kafka. With
+`unsupported.request.reply=empty`, which may be changed while brokers run (of one broker or of all), it is answered by
+what the draft calls an empty response, size and correlation id, and the connection goes on:
+
+```
+00 00 00 04 00 00 00 07
+```
+
+A client that gets it knows that the broker does not serve what was asked with correlation id 7. Either way it is
+counted in `kafka_server_socket_server_refused_total` by the kinds `unknown-api` and `unsupported-version`, and logged
+now and then. ApiVersions of a version that is too new is answered in version 0 with UNSUPPORTED_VERSION (KIP-511) in
+any case. How the clients of today take either, and why `close` is the default, is told in decision 36.
+"""
+
 _VERSIONS_HEAD = f"""
 ## Protocol versions
 
@@ -93,7 +110,8 @@ _TABLE_HEAD = """
 def metadata_page() -> str:
     tags = "".join(f"| `{tag.name}` | `{tag.example}` | {tag.format} |\n" for tag in BUILT_IN_TAGS)
     steps = "".join(f"| {step.number} | {step.why} |\n" for step in HISTORY)
-    return _HEAD + _examples() + _TAGS_HEAD + tags + _TAGS_TAIL + _VERSIONS_HEAD + steps + _TABLE_HEAD + _lives()
+    versions = _VERSIONS_HEAD + steps + _TABLE_HEAD + _lives()
+    return _HEAD + _examples() + _TAGS_HEAD + tags + _TAGS_TAIL + _UNSUPPORTED + versions
 
 
 def _examples() -> str:

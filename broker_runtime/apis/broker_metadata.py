@@ -2,16 +2,23 @@
 
 Answered from the metadata by any broker about each, also while that one is away; a broker that nobody has registered
 is left out. A broker without the listener that was asked on has no host and port -1. ApiVersions does not list it.
+
+Read and packed by hand and over many turns: a hundred brokers may have ten thousand tags.
 """
+
+from collections.abc import Awaitable, Sequence
+from struct import Struct, unpack
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
+from broker_runtime.apis.many_items import Packed
 from broker_runtime.errors import ProtocolError
 from broker_runtime.metadata.broker_tags import broker_tags
 from broker_runtime.metadata.brokers import BrokerInfo
-from broker_runtime.wire.messages import Fields
-from broker_runtime.wire.requests import BrokerMetadataRequest
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import BROKER_METADATA
+from broker_runtime.wire.writer import array_length, string
 
 _THIS_BROKER = -1
 """As a node id: the broker that is asked."""
@@ -19,28 +26,45 @@ _NODE_IDS_MAX = 10_000
 """Of one request: nobody has as many brokers."""
 _NOWHERE = ("", -1)
 """As Kafka says it of a node that is not known."""
+_ID = Struct(">i")
+_PORT_AND_VERSIONS = Struct(">iii")
 
 
-def handle(request: BrokerMetadataRequest, call: Call, context: NodeContext) -> Fields:
-    if len(request.node_ids) > _NODE_IDS_MAX:
-        raise ProtocolError("too-large", f"BrokerMetadata asks for {len(request.node_ids)} brokers")
+def handle(reader: RequestReader, call: Call, context: NodeContext) -> Awaitable[Reply]:
     brokers, own_id = context.image.brokers, context.settings.node_id
-    asked = dict.fromkeys(own_id if one == _THIS_BROKER else int(one) for one in request.node_ids)
-    return {"brokers": [_described(brokers[one], call, context) for one in asked or sorted(brokers) if one in brokers]}
+    asked = dict.fromkeys(own_id if one == _THIS_BROKER else one for one in _node_ids(reader))
+    return _answer([brokers[one] for one in asked or sorted(brokers) if one in brokers], call, context)
 
 
-def _described(broker: BrokerInfo, call: Call, context: NodeContext) -> Fields:
-    endpoint = broker.endpoint(call.listener)
+def _node_ids(reader: RequestReader) -> Sequence[int]:
+    count = reader.array_length()
+    if count > _NODE_IDS_MAX:
+        raise ProtocolError("too-large", f"BrokerMetadata asks for {count} brokers")
+    return unpack(f">{count}i", reader.view(count * _ID.size))
+
+
+async def _answer(brokers: Sequence[BrokerInfo], call: Call, context: NodeContext) -> Reply:
+    packed = Packed(array_length(len(brokers), flexible=False))
+    for broker in brokers:
+        await packed.add(_packed(broker, call.listener, context))
+    return packed.reply(call)
+
+
+def _packed(broker: BrokerInfo, listener: str, context: NodeContext) -> bytes:
+    endpoint = broker.endpoint(listener)
     host, port = _NOWHERE if endpoint is None else (endpoint.host, endpoint.port)
-    lowest, highest = broker.protocol_versions
-    return {
-        "node_id": broker.id,
-        "host": host,
-        "port": port,
-        "protocol_version_min": lowest,
-        "protocol_version_max": highest,
-        "tags": [{"key": name, "value": value} for name, value in broker_tags(broker, context.image.configs)],
-    }
+    tags = broker_tags(broker, context.image.configs)
+    return b"".join(
+        (
+            _ID.pack(broker.id),
+            string(host, flexible=False),
+            _PORT_AND_VERSIONS.pack(port, *broker.protocol_versions),
+            array_length(len(tags), flexible=False),
+            *(string(text, flexible=False) for tag in tags for text in tag),
+        )
+    )
 
 
-API: ApiSpec[NodeContext] = ApiSpec(key=BROKER_METADATA, name="BrokerMetadata", versions=(0, 0), handle=handle)
+API: ApiSpec[NodeContext] = ApiSpec(
+    key=BROKER_METADATA, name="BrokerMetadata", versions=(0, 0), handle=handle, reads="frame"
+)

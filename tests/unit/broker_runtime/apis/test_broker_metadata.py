@@ -1,7 +1,10 @@
 """BrokerMetadata: who is asked about, by which address, and that clients of Kafka never hear of it."""
 
+import asyncio
+import struct
+from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -9,9 +12,11 @@ import pytest
 from broker_runtime.apis import broker_metadata, broker_registration, incremental_alter_configs
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker
 from broker_runtime.wire.messages import decode_response
+from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import API_VERSIONS, BROKER_METADATA, OWN_KEYS_FROM
-from tests.support.calls import handled
+from tests.support.calls import a_call, handled
 from tests.support.controller import ControllerInMemory
 from tests.support.request_frames import encode_request
 
@@ -35,9 +40,20 @@ def registration(broker_id: int, *listeners: str, tags: int = 1) -> dict[str, An
 
 
 async def asked(node: ControllerInMemory, *node_ids: int) -> list[dict[str, Any]]:
-    answer = await node.ask(broker_metadata.API, 0, {"node_ids": node_ids})
-    found: list[dict[str, Any]] = answer["brokers"]
-    return found
+    body = struct.pack(f">i{len(node_ids)}i", len(node_ids), *node_ids)
+    return await told(node, body)
+
+
+async def told(node: ControllerInMemory, body: bytes) -> list[dict[str, Any]]:
+    answer: Any = broker_metadata.API.handle(
+        RequestReader(memoryview(body), 0, flexible=False), a_call(broker_metadata.API, 0), cast("Any", node)
+    )
+    reply = memoryview(b"".join(await answer))
+    assert struct.unpack_from(">ii", reply) == (len(reply) - 4, 1)
+    return [
+        dict(asdict(broker), tags=[asdict(tag) for tag in broker.tags])
+        for broker in decode_response(BROKER_METADATA, 0, reply[8:]).brokers
+    ]
 
 
 async def three_brokers(node: ControllerInMemory) -> None:
@@ -111,7 +127,36 @@ async def test_a_request_names_so_many_brokers_at_most() -> None:
             await asked(node, *range(10_001))
 
 
-def test_clients_serve_themselves_and_kafkas_never_hear_of_it() -> None:
+@pytest.mark.parametrize(
+    "body", [b"", b"\x00\x00", struct.pack(">i", -1), struct.pack(">ii", 2, 1), struct.pack(">ii", 2**31 - 1, 1)]
+)
+async def test_what_is_no_such_request_ends_its_connection(body: bytes) -> None:
+    async with ControllerInMemory() as node:
+        with pytest.raises(ProtocolError):
+            await told(node, body)
+
+
+async def test_very_many_tags_are_told_over_many_turns() -> None:
+    tags = tuple((f"t{number}", "x" * 100) for number in range(64))
+    async with ControllerInMemory() as node:
+        for broker_id in range(1, 41):
+            epoch, endpoints = node.image.offset + 1, (BrokerEndpoint("PLAINTEXT", "h", 9092),)
+            await node.write(RegisterBroker(broker_id, UUID(int=epoch), epoch, endpoints, None, tags=tags))
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(others())
+        assert len(await asked(node)) == 40
+        waiting.cancel()
+        assert turns > 5
+
+
+def test_kafkas_clients_never_hear_of_it() -> None:
     assert {api.key for api in BROKER_APIS if api.key >= OWN_KEYS_FROM} >= {BROKER_METADATA}
     assert BROKER_METADATA not in {api.key for api in CONTROLLER_APIS}
     (told,) = (api for api in BROKER_APIS if api.key == API_VERSIONS)
