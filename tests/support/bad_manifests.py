@@ -460,7 +460,7 @@ BAD = (
         "config that loads an observer",
         cluster(config={"observer.class.names": "a.B"}),
         "spec.config",
-        "use an ObserverPlugin or brokers.tags instead",
+        "a key of an observer (observer...): observer.class.names; use an ObserverPlugin instead",
     ),
     BadManifest("a rate of zero", quota(maxConnectionCreationRate=0), "spec.maxConnectionCreationRate"),
     BadManifest("a negative rate", quota(maxConnectionCreationRate=-5), "spec.maxConnectionCreationRate"),

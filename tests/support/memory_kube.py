@@ -43,20 +43,20 @@ class MemoryKube:
         self._objects[key] = {**(before or {}), **deepcopy(dict(item)), "metadata": meta}
         return self._objects[key]
 
-    def take(self, kind: str, name: str, namespace: str = "default") -> Json:
+    def take(self, kind: str, name: str, namespace: str | None = "default") -> Json:
         """As it is now; a KeyError when it is gone."""
         return self._objects[kind, namespace, name]
 
-    def remove(self, kind: str, name: str, namespace: str = "default") -> None:
+    def remove(self, kind: str, name: str, namespace: str | None = "default") -> None:
         del self._objects[kind, namespace, name]
 
-    def delete_as_a_person(self, kind: str, name: str, namespace: str = "default") -> None:
+    def delete_as_a_person(self, kind: str, name: str, namespace: str | None = "default") -> None:
         """What has a finalizer stays until the last is taken away."""
         meta = self.take(kind, name, namespace)["metadata"]
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         self._remove_what_may_go(kind, name, namespace)
 
-    def _remove_what_may_go(self, kind: str, name: str, namespace: str) -> None:
+    def _remove_what_may_go(self, kind: str, name: str, namespace: str | None) -> None:
         meta = self.take(kind, name, namespace)["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
             self.remove(kind, name, namespace)

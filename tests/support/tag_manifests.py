@@ -18,7 +18,7 @@ BAD_TAGS = (
         "config that sets a tag",
         cluster(config={"tag.team": "payments"}),
         "spec.config",
-        "a key of an observer or a tag: tag.team; use",
+        "a tag (tag...): tag.team; use brokers.tags instead",
     ),
     BadManifest(
         "a tag whose name is no name", with_brokers(tags={"my team": "a"}), "spec.brokers", "names of tags must be"

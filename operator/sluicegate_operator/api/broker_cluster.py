@@ -12,7 +12,7 @@ from sluicegate_operator.api import config_keys as keys
 from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
 from sluicegate_operator.api.config_orders import BROKER_ORDERS, config_order_rule
-from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
+from sluicegate_operator.api.config_values import OthersKeys, config_keys_rule, config_value_rules
 from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
 from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
@@ -211,47 +211,33 @@ class ObserversSettings(Model):
 
 
 ConfigValue = Annotated[str, Field(max_length=4096)]
-_ALL_KEYS = keys.OPERATOR_KEYS + keys.LIMIT_KEYS + keys.WINDOW_KEYS + tuple(keys.BROKER_CONFIG)
-
-
-def _is_limit(key: str) -> bool:
-    return key in keys.LIMIT_KEYS or key.startswith(keys.LISTENER_PREFIX)
-
-
 _OPERATORS_OWN = tuple(key for key in keys.OPERATOR_KEYS if not key.startswith("sluicegate."))
 _CONFIG_RULES = (
-    config_key_rule(
-        f"k in {cel_list(keys.OPERATOR_KEYS)}",
-        lambda key: key in keys.OPERATOR_KEYS,
-        "a key that the operator sets for each node",
-        f"remove it ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
-    ),
-    config_key_rule(
-        f"k in {cel_list(keys.LIMIT_KEYS)} || k.startsWith('{keys.LISTENER_PREFIX}')",
-        _is_limit,
-        "a connection limit (max.connection... or listener.name...)",
-        "use a ConnectionQuota instead",
-    ),
-    config_key_rule(
-        f"k.startsWith('{keys.OBSERVER_PREFIX}') || k.startsWith('{TAG_PREFIX}')",
-        lambda key: key.startswith((keys.OBSERVER_PREFIX, TAG_PREFIX)),
-        "a key of an observer or a tag",
-        "use an ObserverPlugin or brokers.tags instead",
-    ),
-    config_key_rule(
-        f"k in {cel_list(keys.WINDOW_KEYS)}",
-        lambda key: key in keys.WINDOW_KEYS,
-        "a key of the quota window",
-        "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
-    ),
-    config_key_rule(
-        f"!(k in {cel_list(_ALL_KEYS)} || k.startsWith('{keys.LISTENER_PREFIX}')"
-        f" || k.startsWith('{keys.OBSERVER_PREFIX}') || k.startsWith('{TAG_PREFIX}'))",
-        lambda key: (
-            key not in _ALL_KEYS and not _is_limit(key) and not key.startswith((keys.OBSERVER_PREFIX, TAG_PREFIX))
+    config_keys_rule(
+        tuple(keys.BROKER_CONFIG),
+        (
+            OthersKeys(
+                "a key that the operator sets for each node",
+                f"remove it ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
+                keys.OPERATOR_KEYS,
+            ),
+            OthersKeys(
+                "a connection limit (max.connection... or listener.name...)",
+                "use a ConnectionQuota instead",
+                keys.LIMIT_KEYS,
+                keys.LISTENER_PREFIX,
+            ),
+            OthersKeys(
+                "a key of an observer (observer...)", "use an ObserverPlugin instead", prefix=keys.OBSERVER_PREFIX
+            ),
+            OthersKeys("a tag (tag...)", "use brokers.tags instead", prefix=TAG_PREFIX),
+            OthersKeys(
+                "a key of the quota window",
+                "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
+                keys.WINDOW_KEYS,
+            ),
         ),
-        "a key that the broker does not know",
-        "docs/reference/broker-configuration.md lists them",
+        OthersKeys("a key that the broker does not know", "docs/reference/broker-configuration.md lists them"),
     ),
     *config_value_rules(keys.BROKER_CONFIG),
     *(config_order_rule(order) for order in BROKER_ORDERS),

@@ -123,6 +123,55 @@ def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: s
     )
 
 
+@dataclass(frozen=True, slots=True)
+class OthersKeys:
+    """Keys that a `config` may not hold because somebody else sets them: what they are, and what to do instead."""
+
+    what: str
+    advice: str
+    keys: tuple[str, ...] = ()
+    prefix: str = ""
+
+    def holds(self, key: str) -> bool:
+        return key in self.keys or (self.prefix != "" and key.startswith(self.prefix))
+
+    @property
+    def cel(self) -> str:
+        """Whether they hold `k`."""
+        listed = [f"k in {cel_list(self.keys)}"] if self.keys else []
+        return " || ".join([*listed, *([f"k.startsWith('{self.prefix}')"] if self.prefix else [])])
+
+    def sentence(self, key: str) -> str:
+        return f"config holds {self.what}: {key}; {self.advice}"
+
+    @property
+    def sentence_cel(self) -> str:
+        return f"'config holds {self.what}: ' + k + '; {self.advice}'"
+
+
+def config_keys_rule(known: tuple[str, ...], others: tuple[OthersKeys, ...], unknown: OthersKeys) -> Rule:
+    """For a model with a `config`: each key must be `known`. Of the first that is not the message says whose it is. One
+    rule for all, because the list of all keys is long and stands in it twice."""
+
+    def first(model: Any) -> str | None:
+        return next((key for key in model.config or {} if key not in known), None)
+
+    def sentence(model: Any) -> str:
+        key = first(model) or ""
+        return next((one for one in others if one.holds(key)), unknown).sentence(key)
+
+    is_unknown = f"!(k in {cel_list(known)})"
+    said = "".join(f"{one.cel} ? {one.sentence_cel} : " for one in others) + unknown.sentence_cel
+    return Rule(
+        cel=f"!has(self.config) || !self.config.exists(k, {is_unknown})",
+        message=f"config holds {', or '.join(one.what for one in (*others, unknown))}; {unknown.advice}",
+        holds=lambda model: first(model) is None,
+        field="config",
+        message_cel=f"self.config.filter(k, {is_unknown}).map(k, {said})[0]",
+        message_of=sentence,
+    )
+
+
 def cel_list(keys: tuple[str, ...]) -> str:
     """A list literal of the Common Expression Language."""
     return "[" + ", ".join(f"'{key}'" for key in keys) + "]"

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from sluicegate_operator.api.config_keys import TOPIC_CONFIG
 from sluicegate_operator.api.config_orders import TOPIC_ORDERS, config_order_rule
-from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
+from sluicegate_operator.api.config_values import OthersKeys, config_keys_rule, config_value_rules
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -40,11 +40,10 @@ class TopicSpec(Model):
             holds=lambda spec: spec.topic_name is None or is_topic_name(spec.topic_name),
             field="topicName",
         ),
-        config_key_rule(
-            f"!(k in {cel_list(tuple(TOPIC_CONFIG))})",
-            lambda key: key not in TOPIC_CONFIG,
-            "a key that topics do not have",
-            "docs/reference/broker-configuration.md lists them",
+        config_keys_rule(
+            tuple(TOPIC_CONFIG),
+            (),
+            OthersKeys("a key that topics do not have", "docs/reference/broker-configuration.md lists them"),
         ),
         *config_value_rules(TOPIC_CONFIG),
         *(config_order_rule(order) for order in TOPIC_ORDERS),

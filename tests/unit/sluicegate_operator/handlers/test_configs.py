@@ -5,9 +5,10 @@ import pytest
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster
-from tests.support.memory_kube import MemoryKube
+from tests.support.memory_kube import Json, MemoryKube
 from tests.support.scripted_cluster import ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time
@@ -18,8 +19,8 @@ DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS = 32, 48
 
 
 class Shop:
-    def __init__(self) -> None:
-        self.kube = MemoryKube(cluster(config={KEY: "7200000"}))
+    def __init__(self, *objects: Json) -> None:
+        self.kube = MemoryKube(*(objects or [cluster(config={KEY: "7200000"})]))
         self.brokers = ScriptedCluster(3)
         self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
         self.context.mark = lambda *_: None
@@ -81,3 +82,53 @@ async def test_a_value_that_brokers_refuse_is_told_to_the_cluster() -> None:
     await shop.reconcile()
     assert "INVALID" in shop.context.progress[SHOP].config_refused
     assert shop.told() == [("Warning", "ConfigRefused")]
+
+
+ZONE = "topology.kubernetes.io/zone"
+BROKERS = {"replicas": 3, "storage": {"size": "1Gi"}, "tagsFromNodeLabels": {"zone": ZONE}}
+TAGGED = cluster(brokers=BROKERS)
+
+
+def node(name: str, zone: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "namespace": None, "labels": {ZONE: zone}}}
+
+
+def pod(broker_id: int, on: str) -> Json:
+    labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
+    meta = {"name": f"shop-brokers-{broker_id}", "uid": f"{broker_id} on {on}", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": on}}
+
+
+def on_two_nodes() -> Shop:
+    return Shop(TAGGED, node("n1", "a"), node("n2", "b"), pod(0, "n1"), pod(1, "n2"), pod(2, "n2"))
+
+
+async def test_a_tag_follows_a_broker_to_another_node_and_a_node_that_is_labelled_anew() -> None:
+    shop = on_two_nodes()
+    await shop.reconcile()
+    assert shop.brokers.overrides == {0: {"tag.zone": "a"}, 1: {"tag.zone": "b"}, 2: {"tag.zone": "b"}}
+    shop.kube.put(pod(2, "n1"))
+    shop.kube.put(node("n2", "c"))
+    await shop.reconcile()
+    assert shop.brokers.overrides == {0: {"tag.zone": "a"}, 1: {"tag.zone": "c"}, 2: {"tag.zone": "a"}}
+    assert {reason for _, reason in shop.told()} == {"ConfigApplied"}, "no drift: a broker has moved"
+
+
+async def test_a_broker_whose_node_is_gone_keeps_its_tag_and_it_is_said() -> None:
+    shop = on_two_nodes()
+    await shop.reconcile()
+    shop.kube.delete_as_a_person("Node", "n2", None)
+    await shop.reconcile()
+    assert shop.brokers.overrides[1] == {"tag.zone": "b"}
+    [event] = shop.kube.events("NodeUnreadable")
+    assert "tags of brokers on node n2 stay as they are" in event["message"]
+
+
+async def test_tags_that_nobody_wants_any_more_go_from_each_broker() -> None:
+    shop = on_two_nodes()
+    await shop.reconcile()
+    shop.kube.put(cluster())
+    for _ in range(2):
+        await shop.reconcile()
+    assert shop.brokers.overrides == {0: {}, 1: {}, 2: {}}
+    assert shop.kube.take("BrokerCluster", "shop")["status"]["dynamicConfigKeys"] == []
