@@ -69,7 +69,8 @@ and that before the file. A name has letters, digits and `._/-`, 128 of them at 
 digit; a value has {VALUE_BYTES_MAX} bytes at most; each of the three places may have {TAGS_MAX} tags. None may be
 called like one of those above.
 
-`sluicegate brokers --tags` shows them.
+In a manifest they are `brokers.tags` of a BrokerCluster, and in Kubernetes `brokers.tagsFromNodeLabels`
+([resources](resources.md)). `sluicegate brokers --tags` shows them all.
 """
 
 _UNSUPPORTED = """

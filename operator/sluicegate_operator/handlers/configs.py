@@ -49,41 +49,44 @@ class ConfigReconciler:
             self._in_force.pop(key, None)
             return None
         desired, managed = dynamic_config(cluster), cluster.status.dynamic_config_keys
-        own = await self._own_tags(cluster, cluster.spec.brokers)
-        if cluster.spec.paused or not (desired or managed or own.keys):
+        if cluster.spec.paused or not (desired or managed or cluster.spec.brokers.tags_from_node_labels):
             self._note(cluster, {})
             return context.resync_s(cluster)
         pool = await context.pool(cluster)
         if pool is None:
             return LAGGING_RETRY
+        own, untold = await self._own_tags(cluster, cluster.spec.brokers)
         remember = partial(self._remember, cluster)
         result = await enforce_config(pool, WantedConfig(desired, managed, remember, own=own))
         if len(result.unseen) == len(pool.brokers):
             return LAGGING_RETRY
         looked = _InForce(desired, own, frozenset((broker.broker_id, broker.host) for broker in pool.brokers))
         await self._tell(cluster, result, drifted=self._in_force.get(key) == looked)
-        self._note(cluster, result.lagging, _refused(result))
+        self._note(cluster, {**untold, **result.lagging}, _refused(result))
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
         elif result.is_complete:
             self._in_force[key] = looked
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
 
-    async def _own_tags(self, cluster: BrokerCluster, brokers: Brokers) -> OwnTags:
-        """Raises KubeError for what may pass. Nodes are not watched: they are read again at each look."""
+    async def _own_tags(self, cluster: BrokerCluster, brokers: Brokers) -> tuple[OwnTags, dict[int, str]]:
+        """And why a broker's are not known. Raises KubeError for what may pass. Nodes are not watched: they are read
+        again at each look."""
         everybody, label_of = frozenset(range(brokers.replicas)), brokers.tags_from_node_labels
         if not label_of:
-            return OwnTags(brokers=everybody)
+            return OwnTags(brokers=everybody), {}
         node_of = placed_brokers(await self._context.fleet.pods(cluster))
         names = sorted(set(node_of.values()))
-        nodes = dict(
-            zip(names, await asyncio.gather(*(read_labels(self._context.kube, n) for n in names)), strict=True)
-        )
-        for name, seen in nodes.items():
-            if seen.labels is None:
-                sentence = f"tags of brokers on node {name} stay as they are: its labels cannot be read: {seen.unseen}"
-                await self._context.post(cluster, "Warning", "NodeUnreadable", sentence)
-        return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody)
+        read = await asyncio.gather(*(read_labels(self._context.kube, name) for name in names))
+        nodes = dict(zip(names, read, strict=True))
+        untold = {
+            broker_id: f"its tags stay as they are: the labels of node {name} cannot be read: {nodes[name].unseen}"
+            for broker_id, name in node_of.items()
+            if nodes[name].labels is None
+        }
+        for broker_id, sentence in untold.items():
+            await self._context.post(cluster, "Warning", "NodeUnreadable", f"broker {broker_id}: {sentence}")
+        return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody), untold
 
     def _note(self, cluster: BrokerCluster, lagging: Mapping[int, str], refused: str = "") -> None:
         key, generation = (cluster.namespace, cluster.name), cluster.metadata.generation

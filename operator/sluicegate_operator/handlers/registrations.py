@@ -171,7 +171,8 @@ class RegistrationReconciler:
             [registration] = read_all(BrokerRegistration, BROKER_REGISTRATION, [made], [])
         if plan.status.manifest() != registration.status.manifest():
             await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
-        if plan.registered:
+        if plan.events:
+            # Who has come may say something else of itself.
             self._context.mark("descriptions", (cluster.namespace, cluster.name))
         for event in plan.events:
             await self._context.post(registration, event.type, event.reason, event.message)

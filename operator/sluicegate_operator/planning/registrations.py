@@ -16,7 +16,6 @@ from sluicegate_operator.planning.fencing import BrokerPod, why_gone
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
 
-_REGISTERED = "Registered"
 AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 
 
@@ -39,11 +38,6 @@ class RegistrationPlan:
     status: BrokerRegistrationStatus
     new: bool
     events: tuple[RegistrationEvent, ...] = ()
-
-    @property
-    def registered(self) -> bool:
-        """It has done so since the last look, and may say something else of itself now."""
-        return any(event.reason == _REGISTERED for event in self.events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +172,7 @@ def _events(
     events = []
     if old.broker_epoch != broker.epoch:
         message = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
-        events.append(RegistrationEvent("Normal", _REGISTERED, message))
+        events.append(RegistrationEvent("Normal", "Registered", message))
     if old.state != broker.state.value:
         before = f" (was {old.state})" if old.state else ""
         message = f"broker {broker.id} is {broker.state.value}{before}: {sentence}"

@@ -120,8 +120,9 @@ async def test_a_broker_whose_node_is_gone_keeps_its_tag_and_it_is_said() -> Non
     shop.kube.delete_as_a_person("Node", "n2", None)
     await shop.reconcile()
     assert shop.brokers.overrides[1] == {"tag.zone": "b"}
-    [event] = shop.kube.events("NodeUnreadable")
-    assert "tags of brokers on node n2 stay as they are" in event["message"]
+    sentence = "its tags stay as they are: the labels of node n2 cannot be read: there is no such node any more"
+    assert shop.context.progress[SHOP].config_lagging == dict.fromkeys((1, 2), sentence)
+    assert f"broker 1: {sentence}" in {event["message"] for event in shop.kube.events("NodeUnreadable")}
 
 
 async def test_tags_that_nobody_wants_any_more_go_from_each_broker() -> None:

@@ -224,10 +224,3 @@ def test_no_more_tags_are_written_down_than_the_schema_takes() -> None:
     many = {2: BrokerWords("0.1.0", 1, 3, {f"t{number:03}": "a" for number in range(TAGS_MAX + 1)})}
     shown = only(planned(ONLINE, told=many)).status.tags or {}
     assert (len(shown), f"t{TAGS_MAX:03}" in shown) == (TAGS_MAX, False)
-
-
-def test_a_broker_that_registers_anew_is_to_be_asked_again() -> None:
-    first = only(planned(ONLINE))
-    later = (replace(ONLINE, epoch=50), replace(ONLINE, state=BrokerState.FENCED))
-    assert first.registered
-    assert [only(planned(one, existing=(stored(first),))).registered for one in later] == [True, False]
