@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from broker_runtime.wire.push.layouts import START_FETCHER
+from broker_runtime.wire.push.layouts import START_FETCHER, STOP_FETCHER
 from tests.support.broker_admin import until
 from tests.support.broker_process import BrokerGroup, BrokerProcess
 from tests.support.groups_at_work import GroupProducer, address, coordinator_of
-from tests.support.held_proxy import HeldProxy
+from tests.support.held_proxy import END, HeldProxy, Passing
 from tests.support.push_readers import Place, PushReader, overlaps
 
 PARTITIONS = 6
@@ -273,25 +273,37 @@ def test_a_consumer_that_hangs(scene: Scene) -> None:
 
 
 def test_a_coordinator_that_hangs(scene: Scene) -> None:
-    """Another one takes over; the old one goes on, and starts and stops nobody."""
+    """All have stopped when it does. It hears of that when it goes on, and of nobody's end, and starts nobody: another
+    one has taken over."""
     places = scene.topic("one")
-    first, second = scene.reader("a", family="plain"), scene.reader("b")
+    first, second = scene.reader("a", proxied=True, family="plain"), scene.reader("b", proxied=True)
     scene.shared(first, second, of=places)
     old = scene.cluster.coordinator(scene.name)
+    proxy = scene.cluster.proxies[old.node_id]
+    proxy.holds = lambda passing: passing.kind == STOP_FETCHER and passing.to_broker
+    third = scene.reader("c", proxied=True)
+    until(lambda: proxy.held == 2, "both say that they have stopped")
     paused_s = time.monotonic()
     old.pause()
     scene.stack.callback(old.resume)
-    # It may register with who hangs, and that one read of it when it goes on.
-    third = scene.reader("c")
+    called: list[Passing] = []
+
+    def hold_ends(passing: Passing) -> bool:
+        if not passing.to_broker:
+            called.append(passing)
+        return passing.to_broker and passing.is_push and passing.kind == END
+
+    proxy.holds = hold_ends
     took_s = go_on_elsewhere(scene, first, second, third, places=places, since_s=paused_s)
     print(f"all read again {took_s:.3f} s after SIGSTOP")
     resumed_s = time.monotonic()
     old.resume()
     until(lambda: old.metrics()[OUT_OF_SYNC] == 0, "the old coordinator is back")
-    # Whoever it had pinged last would have been given up by now.
+    # Whoever it had called last would have been given up by now.
     until(lambda: time.monotonic() > resumed_s + SESSION_S, "a session has gone by")
     scene.reading(first, second, third, of=places)
     assert scene.cluster.coordinator(scene.name) is not old
+    assert START_FETCHER not in {passing.kind for passing in called}
     assert [event for reader in scene.readers for event in reader.events if event[0] > resumed_s] == []
 
 
@@ -322,7 +334,7 @@ def test_a_coordinator_killed_between_commit_and_start(scene: Scene) -> None:
     for proxy in scene.cluster.proxies:
         proxy.holds = lambda passing: passing.kind == START_FETCHER and not passing.to_broker
     second = scene.reader("b", proxied=True)
-    until(lambda: any(proxy.is_holding for proxy in scene.cluster.proxies), "a StartFetcher is on its way")
+    until(lambda: any(proxy.held for proxy in scene.cluster.proxies), "a StartFetcher is on its way")
     old = scene.cluster.coordinator(scene.name)
     killed_s = time.monotonic()
     old.kill()

@@ -76,9 +76,10 @@ class HeldProxy:
             self._changed.notify_all()
 
     @property
-    def is_holding(self) -> bool:
+    def held(self) -> int:
+        """Connections of which something is held now."""
         with self._changed:
-            return any(pair.is_held for pair in self._pairs)
+            return sum(pair.is_held for pair in self._pairs)
 
     def release(self) -> None:
         self.holds = _nothing
