@@ -5,7 +5,6 @@ import os
 import random
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -87,6 +86,7 @@ class Consumer:
         """Delivers nothing any more, and leaves the group once the coordinator has the last offsets.
 
         Whoever iterates comes to the end. A coordinator that cannot be told is not waited for longer than a session.
+        Raises CallbackFailedError where the listener fails.
         """
         running = self._running
         self._flow.end()
@@ -96,9 +96,11 @@ class Consumer:
         finally:
             if running is not None:
                 running.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await running
+                await asyncio.wait([running])
             self._brokers.close()
+        error = None if running is None or running.cancelled() else running.exception()
+        if error is not None and error is not self._flow.error:
+            raise error
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -55,7 +55,6 @@ class Fetching:
         self._by_broker: dict[int, asyncio.Event] = {}
         """What wakes the loop of each broker that something is read from."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stopped = False
 
     def start(self) -> None:
         self._run(self._find_leaders)
@@ -63,7 +62,6 @@ class Fetching:
 
     def stop(self) -> None:
         """At once: answers that are on their way find nobody."""
-        self._stopped = True
         for reader in self._readers:
             reader.drop()
         for task in self._tasks:
@@ -85,7 +83,7 @@ class Fetching:
         except ConsumerError as error:
             self._failed(error)
         except Exception as error:
-            # A fault of ours must reach the application, and not a task that nobody looks at.
+            # A fault of ours shall reach the application, and not a task that nobody looks at.
             log.exception("fetching has failed")
             self._failed(error)
 

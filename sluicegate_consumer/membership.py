@@ -72,7 +72,8 @@ class Membership:
         """What the listener is told: one thing after the other."""
         self._told: frozenset[TopicPartition] = frozenset()
         """What the listener knows to be assigned."""
-        self._callback_error: CallbackFailedError | None = None
+        self._failure: BaseException | None = None
+        """What went wrong while the listener was told."""
         self._coordinator_id = -1
         self._leaving = False
 
@@ -102,8 +103,8 @@ class Membership:
             except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
                 log.info("consumer %s looks for its coordinator: %s", self._registration.consumer_id, error)
-            if self._callback_error is not None:
-                raise self._callback_error
+            if self._failure is not None:
+                raise self._failure
             if not self._leaving:
                 await asyncio.sleep(backoff.next_s())
 
@@ -249,24 +250,28 @@ class Membership:
         async def in_turn() -> None:
             if before is not None:
                 await asyncio.wait([before])
-            try:
-                await work()
-            except CallbackFailedError as error:
-                self._callback_error = error
-                if self._connection is not None:
-                    self._connection.close()
+            await work()
 
         self._telling = asyncio.create_task(in_turn())
+        self._telling.add_done_callback(self._has_told)
         return self._telling
 
+    def _has_told(self, telling: asyncio.Task[None]) -> None:
+        if not telling.cancelled() and telling.exception() is not None:
+            self._failure = telling.exception()
+            if self._connection is not None:
+                self._connection.close()
+
     async def _tell(self, told: Awaitable[None]) -> None:
+        limit_s = self._settings.callback_timeout_s
+        deadline = asyncio.timeout(limit_s)
         try:
-            async with asyncio.timeout(self._settings.callback_timeout_s):
+            async with deadline:
                 await told
-        except TimeoutError:
-            log.warning("the listener took more than callback_timeout_s=%s s", self._settings.callback_timeout_s)
         except Exception as error:
-            raise CallbackFailedError(f"the listener of the consumer has failed: {error!r}") from error
+            if not deadline.expired():
+                raise CallbackFailedError(f"the listener of the consumer has failed: {error!r}") from error
+            log.warning("the listener took more than callback_timeout_s=%s s, and is not waited for", limit_s)
 
     async def _lost(self) -> None:
         """The connection has ended: nothing is read until it has registered again."""
@@ -277,7 +282,7 @@ class Membership:
             await asyncio.wait([telling])
         self._revoke()
         told, self._told = self._told, frozenset()
-        if told and self._callback_error is None:
+        if told and self._failure is None:
             await self._tell(self._delivery.listener.lost(told))
 
     async def leave(self) -> bool:

@@ -58,7 +58,7 @@ class Phase(Enum):
     READING = auto()
     """StopFetcher leads to STOPPING."""
     STOPPING = auto()
-    """StopFetcher has come; its answer leads to IDLE."""
+    """StopFetcher has come, again perhaps where the answer took long. The answer to the last leads to IDLE."""
 
 
 class Session:
@@ -68,6 +68,8 @@ class Session:
         self.phase = Phase.REGISTERING
         self._registration = registration
         self._heard_s = now_s
+        self._stops = 0
+        """StopFetchers without an answer."""
         self._closing = False
         self._last_told: type[Ping] | type[StopFetcher] | None = None
         """What was answered with the last offsets, once it is closing."""
@@ -107,8 +109,7 @@ class Session:
         self._heard_s = now_s
         self._see_what_arrived(call)
         if isinstance(call, StopFetcher):
-            if self.phase is Phase.STOPPING:
-                raise ProtocolError("the coordinator says stop, and the last stop was not answered")
+            self._stops += 1
             self.phase = Phase.STOPPING
         elif isinstance(call, StartFetcher):
             if self.phase is Phase.STOPPING:
@@ -127,7 +128,9 @@ class Session:
         return push.ping_answer(self._registration.consumer_id, self._tell(Ping, offsets))
 
     def answer_stop(self, offsets: Offsets) -> bytes:
-        self.phase = Phase.IDLE
+        self._stops -= 1
+        if not self._stops:
+            self.phase = Phase.IDLE
         return push.stop_answer(self._registration.consumer_id, self._tell(StopFetcher, offsets))
 
     def answer_start(self) -> bytes:

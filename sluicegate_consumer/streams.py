@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Self
 
+from sluicegate_consumer.errors import CorruptRecordsError
 from sluicegate_consumer.reading import PartitionReader
 from sluicegate_consumer.record import Record
 
@@ -131,7 +132,12 @@ class Stream:
         queues = self._queues
         for _ in queues:
             self._next_queue = (self._next_queue + 1) % len(queues)
-            record = queues[self._next_queue].next_record()
+            try:
+                record = queues[self._next_queue].next_record()
+            except CorruptRecordsError as error:
+                # Whoever asks again shall not be given what comes after.
+                flow.fail(error)
+                raise
             if record is not None:
                 return record
         return None

@@ -64,7 +64,18 @@ def test_it_goes_round_from_start_to_stop() -> None:
     assert phases == [Phase.IDLE] + 2 * [Phase.READING, Phase.STOPPING, Phase.IDLE]
 
 
-@pytest.mark.parametrize("wrong", [STOP, START, call(push.PING, "other", INT32.pack(0)), call(30_001)])
+def test_each_of_two_stops_has_its_answer() -> None:
+    session = registered()
+    session.receive(STOP, 0.0)
+    session.receive(STOP, 0.0)
+    session.answer_stop(lambda: TOLD)
+    with pytest.raises(ProtocolError):
+        session.receive(START, 0.0)
+    session.answer_stop(list)
+    session.receive(START, 0.0)
+
+
+@pytest.mark.parametrize("wrong", [START, call(push.PING, "other", INT32.pack(0)), call(30_001)])
 def test_a_coordinator_that_does_what_it_may_not_is_left(wrong: memoryview) -> None:
     session = registered()
     session.receive(STOP, 0.0)
