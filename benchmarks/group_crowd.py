@@ -43,6 +43,7 @@ class Crowd:
         self._settings: dict[str, Any] = {"bootstrap": bootstrap, "protocol": protocol, "groups": groups}
         self._settings |= {"members": members, "topic": topic, "partitions": partitions}
         self._settings |= {"prefix": protocol, "interval_s": None, "session_s": SESSION_S}
+        self._settings |= {"patience_s": ANSWER_TIMEOUT_S}
         self._process: subprocess.Popen[str] | None = None
 
     def beside(self, interval_s: float) -> Self:
@@ -53,6 +54,11 @@ class Crowd:
     def paced(self, session_s: float, interval_s: float | None) -> Self:
         """With sessions, and heartbeats where there are any, of another length than clients have by default."""
         self._settings |= {"session_s": session_s, "interval_s": interval_s}
+        return self
+
+    def impatient(self, seconds: float) -> Self:
+        """Gives up what is not done within this time."""
+        self._settings |= {"patience_s": seconds}
         return self
 
     @property
@@ -209,7 +215,7 @@ async def _play(settings: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         asked = json.loads(line)
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+        async with asyncio.timeout(settings["patience_s"]):
             print(json.dumps(await getattr(played, asked.pop("do"))(**asked)), flush=True)
 
 

@@ -37,7 +37,7 @@ RATES = range(2_500, 20_001, 2_500)
 HELD = 0.97
 """Of the pings that are due."""
 CALLS_A_SESSION = 3
-RATE_S = 4
+RATE_S, GIVEN_UP_S = 4, 30.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ def _greatest(subject: str, members: int) -> Callable[[], Measured]:
             held = 0.0, 0.0, 0.0
             for rate in RATES:
                 try:
-                    with _crowd(cluster, subject, 1, members, CALLS_A_SESSION * members / rate) as crowd:
+                    session_s = CALLS_A_SESSION * members / rate
+                    with _crowd(cluster, subject, 1, members, session_s).impatient(GIVEN_UP_S) as crowd:
                         found = _rate(broker.pid, crowd, "idle")
                 except RuntimeError as error:
                     print(f"{rate} pings a second cannot be held: {error}", flush=True)
