@@ -152,6 +152,12 @@ class SetBrokerConfigs:
     set: Mapping[str, str]
     delete: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """For people."""
+        steps = [f"{key}={value}" for key, value in sorted(self.set.items())]
+        steps += [f"{key} taken away" for key in sorted(self.delete)]
+        return f"{'all brokers' if self.broker_id is None else f'broker {self.broker_id}'}: {', '.join(steps)}"
+
 
 @dataclass(frozen=True, slots=True)
 class SetIpQuota:

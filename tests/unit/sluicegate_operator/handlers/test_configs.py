@@ -112,6 +112,8 @@ async def test_a_tag_follows_a_broker_to_another_node_and_a_node_that_is_labelle
     await shop.reconcile()
     assert shop.brokers.overrides == {0: {"tag.zone": "a"}, 1: {"tag.zone": "c"}, 2: {"tag.zone": "a"}}
     assert {reason for _, reason in shop.told()} == {"ConfigApplied"}, "no drift: a broker has moved"
+    said = {event["message"] for event in shop.kube.events("ConfigApplied")}
+    assert "without a restart: broker 1: tag.zone=c; broker 2: tag.zone=a" in said
 
 
 async def test_a_broker_whose_node_is_gone_keeps_its_tag_and_it_is_said() -> None:
