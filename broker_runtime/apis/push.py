@@ -138,9 +138,11 @@ class PushFrames:
     def _take_answer(
         self, layout: Layout[Any], decide: _Decide, frame: memoryview, connection: int, callee: Callee | None
     ) -> None:
-        said = layout.read(frame)
         if callee is None:
             raise ProtocolError("push-not-registered", "a call was answered, and no consumer has registered here")
+        if len(frame) > callee.answer_bytes_max:
+            raise ProtocolError("push-too-long", f"an answer has {len(frame)} bytes, more than its offsets would take")
+        said = layout.read(frame)
         told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
         offsets = None if told is None else tuple(_consumed(each) for each in told)
         answer = Answer(callee.group_id, said.consumer_id, connection, said.error_code, offsets)

@@ -17,11 +17,16 @@ from broker_runtime.wire.push.messages import (
 )
 from broker_runtime.wire.push.partition_text import partition_text
 
+_ANSWER_BYTES = 1_100
+"""Of an answer without offsets: mostly the consumer's id."""
+_OFFSET_BYTES = 40
+"""Of an offset in an answer, with a partition's text of any length, but for the topic's name."""
+
 
 class Callee:
     """Holds calls back until the answer to the registration has been sent, which `release` says."""
 
-    __slots__ = ("_held", "_image", "connection", "consumer_id", "ended", "group_id")
+    __slots__ = ("_held", "_image", "_offsets_bytes", "connection", "consumer_id", "ended", "group_id")
 
     def __init__(self, group_id: str, consumer_id: str, connection: ServedConnection, image: MetadataImage) -> None:
         self.group_id = group_id
@@ -32,6 +37,13 @@ class Callee:
         self._image = image
         self._held: list[Call] | None = []
         """A few: nobody is called a second time before an answer, but for pings, and those take their time."""
+        self._offsets_bytes = (0, 0)
+        """What the offsets take that it may tell, by what it was told to read last, and before that."""
+
+    @property
+    def answer_bytes_max(self) -> int:
+        """Of an answer about what it was told to read: a longer one is not worth the time to read it."""
+        return _ANSWER_BYTES + max(self._offsets_bytes)
 
     def take(self, call: Call) -> None:
         if self._held is None:
@@ -50,7 +62,9 @@ class Callee:
                 self.connection.push(layouts.PING_REQUEST.write(PingRequest(consumer_id, num_retries)))
             case StopFetcher(consumer_id):
                 self.connection.push(layouts.STOP_FETCHER_REQUEST.write(StopFetcherRequest(consumer_id)))
-            case StartFetcher():
+            case StartFetcher(_, threads):
+                most = sum([_OFFSET_BYTES + len(at.topic) for _, parts in threads for at in parts])
+                self._offsets_bytes = (most, self._offsets_bytes[0])
                 self.connection.push(self._start(call))
             case HangUp(why):
                 self.connection.refuse("push-hung-up", f"consumer {self.consumer_id[:100]!r}: {why}")

@@ -215,6 +215,20 @@ async def test_what_is_no_answer_ends_the_connection(frames: PushFrames) -> None
     assert await client.hung_up() == "push-hung-up"
 
 
+async def test_an_answer_that_tells_more_than_its_consumer_was_told_to_read_is_not_read(frames: PushFrames) -> None:
+    """To read 32,767 offsets takes the event loop tens of milliseconds."""
+    client = Client(frames, 1)
+    assert await client.registered() is ErrorCode.NONE
+    start = await client.received(layouts.START_FETCHER_REQUEST)
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    (owned,) = start.ownership_info
+    longest = tuple(part._replace(partition="0000000001-0000000002") for part in owned.assigned_parts)
+    client.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, "c" * layouts.ID_BYTES_MAX, longest))
+    many = StopFetcherResponse(0, "c", tuple(PartitionOffset("t", "0", 0) for _ in range(0x7FFF)))
+    with pytest.raises(ProtocolError, match="more than its offsets would take"):
+        client.send(layouts.STOP_FETCHER_RESPONSE, many)
+
+
 async def test_each_frame_is_a_call_that_ends_once_and_is_counted_under_its_name(node: CoordinatingBroker) -> None:
     ended: list[Call] = []
     client = Client(push_frames(node, ended.append), 1)
