@@ -94,7 +94,8 @@ page.
 5. **Ping** comes every third of the session. The answer has the offsets, if it registered with `auto_commit`.
    `num_retries` tells how many before it went unanswered; the answer is the same.
 6. Where nothing has come for a whole session, or the connection ends, it stops reading, and begins with 1. A program
-   that hung, or was suspended, looks at the clock before it delivers, since others have its partitions by then.
+   that hung, or was suspended, looks at the clock before it delivers or takes a call: others have its partitions by
+   then.
 7. A leader that moves is no reason to call: where a leader cannot be reached, or answers NOT_LEADER_OR_FOLLOWER, the
    consumer asks for the next one by Kafka's Metadata, as it does where StartFetcher named none, and goes on. At
    OFFSET_OUT_OF_RANGE it goes on as `auto_offset_rest` says.

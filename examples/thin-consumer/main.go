@@ -106,8 +106,12 @@ func (c *consumer) run() error {
 	c.held = newAssignment(c)
 	defer func() { c.held.stop() }() // whatever ends the registration: from then on others may read what we had
 	for c.pingsSinceAskedToEnd < 2 {
-		// Nothing for a whole session: the coordinator is gone, or thinks that we are.
+		// Nothing for a whole session: the coordinator is gone, or thinks that we are. A call that we find after that
+		// is one that we slept through.
 		call, err := receive(conn, c.session)
+		if err == nil && c.isSuspicious() {
+			err = os.ErrDeadlineExceeded
+		}
 		if err != nil {
 			return fmt.Errorf("the coordinator %s is lost: %w", coordinator, err)
 		}
@@ -207,7 +211,7 @@ func (c *consumer) answer(call *reader) (*writer, error) {
 		c.held = newAssignment(c)
 		c.held.readOwnership(call)
 	default:
-		return nil, fmt.Errorf("type %d is unknown", kind)
+		call.fail("its type is %d", kind)
 	}
 	if err := call.end(); err != nil {
 		return nil, err
