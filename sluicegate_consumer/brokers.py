@@ -37,20 +37,27 @@ class BrokerLink:
     async def _free(self) -> RequestConnection:
         async with self._dialling:
             self._connections = [each for each in self._connections if not each.ended]
-            for each in self._connections:
-                if not each.owed:
-                    return each
-            if len(self._connections) >= _CONNECTIONS_MAX:
-                self._connections.pop(0).close()
-            opened = await RequestConnection.open(self.broker.host, self.broker.port, self._settings)
-            try:
-                versions = read_api_versions(await opened.ask(api_versions_request(), self._settings.request_timeout_s))
-            except BaseException:
-                opened.close()
-                raise
-            self.fetch_version = _fetch_version(versions)
-            self._connections.append(opened)
-            return opened
+            least_busy = min(self._connections, key=lambda each: each.owed, default=None)
+            if least_busy is not None and not least_busy.owed:
+                return least_busy
+            if least_busy is not None and len(self._connections) >= _CONNECTIONS_MAX:
+                forsaken = next((each for each in self._connections if each.forsaken), None)
+                if forsaken is None:
+                    return least_busy
+                forsaken.close()
+                self._connections.remove(forsaken)
+            self._connections.append(await self._dial())
+            return self._connections[-1]
+
+    async def _dial(self) -> RequestConnection:
+        opened = await RequestConnection.open(self.broker.host, self.broker.port, self._settings)
+        try:
+            body = await opened.ask(api_versions_request(), self._settings.request_timeout_s)
+            self.fetch_version = _fetch_version(read_api_versions(body))
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def close(self) -> None:
         for each in self._connections:

@@ -76,8 +76,9 @@ class Settings:
             )
         for name in self.__slots__:
             value = getattr(self, name)
-            if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
-                raise SettingsError(f"{name}={value} is below 0")
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if is_number and not 0 < value < math.inf and (name, value) != ("corrupt_retries_max", 0):
+                raise SettingsError(f"{name}={value} is no limit that something could keep to")
         if self.acknowledge not in ("explicit", "automatic"):
             raise SettingsError(f"acknowledge={self.acknowledge!r} is neither explicit nor automatic")
         if self.auto_offset_reset not in ("earliest", "latest"):

@@ -59,6 +59,11 @@ class RequestConnection(FrameConnection):
         """Answers that have not come."""
         return len(self._asked)
 
+    @property
+    def forsaken(self) -> bool:
+        """Answers are to come, and nobody waits for one of them."""
+        return bool(self._asked) and all(answer.done() for answer in self._asked.values())
+
     async def ask(self, request: Request, timeout_s: float) -> memoryview:
         """The body of the answer. Raises OSError, also where it does not come in time: the connection ends then."""
         if self.ended:

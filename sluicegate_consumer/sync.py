@@ -21,34 +21,27 @@ class SyncConsumer:
                 handle(record)
                 record.acknowledge()
 
-    Iterated over by one thread. Methods of the listener are called in the event loop's.
+    It is used by one thread, once. Methods of the listener are called in the event loop's.
     """
 
     def __init__(self, make: Callable[[], Consumer]) -> None:
         self._make = make
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="sluicegate-consumer", daemon=True)
-        self._consumer: Consumer | None = None
+        self._running: tuple[asyncio.AbstractEventLoop, Consumer] | None = None
+        self._thread: threading.Thread | None = None
         self._taken: list[Record] = []
         """What has been handed over, the next one last."""
         self._last: Record | None = None
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
     def __enter__(self) -> Self:
+        if self._thread is not None:
+            raise ConsumerError("the consumer has been started already")
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_run, args=(loop,), name="sluicegate-consumer", daemon=True)
         self._thread.start()
         try:
-            self._consumer = self._call(self._start())
+            self._running = loop, _call(loop, self._start())
         except BaseException:
-            self._end_loop()
+            self._end(loop)
             raise
         return self
 
@@ -63,22 +56,25 @@ class SyncConsumer:
         self.close()
 
     def close(self) -> None:
-        """As of `Consumer`. It may be called by another thread, too: the iteration ends then."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            self._call(consumer.close())
-            self._end_loop()
+        """As of `Consumer`."""
+        if self._running is not None:
+            (loop, consumer), self._running = self._running, None
+            try:
+                _call(loop, consumer.close())
+            finally:
+                self._end(loop)
 
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_soon_threadsafe(loop.stop)
+        if self._thread is not None:
+            self._thread.join()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Record:
         """Raises ConsumerError where the consumer cannot go on."""
-        consumer = self._running()
+        loop, consumer = self._in_use()
         if self._last is not None and consumer.acknowledges:
             self._last.acknowledge()
         while True:
@@ -88,16 +84,33 @@ class SyncConsumer:
                     self._last = record
                     return record
             try:
-                self._taken = self._call(consumer.take_many())[::-1]
+                self._taken = _call(loop, consumer.take_many())[::-1]
             except StopAsyncIteration:
                 raise StopIteration from None
 
-    def _running(self) -> Consumer:
-        if self._consumer is None:
-            raise ConsumerError("the consumer is used before `with`, or after it")
-        return self._consumer
+    def commit(self) -> None:
+        """As of `Consumer`."""
+        loop, consumer = self._in_use()
+        _call(loop, consumer.commit())
 
     @property
     def assignment(self) -> Collection[TopicPartition]:
         """What is read now."""
-        return self._running().assignment
+        return self._in_use()[1].assignment
+
+    def _in_use(self) -> tuple[asyncio.AbstractEventLoop, Consumer]:
+        if self._running is None:
+            raise ConsumerError("the consumer is used before `with`, or after it")
+        return self._running
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _call(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run_coroutine_threadsafe(work, loop).result()

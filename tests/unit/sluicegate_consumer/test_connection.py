@@ -1,0 +1,105 @@
+"""Requests and answers over a connection that is played by hand."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from sluicegate_consumer.config import Settings
+from sluicegate_consumer.connection import RequestConnection
+from sluicegate_consumer.errors import ProtocolError
+from sluicegate_consumer.wire.fields import INT32, frame
+from sluicegate_consumer.wire.kafka import Request
+
+pytestmark = pytest.mark.virtual_time
+
+REQUEST = Request(3, 7, b"body")
+
+
+class Writer:
+    """What a StreamWriter is to a connection."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Played:
+    """A connection, and what its other end does."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.reader = asyncio.StreamReader()
+        self.writer = Writer()
+        self.connection = RequestConnection(self.reader, cast(Any, self.writer), Settings(**settings))
+
+    def ask(self, timeout_s: float = 10.0) -> "asyncio.Task[memoryview]":
+        return asyncio.create_task(self.connection.ask(REQUEST, timeout_s))
+
+    def answer(self, correlation_id: int, body: bytes = b"") -> None:
+        self.reader.feed_data(frame(INT32.pack(correlation_id), body))
+
+
+async def test_each_request_gets_its_answer() -> None:
+    played = Played()
+    asked = [played.ask(), played.ask()]
+    await asyncio.sleep(0)
+    assert played.writer.written[:30] == REQUEST.framed(1, "sluicegate-consumer")[:30]
+    assert played.connection.owed == 2
+    played.answer(1, b"one")
+    played.answer(2, b"two")
+    assert [bytes(await each) for each in asked] == [b"one", b"two"]
+    assert played.connection.owed == 0
+
+
+async def test_an_answer_that_nobody_waits_for_any_more_is_let_go() -> None:
+    played = Played()
+    asked = played.ask()
+    await asyncio.sleep(0)
+    assert not played.connection.forsaken
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert played.connection.forsaken
+    played.answer(1)
+    again = played.ask()
+    await asyncio.sleep(0)
+    played.answer(2, b"two")
+    assert bytes(await again) == b"two"
+
+
+async def test_an_answer_that_does_not_come_in_time_ends_the_connection() -> None:
+    played = Played()
+    with pytest.raises(TimeoutError):
+        await played.ask(5.0)
+    assert played.connection.ended
+    assert played.writer.closed
+    with pytest.raises(ConnectionResetError):
+        await played.ask()
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (frame(INT32.pack(9)), ProtocolError),
+        (frame(b"\x00"), ProtocolError),
+        (INT32.pack(-1), ProtocolError),
+        (INT32.pack(101), ProtocolError),
+        (INT32.pack(50) + b"cut", ConnectionResetError),
+        (b"", ConnectionResetError),
+    ],
+)
+async def test_what_is_no_answer_ends_the_connection_for_all(raw: bytes, error: type[Exception]) -> None:
+    played = Played(frame_bytes_max=100)
+    asked = [played.ask(), played.ask()]
+    await asyncio.sleep(0)
+    played.reader.feed_data(raw)
+    played.reader.feed_eof()
+    for each in asked:
+        with pytest.raises(error):
+            await each
+    assert played.connection.ended
