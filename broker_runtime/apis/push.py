@@ -14,7 +14,7 @@ from broker_runtime.apis.call import Call, Completion
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.apis.find_coordinator import coordinator_of
 from broker_runtime.apis.push_apis import PUSH_APIS
-from broker_runtime.apis.push_callee import Callee, known_brokers, nothing
+from broker_runtime.apis.push_callee import Callee, Outgoing, known_brokers, nothing
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.push.answers import Answer, connection_ended, ping_answered, start_answered, stop_answered
 from broker_runtime.groups.push.calls import PushEnvironment
@@ -56,6 +56,7 @@ class PushFrames:
         self._context = context
         self._others = others
         self._completion = completion
+        self._outgoing = Outgoing()
         self._callees: dict[int, Callee] = {}
         """By connection, from the request to register until that is refused or the connection ends."""
 
@@ -108,7 +109,7 @@ class PushFrames:
             return _registered(call, ErrorCode.INVALID_REQUEST)
         connection, call.client_id = call.connection, said.consumer_id
         asked = Registration(*said, client_host=f"/{connection.peer[0]}")
-        callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image)
+        callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image, self._outgoing)
         try:
             answer = self._context.groups.term_of(asked.group_id).enqueue(
                 lambda state, environment: register(state, environment, asked, connection.id)
