@@ -31,6 +31,8 @@ SOON_S = 0.3
 """From the moment that a consumer is given up until another reads what it had."""
 TAKEOVER_MAX_S = 10.0
 """The sessions of a broker and of a consumer, and as much again for a busy machine."""
+PATIENCE_S = 30.0
+"""Ten times what it takes."""
 OUT_OF_SYNC = "kafka_server_replica_manager_under_replicated_partitions"
 PROPERTIES = {
     "group.min.session.timeout.ms": "100",
@@ -107,7 +109,7 @@ class Scene:
 
     def reader(self, name: str, *, proxied: bool = False, family: str = "library") -> PushReader:
         bootstrap = self.cluster.proxied if proxied else self.cluster.bootstrap
-        pattern = f"{self.name}-.*"
+        pattern = f"{self.name}-[a-z]+"
         reader = PushReader(name, bootstrap, group=self.name, pattern=pattern, session_ms=SESSION_MS, family=family)
         self.readers.append(self.stack.enter_context(reader))
         return reader
@@ -119,7 +121,12 @@ class Scene:
             owned = [reader.owned for reader in readers]
             return sorted(place for places in owned for place in places) == sorted(of) and all(owned)
 
-        until(are, f"{len(readers)} consumers share {len(of)} partitions")
+        try:
+            until(are, f"{len(readers)} consumers share {len(of)} partitions", PATIENCE_S)
+        except AssertionError as error:
+            told = {reader.name: reader.events[-8:] for reader in readers}
+            logs = "\n".join(line for broker in self.cluster.brokers for line in broker.log().splitlines()[-15:])
+            raise AssertionError(f"{error}: {told}\n{logs}") from None
         self.reading(*readers, of=of)
 
     def reading(self, *readers: PushReader, of: Sequence[Place], since_s: float | None = None) -> float:
