@@ -1,8 +1,11 @@
 """The draft's flows, by their names: what the coordinator of a push group asks of whom, and when."""
 
+from collections.abc import Callable
+
 import pytest
 
 from broker_runtime.groups.push.calls import EARLIEST, LATEST, Call, Ping, StartAt, StartFetcher, StopFetcher
+from broker_runtime.groups.push.ownership import Necessity
 from broker_runtime.groups.push.states import PushState
 from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
@@ -316,3 +319,101 @@ def wait(coordinator: Coordinator, seconds: float, *alive: Consumer) -> None:
     for _ in range(round(seconds * 10)):
         coordinator.wait(0.1)
         answer_all(alive)
+
+
+def test_startup_of_a_coordinator_asks_nothing_of_anybody_before_the_first_consumer_registers() -> None:
+    coordinator = Coordinator()
+    coordinator.topic("t", 4)
+    coordinator.fail_over()
+    coordinator.wait(10 * SESSION_S)
+    assert coordinator.log == []
+    assert coordinator.environment.timers.timers.next_due_s() is None
+    consumer = Consumer(coordinator, "a")
+    consumer.register()
+    assert kinds(consumer) == [StartFetcher]
+
+
+def _fail_over(coordinator: Coordinator) -> None:
+    coordinator.fail_over()
+    Consumer(coordinator, "a", '{"t": 1, "u": 1}').register()
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (_fail_over, Necessity.NO_OWNERSHIP),
+        (lambda coordinator: coordinator.topic("t", 6), Necessity.NOT_OWNED),
+        (lambda coordinator: coordinator.delete_topic("u"), Necessity.NOT_THERE),
+        (lambda coordinator: coordinator.consumers("b"), Necessity.OTHER_OWNERS),
+    ],
+    ids=["3.1", "3.2", "3.3", "3.4"],
+)
+def test_a_rebalance_is_necessary_for_each_of_the_draft_s_reasons(
+    coordinator: Coordinator,
+    caplog: pytest.LogCaptureFixture,
+    happens: Callable[[Coordinator], object],
+    why: Necessity,
+) -> None:
+    coordinator.topic("u", 1)
+    coordinator.consumers("a", topic_count='{"t": 1, "u": 1}')
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        happens(coordinator)
+    assert f"group 'readers' rebalances: {why.value}" in caplog.text
+
+
+def test_ping_request_names_its_consumer_and_its_answer_has_the_offset_of_each_partition(
+    coordinator: Coordinator,
+) -> None:
+    (consumer,) = coordinator.consumers("a")
+    consumer.read_to(3)
+    coordinator.wait(SESSION_S / 3)
+    assert consumer.answer(Ping) == Ping("a", 0)
+    assert coordinator.group.members["a"].consumed == dict.fromkeys(STARTED, 3)
+
+
+def test_ping_request_of_a_consumer_that_shuts_down_is_answered_before_its_connection_ends(
+    coordinator: Coordinator,
+) -> None:
+    """The next ping says that the offsets of the one before have come."""
+    (consumer,) = coordinator.consumers("a")
+    consumer.read_to(8)
+    for _ in range(2):
+        coordinator.wait(SESSION_S / 3)
+        consumer.answer(Ping)
+    consumer.close()
+    assert coordinator.committed() == dict.fromkeys(STARTED, 8)
+
+
+def test_stop_fetcher_request_goes_to_each_consumer_that_may_be_reading(coordinator: Coordinator) -> None:
+    owners = coordinator.consumers("a", "b", "c")
+    newcomer = Consumer(coordinator, "d")
+    newcomer.register()
+    assert [kinds(each)[-1] for each in owners] == [StopFetcher] * 3
+    assert newcomer.told == []
+
+
+def test_start_fetcher_request_has_for_each_partition_the_offset_that_was_told_at_the_stop(
+    coordinator: Coordinator,
+) -> None:
+    first, second = coordinator.consumers("a", "b")
+    first.read_to(5)
+    second.read_to(6)
+    third = Consumer(coordinator, "c")
+    third.register()
+    answer_all([first, second, third])
+    assert first.positions | second.positions | third.positions == {
+        ("t", 0): 5,
+        ("t", 1): 5,
+        ("t", 2): 6,
+        ("t", 3): 6,
+    }
+
+
+def test_start_fetcher_request_names_no_thread_for_who_owns_nothing(coordinator: Coordinator) -> None:
+    names = ("a", "b", "c", "d", "e")
+    consumers = [Consumer(coordinator, name) for name in names]
+    for each in consumers:
+        each.register()
+    answer_all(consumers)
+    assert consumers[-1].told == [StartFetcher("e", ())]
