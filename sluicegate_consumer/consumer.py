@@ -111,8 +111,8 @@ class Consumer:
     ) -> None:
         await self.close()
 
-    def __aiter__(self) -> Self:
-        return self
+    def __aiter__(self) -> Stream:
+        return self._all
 
     async def __anext__(self) -> Record:
         """The next record of any stream. Raises ConsumerError where the consumer cannot go on."""

@@ -93,7 +93,7 @@ class Membership:
         taken_since_s: float | None = None
         while not self._leaving:
             try:
-                await self._register_and_answer(backoff.reset)
+                await self._register_and_answer(pinged=backoff.reset)
             except IdTakenError as error:
                 taken_since_s = taken_since_s or now()
                 if now() - taken_since_s > _ID_TAKEN_SESSIONS * self._settings.session_timeout_s:
@@ -108,8 +108,11 @@ class Membership:
             if not self._leaving:
                 await asyncio.sleep(backoff.next_s())
 
-    async def _register_and_answer(self, registered: Callable[[], None]) -> None:
-        """One registration, from the question for the coordinator to the end of its connection."""
+    async def _register_and_answer(self, *, pinged: Callable[[], None]) -> None:
+        """One registration, from the question for the coordinator to the end of its connection.
+
+        `pinged` is called once it has lasted for a while.
+        """
         address = await self._coordinator()
         connection = await self._brokers.open(address)
         now = asyncio.get_running_loop().time
@@ -122,13 +125,12 @@ class Membership:
                     frame = await connection.receive()
                 call = session.receive(frame, now())
                 self._delivery.flow.lease_until(session.suspected_s)
-                if call is None:
-                    registered()
-                elif isinstance(call, Ping):
+                if isinstance(call, Ping):
+                    pinged()
                     self._pinged(session, connection)
                 elif isinstance(call, StopFetcher):
                     self._stopped(session, connection)
-                else:
+                elif isinstance(call, StartFetcher):
                     self._started(call, session, connection)
         finally:
             self._session = self._connection = None

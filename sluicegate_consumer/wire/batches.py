@@ -4,7 +4,7 @@ Raises CorruptRecordsError. Formats before v2 no broker of Sluicegate stores; th
 """
 
 from collections.abc import Iterator, Sequence
-from struct import Struct, error
+from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -123,7 +123,7 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
                     f"a record of the batch at offset {base_offset} has another size than it says"
                 )
             yield base_offset + delta, base_ms + delta_ms if fixed_ms is None else fixed_ms, key, value, headers
-    except (IndexError, UnicodeDecodeError, error) as cause:
+    except (IndexError, UnicodeDecodeError) as cause:
         raise CorruptRecordsError(
             f"the records of the batch at offset {base_offset} cannot be read: {cause}"
         ) from cause

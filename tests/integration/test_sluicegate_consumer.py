@@ -31,7 +31,11 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
-    properties = {"group.min.session.timeout.ms": "100", "offsets.topic.num.partitions": "2"}
+    properties = {
+        "group.min.session.timeout.ms": "100",
+        "offsets.topic.num.partitions": "2",
+        "sluicegate.group.push.offsets.commit.interval.ms": "100",
+    }
     with BrokerProcess(properties=properties) as process:
         yield process
 
@@ -229,3 +233,19 @@ async def test_what_cannot_be_is_said_to_whoever_iterates(broker: BrokerProcess,
     async with Consumer(broker.bootstrap, topic, pattern="(", settings=QUICK) as consumer:
         with pytest.raises(RegistrationRefusedError, match=r"INVALID_REGULAR_EXPRESSION.*RE2"):
             await anext(consumer)
+
+
+async def test_a_batch_that_is_larger_than_what_is_asked_for_is_read(broker: BrokerProcess, topic: str) -> None:
+    await asyncio.to_thread(produce, broker, topic, [b"%d" % number * 500_000 for number in range(8)])
+    small = replace(QUICK, partition_fetch_bytes_max=1_000, fetch_bytes_max=2_000, isolation="read_committed")
+    async with Consumer(broker.bootstrap, topic, topics=[topic], settings=small) as consumer:
+        assert {len(value or b"") for value in await read(consumer, 8)} == {500_000}
+
+
+async def test_the_end_of_a_topic_is_where_the_latest_begin(broker: BrokerProcess, topic: str) -> None:
+    await asyncio.to_thread(produce, broker, topic, [b"before"] * 8)
+    settings = replace(QUICK, auto_offset_reset="latest")
+    async with Consumer(broker.bootstrap, topic, topics=[topic], settings=settings) as consumer:
+        await until(lambda: committed(broker, topic) == {(topic, number): 2 for number in range(PARTITIONS)})
+        await asyncio.to_thread(produce, broker, topic, [b"after"] * 8)
+        assert await read(consumer, 8) == [b"after"] * 8
