@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.apis.table import COUNTED_APIS
 from broker_runtime.config.tags import BUILT_IN_TAGS, TAGS_MAX, VALUE_BYTES_MAX
 from broker_runtime.wire.messages import encode_request_body, encode_response, frame_request
 from broker_runtime.wire.protocol_versions import HISTORY, PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, Life, lives
@@ -132,7 +132,7 @@ def _hex(raw: bytes) -> str:
 
 def _lives() -> str:
     """A line for all versions of an API that lived the same life."""
-    names = {api.key: api.name for api in BROKER_APIS}
+    names = {api.key: api.name for api in COUNTED_APIS}
     lines = []
     for key, versions, life in _runs(sorted(lives().items())):
         name = names.get(key) or "".join(part.title() for part in FORMATS[key].module.split("_"))

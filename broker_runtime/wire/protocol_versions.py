@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from broker_runtime.wire import versions as api
+from broker_runtime.wire.push import layouts as push
 
 Versions = Mapping[int, tuple[int, int]]
 """API key -> the first and the last of its versions."""
@@ -86,6 +87,17 @@ HISTORY: tuple[Step, ...] = (
         },
     ),
     Step(2, "Brokers say what they are.", {api.BROKER_METADATA: (0, 0)}),
+    Step(
+        3,
+        "Brokers call consumers: the push protocol, whose messages have no versions.",
+        {
+            push.CLUSTER_METADATA: (0, 0),
+            push.REGISTER_CONSUMER: (0, 0),
+            push.PING: (0, 0),
+            push.STOP_FETCHER: (0, 0),
+            push.START_FETCHER: (0, 0),
+        },
+    ),
 )
 
 PROTOCOL_VERSION_MAX = HISTORY[-1].number
