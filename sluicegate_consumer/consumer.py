@@ -1,6 +1,7 @@
 """The consumer as an application has it."""
 
 import asyncio
+import logging
 import os
 import random
 import socket
@@ -16,6 +17,8 @@ from sluicegate_consumer.membership import Delivery, Membership
 from sluicegate_consumer.record import Record, TopicPartition
 from sluicegate_consumer.streams import Flow, Stream, StreamQueue
 from sluicegate_consumer.wire.push import Registration
+
+log = logging.getLogger(__name__)
 
 _RESETS = {"earliest": "smallest", "latest": "largest"}
 """Our words, which are Kafka's, and the draft's."""
@@ -67,8 +70,7 @@ class Consumer:
         self._running: asyncio.Task[None] | None = None
 
     def _stream(self, queues: Sequence[StreamQueue]) -> Stream:
-        automatic = self.acknowledges
-        return Stream(queues, self._flow, self._settings.turn_s, acknowledge=automatic)
+        return Stream(queues, self._flow, self._settings.turn_s, acknowledge=self.acknowledges)
 
     async def start(self) -> None:
         """Returns at once: brokers are looked for until the consumer is closed."""
@@ -91,8 +93,11 @@ class Consumer:
         running = self._running
         self._flow.end()
         try:
-            if running is not None and not running.done() and await self._membership.leave():
-                await asyncio.wait([running], timeout=self._settings.session_timeout_s)
+            async with asyncio.timeout(self._settings.session_timeout_s):
+                if running is not None and not running.done() and await self._membership.leave():
+                    await asyncio.wait([running])
+        except TimeoutError:
+            log.warning("the coordinator has not said within a session that it has the last offsets")
         finally:
             if running is not None:
                 running.cancel()
