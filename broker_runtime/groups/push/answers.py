@@ -64,9 +64,13 @@ def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
         member.fetching = False
         if group.state is PushState.STOPPING:
             answered(group, environment, member)
-    taken = partial(_taken, member, member.assigned)
-    environment.timers.go_on((answer.group_id, _TAKEN, member.consumer_id), taken)
-    return uncommitted(state, environment, group, (member,)), None
+    records = uncommitted(state, environment, group, (member,))
+    if records:
+        taken = partial(_taken, member, member.assigned)
+        environment.timers.go_on((answer.group_id, _TAKEN, member.consumer_id), taken)
+    else:
+        member.consumed = {}
+    return records, None
 
 
 def _taken(member: PushMember, assigned: frozenset[Partition], state: GroupsState) -> Decided:
