@@ -17,7 +17,16 @@ MEMORY_MAX_BYTES = 1 << 18
 """Of one compiled expression, with what matching keeps; one that needs more is refused."""
 UNICODE_CLASSES_MAX = 16
 """Each takes RE2 a tenth of a millisecond, before it looks at the memory. Names of topics are ASCII."""
+REPEATED_MAX = 1_000
+"""By how much an expression may be longer with its repetitions written out, which RE2 does before it looks at the
+memory: hundreds of thousands of characters would take it a tenth of a second. It repeats nothing more often by itself.
+"""
 _UNICODE_CLASS = re.compile(r"\\[pP]")
+_REPETITION = re.compile(r"\{([0-9]*)(?:,([0-9]*))?\}")
+_CLASS = re.compile(r"\[\^?\]?(?:\[:[^]]*:\]|\\.|[^]\\])*\]?", re.DOTALL)
+_QUOTED = re.compile(r"\\Q.*?(?:\\E|$)", re.DOTALL)
+_NUMBER_DIGITS = 6
+"""Of a repetition; longer ones are too large anyway."""
 _SHOWN = 100
 
 
@@ -45,6 +54,9 @@ def compile_topic_regex(
         raise _invalid(
             f"the regular expression has {classes} classes of Unicode, and {UNICODE_CLASSES_MAX} are allowed"
         )
+    written_out = _written_out(text)
+    if written_out > len(text) + REPEATED_MAX:
+        raise _invalid(f"the regular expression repeats too much: {written_out} characters, if they were written out")
     options = re2.Options()
     options.max_mem = memory_max_bytes
     options.never_capture = True
@@ -59,6 +71,29 @@ def compile_topic_regex(
     # The module's own cache would keep expressions whose groups are gone.
     re2.purge()
     return TopicRegex(text, compiled)
+
+
+def _written_out(text: str) -> int:
+    """How long it is with its repetitions written out; about, and for what is no expression anything."""
+    groups, last, at = [0], 0, 0
+    while at < len(text):
+        char, step = text[at], 1
+        if char == "{" and (repeats := _REPETITION.match(text, at)) is not None:
+            times = max(int((number or "1")[:_NUMBER_DIGITS]) for number in repeats.groups())
+            groups[-1] += last * (max(times, 1) - 1)
+            last, step = last * max(times, 1), repeats.end() - at
+        elif char == "(":
+            groups.append(0)
+        elif char == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        elif char not in "*+?":
+            whole = _QUOTED.match(text, at) or _CLASS.match(text, at)
+            step = whole.end() - at if whole is not None else 2 if char == "\\" else 1
+            last = 1
+            groups[-1] += 1
+        at += step
+    return sum(groups)
 
 
 def _invalid(message: str) -> KafkaError:

@@ -19,6 +19,9 @@ from broker_runtime.groups.topic_regex import compile_topic_regex
         ("", "orders", False),
         (r"\d+\.\pL", "12.x", True),
         ("^orders$", "orders", True),
+        ("[a-z]{0,1000}", "orders", True),
+        ("o{1}{", "o{", True),
+        ("x" * 4096, "x", False),
     ],
 )
 def test_an_expression_matches_whole_names(text: str, name: str, matches: bool) -> None:
@@ -32,10 +35,13 @@ def test_an_expression_matches_whole_names(text: str, name: str, matches: bool) 
         ("a(?=b)", "invalid perl operator"),
         (r"(a)\1", "invalid escape sequence"),
         ("*", "no argument for repetition operator"),
-        ("((a{100}){100}){100}", "invalid repetition size"),
+        ("a{1001}", "invalid repetition size"),
+        ("((a{100}){100}){100}", "repeats too much: 1000000 characters"),
+        ("x{0,999}" * 500, "repeats too much"),
+        ("(" + r"[)]\)\Q)\E" * 2 + "){400}", "repeats too much: 2400 characters"),
         ("x" * 4097, "4097 characters, and 4096 are allowed"),
         ("\ud800", "no valid Unicode"),
-        (r"(\pL{50}){20}", "too large"),
+        (r"(\pL{49}){20}", "too large"),
         (r"\pL\P{Greek}" * 9, "18 classes of Unicode, and 16 are allowed"),
     ],
 )
