@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from broker_runtime.wire.push.layouts import START_FETCHER, STOP_FETCHER
@@ -33,6 +33,8 @@ TAKEOVER_MAX_S = 10.0
 """The sessions of a broker and of a consumer, and as much again for a busy machine."""
 PATIENCE_S = 30.0
 """Ten times what it takes."""
+BACKLOG = 5_000
+"""Records of each partition that are there already: more than are delivered in the time of a look."""
 OUT_OF_SYNC = "kafka_server_replica_manager_under_replicated_partitions"
 PROPERTIES = {
     "group.min.session.timeout.ms": "100",
@@ -106,6 +108,14 @@ class Scene:
             made.result(60)
         self.producers.append(self.stack.enter_context(GroupProducer(self.cluster.bootstrap, topic, partitions)))
         return [(topic, number) for number in range(partitions)]
+
+    def fill(self, places: Sequence[Place], count: int) -> None:
+        """So many records more in each partition, at once."""
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all", "log_level": 2})
+        for topic, partition in places:
+            for _ in range(count):
+                producer.produce(topic, b"more", partition=partition)
+            assert producer.flush(60) == 0
 
     def reader(self, name: str, *, proxied: bool = False, family: str = "library") -> PushReader:
         bootstrap = self.cluster.proxied if proxied else self.cluster.bootstrap
@@ -261,10 +271,13 @@ def go_on_elsewhere(scene: Scene, *readers: PushReader, places: Sequence[Place],
 
 
 def test_a_consumer_that_hangs(scene: Scene) -> None:
-    """It delivers nothing any more when it goes on, and registers anew."""
+    """It delivers nothing any more when it goes on, however much it has fetched, and registers anew."""
     places = scene.topic("one")
-    first, second = scene.reader("a", family="plain"), scene.reader("b")
-    scene.shared(first, second, of=places)
+    first = scene.reader("a", family="plain")
+    scene.shared(first, of=places)
+    scene.fill(places, BACKLOG)
+    second = scene.reader("b")
+    until(lambda: bool(second.read), "it has begun to read")
     paused_s = time.monotonic()
     second.pause()
     until(lambda: len(first.owned) == len(places), "the other has everything")
@@ -275,7 +288,8 @@ def test_a_consumer_that_hangs(scene: Scene) -> None:
     second.resume()
     scene.shared(first, second, of=places)
     back_s = second.said("started", resumed_s)[0][0]
-    assert [each for each in second.read if resumed_s < each.at_s < back_s] == []
+    late = [each for each in second.read if resumed_s < each.at_s < back_s]
+    assert len(late) <= 1, "but for what was in its hands"
     assert second.said("lost", resumed_s), "it noticed by itself"
 
 

@@ -4,11 +4,13 @@ with PushReader("a", bootstrap, group="billing", pattern="orders-.*", session_ms
     until(lambda: len(first.owned) == 4, "it has all partitions")
 """
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,6 +55,8 @@ class PushReader:
         self.turns: list[Turn] = []
         self._began_s: dict[Place, float] = {}
         self._last_s: dict[Place, float] = {}
+        self._resumed_s = math.inf
+        """Until the first record after it."""
         self._lock = threading.Lock()
         command = [sys.executable, "-m", "tests.support.push_member", family, bootstrap, group, name, pattern]
         self._process = subprocess.Popen([*command, str(session_ms)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -79,6 +83,10 @@ class PushReader:
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
+        """The first record that it says after this may have been in its hands when it was paused: nobody can take it
+        back from there, and no turn is longer because of it."""
+        with self._lock:
+            self._resumed_s = time.monotonic()
         os.kill(self._process.pid, signal.SIGCONT)
 
     def firsts_since(self, since_s: float) -> dict[Place, float]:
@@ -127,7 +135,10 @@ class PushReader:
         if words[0] == "read":
             place = words[1], int(words[2])
             self.read.append(Read(at_s, place, int(words[3]), words[4].encode()))
-            self._last_s[place] = at_s
+            if at_s > self._resumed_s:
+                self._resumed_s = math.inf
+            else:
+                self._last_s[place] = at_s
             self.began_at.setdefault(place, int(words[3]))
             return
         self.events.append((at_s, words))
