@@ -15,8 +15,6 @@ from tests.support.thin_consumer import ThinConsumer
 
 PARTITIONS = 6
 SESSION_S = 1.5
-MORE = 20 * PARTITIONS
-"""Records come to partitions in turn, and wait for a leader where there is none: this many have all of them going."""
 PROPERTIES = {
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "1",
@@ -51,10 +49,19 @@ def wait_shared(topic: str, *consumers: ThinConsumer) -> None:
     until(are, f"{[consumer.name for consumer in consumers]} share all partitions")
 
 
-def wait_read(producer: GroupProducer, *consumers: ThinConsumer, more: int = 0) -> None:
-    """What is acknowledged by now, or when so many more have been."""
-    before = len(producer.acknowledged)
-    until(lambda: len(producer.acknowledged) >= before + more, "the producer goes on")
+def wait_written(producer: GroupProducer) -> None:
+    """To every partition, from now on: each has a leader."""
+    last = max(map(int, set(producer.acknowledged)), default=-1)
+
+    def goes_on() -> bool:
+        later = [number for number in map(int, set(producer.acknowledged)) if number > last]
+        return len({number % PARTITIONS for number in later}) == PARTITIONS
+
+    until(goes_on, "the producer goes on")
+
+
+def wait_read(producer: GroupProducer, *consumers: ThinConsumer) -> None:
+    """What is acknowledged by now."""
     wanted = set(producer.acknowledged)
     until(lambda: wanted <= frozenset().union(*(each.read() for each in consumers)), "every record has been read")
 
@@ -103,6 +110,7 @@ def test_it_survives_consumers_and_coordinators(brokers: BrokerGroup) -> None:
         thin(brokers.bootstrap, topic, "second") as second,
     ):
         wait_shared(topic, first, second)
+        wait_written(producer)
         wait_read(producer, first, second)
         second.kill()
         wait_shared(topic, first)
@@ -115,7 +123,8 @@ def test_it_survives_consumers_and_coordinators(brokers: BrokerGroup) -> None:
             killed.kill()
             until(lambda: first.starts > starts[0] and third.starts > starts[1], "the next coordinator starts both")
             wait_shared(topic, first, third)
-            wait_read(producer, *readers, more=MORE)
+            wait_written(producer)
+            wait_read(producer, *readers)
             killed.start()
             producer.stop()
             assert not producer.failures, producer.failures[:3]
@@ -133,12 +142,14 @@ def test_it_follows_a_leader_that_moves(brokers: BrokerGroup) -> None:
         thin(brokers.bootstrap, topic, "only") as only,
     ):
         wait_shared(topic, only)
+        wait_written(producer)
         wait_read(producer, only)
         coordinating = coordinator(brokers, topic)
         killed = next(each for each in brokers.brokers if each is not coordinating)
         killed.kill()
         try:
-            wait_read(producer, only, more=MORE)
+            wait_written(producer)
+            wait_read(producer, only)
         finally:
             killed.start()
         assert only.starts == 1, "it was not started again"
