@@ -130,6 +130,13 @@ def consuming(
         yield consumer
     finally:
         consumer.leave()
+        until(lambda: state_of(broker, group) in ("Empty", "Dead"))
+
+
+def state_of(broker: BrokerProcess, group: str) -> str:
+    with WireClient(("127.0.0.1", broker.port())) as client:
+        answer = client.ask("describe_groups", 0, groups=[group])
+    return str(answer["groups"][0]["group_state"])
 
 
 def until(holds: Any) -> None:
