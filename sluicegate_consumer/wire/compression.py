@@ -15,7 +15,9 @@ _XERIAL = b"\x82SNAPPY\x00"
 """Java's producers cut snappy into blocks behind this; others send one block."""
 _XERIAL_HEADER_BYTES = 16
 _USUAL_RATIO = 16
-"""A first guess of the space that is needed. What does not fit is unpacked again into the largest allowed."""
+"""A first guess of the space that is needed. What does not fit is unpacked again into the fourfold, up to the limit:
+space is zeroed before it is used, and all of the limit at once would hold the event loop for a tenth of a second."""
+_GROWTH = 4
 
 
 def unpack(codec: int, packed: memoryview, limit: int) -> bytes | memoryview:
@@ -63,7 +65,9 @@ def _unpack_snappy(packed: memoryview, limit: int) -> bytes | memoryview:
 
 
 def _into(decompress_into: Callable[[memoryview, bytearray], int], packed: memoryview, limit: int) -> memoryview:
-    for space in (min(limit, _USUAL_RATIO * (len(packed) + 64)), limit):
+    space = 0
+    while space < limit:
+        space = min(limit, _GROWTH * space or _USUAL_RATIO * (len(packed) + 64))
         buffer = bytearray(space)
         try:
             size = decompress_into(packed, buffer)

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from typing import cast
 
 import cramjam
 import pytest
@@ -11,6 +12,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from sluicegate_consumer.errors import CorruptRecordsError
 from sluicegate_consumer.wire.batches import Batch, delivered, records, split
+from sluicegate_consumer.wire.compression import unpack
 from sluicegate_consumer.wire.fetch import Aborted
 from tests.support.packed_batches import PACKERS, packed, timed, with_body, xerial
 
@@ -116,3 +118,13 @@ def test_aborted_transactions_and_markers_are_left_out() -> None:
 def test_cramjam_says_when_a_buffer_is_too_small_as_it_is_told_apart() -> None:
     with pytest.raises(Exception, match="buffer"):
         cramjam.snappy.decompress_raw_into(bytes(cramjam.snappy.compress_raw(b"v" * 100)), bytearray(1))
+
+
+@pytest.mark.parametrize("codec", [2, 3, 4])
+def test_what_packs_well_takes_no_more_space_than_a_few_times_what_it_is(codec: int) -> None:
+    """And not all that is allowed, which takes a tenth of a second to be zeroed."""
+    plain = built([b"v" * 100_000])
+    (found,) = split(memoryview(packed(codec, plain)))
+    unpacked = unpack(codec, found.packed, 128 << 20)
+    assert isinstance(unpacked, memoryview)
+    assert len(cast(bytearray, unpacked.obj)) < 10 * len(plain)
