@@ -20,9 +20,12 @@ class FrameConnection:
 
     @classmethod
     async def open(cls, host: str, port: int, settings: Settings) -> Self:
-        """Raises OSError, of which TimeoutError is one."""
-        async with asyncio.timeout(settings.connect_timeout_s):
-            reader, writer = await asyncio.open_connection(host, port, limit=settings.partition_fetch_bytes_max)
+        """Raises OSError, of which TimeoutError is one, also where this is no address at all."""
+        try:
+            async with asyncio.timeout(settings.connect_timeout_s):
+                reader, writer = await asyncio.open_connection(host, port, limit=settings.partition_fetch_bytes_max)
+        except (ValueError, OverflowError) as error:
+            raise OSError(f"{host[:100]!r} with port {port} is no address: {error}") from error
         return cls(reader, writer, settings)
 
     async def receive(self) -> memoryview:

@@ -11,7 +11,7 @@ from sluicegate_consumer.errors import ProtocolError
 
 T = TypeVar("T")
 INT8, INT16, INT32, INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
-INT16_MAX = 0x7FFF
+INT16_MAX, INT32_MAX = 0x7FFF, 0x7FFFFFFF
 
 
 class Cursor:
@@ -82,7 +82,7 @@ def text(value: str) -> bytes:
 def items(count_layout: Struct, parts: Iterable[bytes]) -> bytes:
     """A list of what has been written already."""
     listed = list(parts)
-    if len(listed) > (INT16_MAX if count_layout is INT16 else 0x7FFFFFFF):
+    if len(listed) > (INT16_MAX if count_layout is INT16 else INT32_MAX):
         raise ValueError(f"a list of {len(listed)} items is too long")
     return count_layout.pack(len(listed)) + b"".join(listed)
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sluicegate_consumer.errors import ProtocolError
-from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT64, Cursor, frame, items, text
+from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT32_MAX, INT64, Cursor, frame, items, text
 
 CLUSTER_METADATA, REGISTER_CONSUMER, PING, STOP_FETCHER, START_FETCHER = range(30_001, 30_006)
 NO_LEADER = -1
+_DIGITS_MAX = 10
 _PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})", re.ASCII)
 
 
@@ -149,14 +150,14 @@ def _broker(cursor: Cursor) -> Broker:
 def _ownership(cursor: Cursor) -> tuple[int, tuple[PartitionOffset, ...]]:
     thread_id = cursor.text()
     _, _, number = thread_id.rpartition("-")
-    if not (number.isascii() and number.isdigit()):
-        raise ProtocolError(f"{thread_id!r} names no stream")
+    if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
+        raise ProtocolError(f"{thread_id[:100]!r} names no stream")
     return int(number), cursor.items(INT16, _part)
 
 
 def _part(cursor: Cursor) -> PartitionOffset:
     topic, named, offset = cursor.text(), cursor.text(), cursor.number(INT64)
     found = _PARTITION.fullmatch(named)
-    if found is None:
-        raise ProtocolError(f"{named!r} names no partition")
+    if found is None or int(found[2]) > INT32_MAX:
+        raise ProtocolError(f"{named[:100]!r} names no partition")
     return PartitionOffset(topic, int(found[2]), offset, NO_LEADER if found[1] is None else int(found[1]))

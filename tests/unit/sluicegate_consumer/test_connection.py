@@ -103,3 +103,15 @@ async def test_what_is_no_answer_ends_the_connection_for_all(raw: bytes, error: 
         with pytest.raises(error):
             await each
     assert played.connection.ended
+
+
+@pytest.mark.parametrize("error", [OverflowError("port"), UnicodeError("label too long"), ValueError("null character")])
+async def test_what_is_no_address_is_as_one_where_nobody_is(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These are what connecting to port 70000, to a label of 64 characters, and to one with a null character raises."""
+
+    async def connect(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    with pytest.raises(OSError, match="no address"):
+        await RequestConnection.open("k1", 70_000, Settings())

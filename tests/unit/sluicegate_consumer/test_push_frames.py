@@ -1,5 +1,7 @@
 """The consumer's own codec of the push protocol, against that of the broker."""
 
+import struct
+
 import pytest
 
 from broker_runtime.wire.push import layouts, messages
@@ -51,7 +53,17 @@ def test_a_frame_that_is_cut_short_is_refused(length: int) -> None:
         push.read_call(without_size(START)[:length])
 
 
-@pytest.mark.parametrize("wrong", [START[4:] + b"x", b"\x75\x39\x00\x01c", START[4:].replace(b"1-3", b"1:3")])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        START[4:] + b"x",
+        b"\x75\x39\x00\x01c",
+        START[4:].replace(b"1-3", b"1:3"),
+        START[4:].replace(b"\x00\x031-3", b"\x00\x0a2147483648"),
+        START[4:].replace(b"\x00\x03c-1", struct.pack(">h", 5_002) + b"c-" + b"1" * 5_000),
+    ],
+)
 def test_what_is_no_call_is_refused(wrong: bytes) -> None:
+    assert wrong != START[4:]
     with pytest.raises(ProtocolError):
         push.read_call(memoryview(wrong))
