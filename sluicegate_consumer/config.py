@@ -56,7 +56,7 @@ class Settings:
     partition_prefetch_bytes_max: int = 2 << 20
     """A partition of which so much waits to be delivered is not fetched."""
     prefetch_bytes_max: int = 64 << 20
-    """Over all partitions. What an answer brings may go beyond it once."""
+    """Over all partitions, in equal shares for the streams. What an answer brings may go beyond it once."""
     frame_bytes_max: int = 128 << 20
     """Of anything that a broker sends. Larger frames end the connection."""
     unpacked_bytes_max: int = 128 << 20

@@ -144,9 +144,8 @@ class Fetching:
         while True:
             wake.clear()
             led = [reader for reader in self._readers if reader.leader == node and reader.fetchable]
-            room = self._settings.prefetch_bytes_max - sum(reader.buffered_bytes for reader in self._readers)
-            wanted = [each for each in led if each.buffered_bytes < self._settings.partition_prefetch_bytes_max]
-            if not wanted or room <= 0:
+            wanted, room = self._with_room(led)
+            if not wanted:
                 await wake.wait()
                 continue
             link = self._brokers.link(node)
@@ -163,6 +162,21 @@ class Fetching:
                 self._lost(led)
                 await asyncio.sleep(backoff.next_s())
 
+    def _with_room(self, led: Sequence[PartitionReader]) -> tuple[list[PartitionReader], int]:
+        """Those to be fetched now, and how many bytes may wait for them beyond what does. Each stream has its share of
+        these: one that nobody reads from stops itself and no other."""
+        settings = self._settings
+        streams = {reader.stream for reader in self._readers}
+        room = dict.fromkeys(streams, settings.prefetch_bytes_max // max(len(streams), 1))
+        for reader in self._readers:
+            room[reader.stream] -= reader.buffered_bytes
+        wanted = [
+            each
+            for each in led
+            if each.buffered_bytes < settings.partition_prefetch_bytes_max and room[each.stream] > 0
+        ]
+        return wanted, sum(room[stream] for stream in {each.stream for each in wanted})
+
     async def _fetch(self, link: BrokerLink, wanted: Sequence[PartitionReader], room: int, *, crowded: bool) -> None:
         """Partitions without an offset are looked for first, and fetched with the others."""
         unplaced = [reader for reader in wanted if reader.fetch_offset < 0]
@@ -177,12 +191,13 @@ class Fetching:
         limits = FetchLimits(round(wait_s * 1000), 1, min(settings.fetch_bytes_max, room), self._read_committed)
         version = link.fetch_version
         request = fetch_request(version, limits, [self._wanted(reader) for reader in placed.values()])
-        for part in read_fetch(version, await link.ask(request, wait_s)):
+        body = await link.ask(request, wait_s)
+        for part in read_fetch(version, body):
             reader = placed.get(TopicPartition(part.topic, part.partition))
             if reader is None:
                 raise ProtocolError(f"{part.topic}-{part.partition} was not asked for")
             if not reader.dropped:
-                self._take(reader, part)
+                self._take(reader, alone(part, len(body)))
 
     @property
     def _read_committed(self) -> bool:
@@ -245,3 +260,10 @@ class Fetching:
 
     def _backoff(self) -> Backoff:
         return Backoff(self._settings.backoff_min_s, self._settings.backoff_max_s, random.random)
+
+
+def alone(part: FetchedPartition, answer_bytes: int) -> FetchedPartition:
+    """A few records that wait for long shall not keep all that came with them in memory."""
+    if 2 * len(part.records) > answer_bytes:
+        return part
+    return part._replace(records=memoryview(bytes(part.records)))

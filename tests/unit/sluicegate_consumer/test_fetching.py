@@ -5,16 +5,17 @@ import struct
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.errors import Code, CorruptRecordsError, FetchRefusedError
-from sluicegate_consumer.fetching import Fetching
+from sluicegate_consumer.fetching import Fetching, alone
 from sluicegate_consumer.reading import PartitionReader
 from sluicegate_consumer.wire import kafka
+from sluicegate_consumer.wire.fetch import FetchedPartition
 from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT64, items, text
 from sluicegate_consumer.wire.kafka import Request
 from sluicegate_consumer.wire.push import Broker, PartitionOffset
@@ -257,3 +258,24 @@ async def test_what_comes_after_a_stop_is_not_taken() -> None:
         await until(lambda: cluster.asked)
     assert found.readers[0].dropped
     assert found.offsets == []
+
+
+async def test_a_stream_that_nobody_reads_from_stops_no_other() -> None:
+    cluster = Cluster()
+    one = batch(3)
+    cluster.answer(1, kafka.FETCH, fetched(one, partition=1), fetched(batch(4), partition=1))
+    settings = Settings(prefetch_bytes_max=2 * len(one), partition_prefetch_bytes_max=10 * len(one))
+    found = Reading(cluster, [HERE, HERE._replace(partition=1)], settings)
+    found.readers[1].stream = 1
+    found.readers[0].buffered_bytes = 2 * len(one)
+    found.fetching.start()
+    await until(lambda: found.readers[1].fetch_offset == 5)
+    found.fetching.stop()
+
+
+def test_records_that_wait_do_not_keep_all_that_came_with_them() -> None:
+    answer = bytes(1_000)
+    few, most = (FetchedPartition("t", 0, 0, (), memoryview(answer)[:length]) for length in (499, 501))
+    assert alone(few, 1_000).records == few.records
+    assert len(cast(bytes, alone(few, 1_000).records.obj)) == 499
+    assert alone(most, 1_000) is most
