@@ -172,11 +172,12 @@ class Membership:
             raise CommitRefusedError(f"the coordinator did not take the offsets of {refused}")
 
     def _pinged(self, session: Session, connection: FrameConnection) -> None:
+        """Where something is out of its log the others are told for the last time: nobody shall read them again."""
+        connection.send(session.answer_ping(lambda: self.positions))
         out_of_range = [reader for reader in self._readers.values() if reader.out_of_range]
         if out_of_range:
             self._reset_from.update((reader.tp, reader.fetch_offset) for reader in out_of_range)
             raise TryAgain(f"the offsets of {len(out_of_range)} partitions are out of their logs")
-        connection.send(session.answer_ping(lambda: self.positions))
 
     def _stopped(self, session: Session, connection: FrameConnection) -> None:
         """What was read and not delivered is forgotten at once; the answer waits for the application."""
@@ -224,8 +225,11 @@ class Membership:
 
     def _add_reader(self, part: PartitionOffset, stream: int) -> None:
         tp = TopicPartition(part.topic, part.partition)
-        if self._reset_from.pop(tp, None) == part.offset:
+        if self._reset_from.get(tp) == part.offset:
+            # Again, if it has to be: where it was found to begin may not have been told before it was taken away.
             part = part._replace(offset=_PLACES[self._settings.auto_offset_reset])
+        else:
+            self._reset_from.pop(tp, None)
         self._readers[tp] = PartitionReader(part, stream, self._settings.unpacked_bytes_max, self._has_room)
 
     def _deliver(self, reader: PartitionReader) -> None:
@@ -251,7 +255,12 @@ class Membership:
 
         async def in_turn() -> None:
             if before is not None:
-                await asyncio.wait([before])
+                try:
+                    await asyncio.wait([before])
+                except asyncio.CancelledError:
+                    before.cancel()
+                    await asyncio.wait([before])
+                    raise
             await work()
 
         self._telling = asyncio.create_task(in_turn())

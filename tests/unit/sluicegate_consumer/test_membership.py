@@ -41,9 +41,10 @@ PING = call(push.PING, INT32.pack(0))
 STOP = call(push.STOP_FETCHER)
 
 
-def start(offset: int = 7, *, stream: int = 0) -> bytes:
-    part = text("t") + text("1-0") + INT64.pack(offset)
-    return call(push.START_FETCHER, items(INT16, [text(f"c-{stream}") + items(INT16, [part])]) + BROKERS)
+def start(*offsets: int, stream: int = 0) -> bytes:
+    """Of the partitions from 0 on; without any of the first one from 7 on."""
+    parts = [text("t") + text(f"1-{number}") + INT64.pack(offset) for number, offset in enumerate(offsets or (7,))]
+    return call(push.START_FETCHER, items(INT16, [text(f"c-{stream}") + items(INT16, parts)]) + BROKERS)
 
 
 def told(offset: int) -> list[PartitionOffset]:
@@ -129,10 +130,16 @@ class Told(Listener):
     def __init__(self) -> None:
         self.told: list[tuple[str, set[TopicPartition]]] = []
         self.on_revoked: Callable[[], object] = lambda: None
-        self.revoked_takes_s = 0.0
+        self.assigned_takes_s = self.revoked_takes_s = 0.0
+        self.cancelled = 0
 
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
         self.told.append(("assigned", set(partitions)))
+        try:
+            await asyncio.sleep(self.assigned_takes_s)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
         self.told.append(("revoked", set(partitions)))
@@ -296,11 +303,50 @@ async def test_an_offset_out_of_its_log_has_it_registered_anew_and_begin_elsewhe
         coordinator.say(PING)
         await settled()
         assert coordinator.closed
-        assert len(coordinator.sent) == 1, "the ping has no answer"
+        assert coordinator.sent[-1] == push.ping_answer("c", told(7)), "what the others came to is told"
         coordinator = await here.net.registered()
         coordinator.say(start(7))
         await settled()
         assert [each.offset for each in here.membership.positions] == [-2]
+
+
+async def test_partitions_that_run_out_of_their_logs_one_after_the_other_are_all_read_in_the_end() -> None:
+    """The first is told to begin where it was out of its log before it could tell where it began."""
+    async with scene() as here:
+        for out_of_range, begun in ((0, [7, 9]), (1, [-2, 9]), (None, [-2, -2])):
+            coordinator = await here.net.registered()
+            coordinator.say(start(7, 9))
+            await settled()
+            assert [each.offset for each in here.membership.positions] == begun
+            if out_of_range is not None:
+                here.membership._readers[TopicPartition("t", out_of_range)].out_of_range = True
+                coordinator.say(PING)
+                await settled()
+                assert coordinator.closed
+        for offset in (8, 7):
+            coordinator.say(STOP)
+            await settled()
+            coordinator.say(start(offset, 9))
+            await settled()
+            assert [each.offset for each in here.membership.positions] == [offset, -2], "what was told since counts"
+
+
+async def test_nothing_that_the_listener_is_told_outlives_the_connection() -> None:
+    """Or it would be told of two things at once, and the end of the older one would be the begin of delivery."""
+    async with scene() as here:
+        here.listener.assigned_takes_s = 1.5
+        coordinator = await here.net.registered()
+        coordinator.say(start(), STOP)
+        await asyncio.sleep(0.1)
+        coordinator.say(None)
+        coordinator = await here.net.registered()
+        coordinator.say(start())
+        await settled()
+        began_s = asyncio.get_running_loop().time()
+        while not here.flow.may_deliver:  # noqa: ASYNC110 - on virtual time
+            await asyncio.sleep(0.01)
+        assert asyncio.get_running_loop().time() - began_s >= 1.4
+        assert here.listener.cancelled == 1
 
 
 def _fail() -> None:
