@@ -67,7 +67,7 @@ in a broker's file, or while brokers run: `kafka-configs --alter --entity-type b
 tag.rack=r8a9`, or `--entity-default` for all. The broker's own dynamic value comes before the default of all brokers,
 and that before the file. A name has letters, digits and `._/-`, 128 of them at most, and begins with a letter or a
 digit; a value has {VALUE_BYTES_MAX} bytes at most; each of the three places may have {TAGS_MAX} tags. None may be
-called like one of those above.
+called like one of those above. With a broker that is unregistered while it serves nobody its own dynamic tags go.
 
 In a manifest they are `brokers.tags` of a BrokerCluster, and in Kubernetes `brokers.tagsFromNodeLabels`
 ([resources](resources.md)). `sluicegate brokers --tags` shows them all.

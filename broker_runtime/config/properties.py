@@ -75,7 +75,10 @@ def _unescaped(text: str, where: str) -> str:
     if "\\" not in text:
         return text
     # A character beyond 16 bits is two escapes, as in UTF-16.
-    return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    try:
+        return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where}: half of a character beyond 16 bits is escaped without its other half") from None
 
 
 def _escaped_value(value: str) -> str:

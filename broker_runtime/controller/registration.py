@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.config.tags import TAGS_MAX
+from broker_runtime.config.tags import TAGS_MAX, tag_key
 from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerControlState, BrokerEvent, Guard, Transition, transitions
 from broker_runtime.controller.sessions import Sessions
@@ -33,6 +33,7 @@ from broker_runtime.metadata.brokers import (
     UnfenceBroker,
     UnregisterBroker,
 )
+from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 
@@ -276,9 +277,15 @@ def stop(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
 
 
 def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> tuple[Sequence[Record], None]:
-    """Also a live broker: it registers anew when it is still there."""
+    """Also a live broker: it registers anew when it is still there. With one that serves nobody the tags of its own
+    dynamic configuration go: they say what it was, and whoever gets its id is another. All else of that configuration
+    stays, as in Kafka."""
     known = image.brokers.get(broker_id)
     if known is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     sessions.end(broker_id)
-    return [*elections.leave(broker_id, image, unclean_shutdown=True), UnregisterBroker(broker_id, known.epoch)], None
+    leaving: list[Record] = elections.leave(broker_id, image, unclean_shutdown=True)
+    if known.fenced:
+        own = sorted(key for key in image.configs.of_broker(broker_id) if tag_key(key) is not None)
+        leaving += [ConfigRecord(int(ResourceType.BROKER), str(broker_id), key, None) for key in own]
+    return [*leaving, UnregisterBroker(broker_id, known.epoch)], None

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sluicegate_operator.api.metadata import INT_MAX
 from sluicegate_operator.cli.asking import REFUSED, RefusedError, ask, print_json, say
 from sluicegate_operator.cli.bootstrap import BootstrapOption
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
@@ -29,7 +30,9 @@ class Found:
 
 
 def brokers(
-    broker: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", min=0, help="Only these; else all.")] = None,
+    broker: Annotated[
+        list[int] | None, typer.Argument(metavar="[ID]...", min=0, max=INT_MAX, help="Only these; else all.")
+    ] = None,
     tags: Annotated[bool, typer.Option("--tags", help="With all tags, a line for each.")] = False,
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,

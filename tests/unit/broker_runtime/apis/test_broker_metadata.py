@@ -98,6 +98,16 @@ async def test_tags_change_with_the_dynamic_configuration() -> None:
         assert RACK in first["tags"]
 
 
+async def test_a_name_that_is_too_long_for_an_answer_cannot_be_registered() -> None:
+    longest, too_long = ({"key": "rack", "value": count * "x"} for count in (32_767, 32_768))
+    async with ControllerInMemory() as node:
+        content = registration(4, "PLAINTEXT") | {"broker_tags": [longest]}
+        await node.ask(broker_registration.API, 4, content)
+        assert (await asked(node, 4))[0]["tags"][-1] == longest
+        with pytest.raises(ProtocolError, match="32768 bytes"):
+            await node.ask(broker_registration.API, 4, content | {"broker_tags": [too_long]})
+
+
 @pytest.mark.parametrize(
     ("tags", "says"),
     [

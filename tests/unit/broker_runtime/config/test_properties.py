@@ -45,3 +45,9 @@ def test_lines_mean_what_they_mean_to_java(text: str, meant: dict[str, str]) -> 
 def test_half_an_escape_is_named() -> None:
     with pytest.raises(ConfigError, match=r"server\.properties, line 2: \\u must be followed by four"):
         parse_properties("a=1\nb=\\u20a", "server.properties")
+
+
+@pytest.mark.parametrize("text", ["\\ud83d", "\\ud83dx", "\\ude00\\ud83d"])
+def test_half_a_character_is_refused_since_nobody_could_be_told_of_it(text: str) -> None:
+    with pytest.raises(ConfigError, match="line 1: half of a character"):
+        parse_properties(f"a={text}", "x")

@@ -19,6 +19,7 @@ from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
 from broker_runtime.metadata.cluster import FeatureLevelRecord
+from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.topics import PartitionRecord
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
@@ -321,6 +322,19 @@ def test_an_unregistered_broker_is_in_no_in_sync_set_and_unknown() -> None:
     with pytest.raises(KafkaError) as refused:
         unregister(1, image, cluster.sessions)
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_tags_of_its_own_go_with_a_broker_that_serves_nobody_and_all_else_stays() -> None:
+    cluster = Three()
+    for name, key in (("1", "tag.zone"), ("1", "max.connections"), ("2", "tag.zone"), ("", "tag.zone")):
+        cluster.metadata.write(ConfigRecord(ResourceType.BROKER, name, key, "7"))
+    cluster.metadata.commit(unregister(2, cluster.metadata.image, cluster.sessions))
+    assert cluster.metadata.image.configs.of_broker(2), "it served: it registers anew, and has to be what it was"
+    cluster.metadata.write(FenceBroker(1, cluster.metadata.image.brokers[1].epoch))
+    cluster.metadata.commit(unregister(1, cluster.metadata.image, cluster.sessions))
+    configs = cluster.metadata.image.configs
+    assert configs.of_broker(1) == {"max.connections": "7"}
+    assert configs.of_broker(None) == {"tag.zone": "7"}
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, 99), (7, 1)])

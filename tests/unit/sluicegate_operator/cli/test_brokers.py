@@ -72,6 +72,7 @@ def test_a_broker_that_there_is_not_is_named() -> None:
     assert [one["id"] for one in json.loads(done.stdout)["brokers"]] == [2]
     assert (done.exit_code, done.stderr) == (1, "there is no broker 7\n")
     assert run("--", "-1").exit_code == 2
+    assert run(str(2**31)).exit_code == 2
 
 
 @pytest.mark.usefixtures("cluster")
