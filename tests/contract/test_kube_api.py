@@ -37,6 +37,8 @@ SYSTEM = "sluicegate-system"
 ACCOUNT = f"system:serviceaccount:{SYSTEM}:sluicegate-operator"
 DURATION_S = 4
 LABEL = "sluicegate.dev/test"
+CHARACTERS = "\x01\x7f\x85\u2028\ufeff\uffff\U0001f600"
+"""What is escaped in JSON and what YAML, as which the API server reads it, must find escaped or must not."""
 
 
 @pytest.fixture(scope="module")
@@ -376,9 +378,11 @@ async def test_status_is_a_subresource(plane: ControlPlane, client: KubeClient) 
         "spec": {"clusterRef": {"name": "shop"}, "partitions": 1, "replicas": 1},
     }
     plane.kubectl("apply", "-f", "-", input=json.dumps(topic))
-    await client.apply_status(TOPIC, "default", "orders", {"observedGeneration": 1})
+    await client.apply_status(TOPIC, "default", "orders", {"observedGeneration": 1, "topicId": CHARACTERS})
     found = await client.list(TOPIC, "default", f"{LABEL}=orders")
-    assert [(item["kind"], item["status"]["observedGeneration"]) for item in found] == [("Topic", 1)]
+    assert [(item["kind"], item["status"]) for item in found] == [
+        ("Topic", {"observedGeneration": 1, "topicId": CHARACTERS})
+    ]
     assert await client.list(TOPIC, None, f"{LABEL}=none") == []
     plane.kubectl("delete", "topic", "orders")
 

@@ -19,6 +19,7 @@ from sluicegate_operator.kube.errors import (
     KubeUnavailableError,
     NamespaceGoingError,
 )
+from sluicegate_operator.kube.json_body import json_body
 
 Json = dict[str, Any]
 
@@ -69,7 +70,7 @@ class ApiServer:
     ) -> Json:
         url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type, **self._credentials()}
-        data = None if body is None else json.dumps(body)
+        data = None if body is None else json_body(body)
         loop, request = asyncio.get_running_loop(), f"{method} {path}"
         try:
             answer = await self._patiently(method, url, headers, data)
@@ -81,7 +82,7 @@ class ApiServer:
         self._denials.note(request, 200, loop.time())
         return answer
 
-    async def _patiently(self, method: str, url: str, headers: Mapping[str, str], data: str | None) -> Json:
+    async def _patiently(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Json:
         """Each try is a request of its own, which needs the Lease when it is a write."""
         loop, tries = asyncio.get_running_loop(), 0
         while True:
@@ -99,7 +100,7 @@ class ApiServer:
         found = self._api.configuration.auth_settings().values()
         return {setting["key"]: setting["value"] for setting in found if setting["in"] == "header"}
 
-    def _exchange(self, method: str, url: str, headers: Mapping[str, str], data: str | None) -> Json:
+    def _exchange(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Json:
         pool = self._api.rest_client.pool_manager
         if method != "GET" and not self._may_write():
             raise KubeFencedError(f"{method} {url.split('?')[0]} was not sent: the Lease is not held")

@@ -1,0 +1,71 @@
+"""When brokers are asked what they are, and when what they say is worth a look at their registrations."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.handlers import descriptions
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.descriptions import UNTOLD_RETRY, DescriptionReconciler
+from sluicegate_operator.kafka_admin.errors import AdminConnectionError
+from sluicegate_operator.planning.registrations import BrokerWords
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import cluster
+from tests.support.memory_kube import MemoryKube
+
+SHOP = ("default", "shop")
+AT = BrokerAddress(0, "b0", 9092, up=True)
+
+
+class Shop:
+    """A cluster whose brokers say `words`, or cannot be asked. `marked` are the queues that have heard of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *objects: dict[str, object]) -> None:
+        self.words: dict[int, BrokerWords] | None = {}
+        self.addresses: tuple[BrokerAddress, ...] = (AT,)
+        self.marked: list[str] = []
+        self.asked = 0
+        self.context = Context(MemoryKube(*objects), read_settings({}, None, None, None))  # type: ignore[arg-type]
+        self.context.mark = lambda queue, _: self.marked.append(queue)
+        monkeypatch.setattr(KubernetesFleet, "broker_addresses", self._where)
+        monkeypatch.setattr(descriptions, "ask_descriptions", self._say)
+        self.reconcile = DescriptionReconciler(self.context).reconcile
+
+    async def _where(self, *_: object) -> tuple[BrokerAddress, ...]:
+        return self.addresses
+
+    async def _say(self, _: Iterable[BrokerAddress]) -> dict[int, BrokerWords]:
+        self.asked += 1
+        if self.words is None:
+            raise AdminConnectionError(("b0", 9092), "the broker closed the connection")
+        return self.words
+
+
+async def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch, cluster())
+    for tags, marks in (({"zone": "a"}, 1), ({"zone": "a"}, 1), ({"zone": "b"}, 2), ({}, 3), ({}, 3)):
+        shop.words = {0: BrokerWords("0.1.0", 1, 2, dict(tags))}
+        assert isinstance(await shop.reconcile(SHOP), float)
+        assert shop.marked == ["registrations"] * marks
+        assert shop.context.progress[SHOP].told == shop.words
+
+
+async def test_what_was_said_before_holds_while_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch, cluster())
+    before = shop.words = {0: BrokerWords("0.1.0", 1, 2, {"zone": "a"})}
+    await shop.reconcile(SHOP)
+    shop.words = None
+    assert await shop.reconcile(SHOP) == UNTOLD_RETRY
+    shop.addresses = ()
+    assert await shop.reconcile(SHOP) == UNTOLD_RETRY
+    assert shop.asked == 2, "nobody is asked where there is no address"
+    assert shop.context.progress[SHOP].told == before
+    assert shop.marked == ["registrations"]
+
+
+async def test_a_cluster_that_is_gone_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch)
+    assert await shop.reconcile(SHOP) is None
+    assert shop.asked == 0
