@@ -7,6 +7,7 @@ import pytest
 from broker_runtime.groups.push.answers import ping_answered, start_answered, stop_answered
 from broker_runtime.groups.push.calls import Ping, StartFetcher, StopFetcher
 from broker_runtime.groups.push.offsets import Consumed
+from broker_runtime.groups.push.rebalance import Decided
 from broker_runtime.groups.push.states import PushState
 from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
@@ -68,15 +69,21 @@ def test_an_answer_after_the_end_of_a_registration_ends_the_connection(coordinat
     assert consumer.hung_up is not None
 
 
+@pytest.mark.parametrize("answered", [ping_answered, stop_answered])
 @pytest.mark.parametrize(("auto_commit", "offsets"), [(True, None), (False, ()), (False, OFFSETS)])
 def test_offsets_are_told_by_those_who_registered_so(
-    coordinator: Coordinator, auto_commit: bool, offsets: tuple[Consumed, ...] | None
+    coordinator: Coordinator,
+    auto_commit: bool,
+    offsets: tuple[Consumed, ...] | None,
+    answered: Callable[..., Decided],
 ) -> None:
     consumer = Consumer(coordinator, "a", auto_commit=auto_commit)
     consumer.register()
     answer_all([consumer])
+    coordinator.topic("t", 5)
     coordinator.wait(SESSION_S / 3)
-    consumer.say(ping_answered, offsets=offsets)
+    assert [type(call) for call in consumer.unanswered] == [StopFetcher, Ping]
+    consumer.say(answered, offsets=offsets)
     assert consumer.hung_up is not None
     assert "registered otherwise" in consumer.hung_up
     assert coordinator.committed() == {}

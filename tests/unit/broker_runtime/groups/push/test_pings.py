@@ -6,7 +6,8 @@ from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.groups.push.answers import ping_answered
 from broker_runtime.groups.push.calls import Ping
 from broker_runtime.groups.push.offsets import Consumed
-from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
+from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
 
 def started(config: BrokerConfig | None = None, **changes: float) -> tuple[Coordinator, Consumer]:
@@ -115,6 +116,16 @@ def test_an_offset_does_not_go_back() -> None:
     coordinator.wait(SESSION_S / 3)
     consumer.say(ping_answered, offsets=[Consumed("t", 0, 9), Consumed("t", 0, 4)])
     assert coordinator.committed() == {("t", 0): 9}
+
+
+def test_an_offset_does_not_go_back_behind_what_its_consumer_has_committed_itself() -> None:
+    coordinator, consumer = started(BrokerConfig(sluicegate_group_push_offsets_commit_interval_ms=0))
+    committed = OffsetCommitValue(9, -1, "", 0, None, coordinator.environment.image.topics["t"].id)
+    coordinator.decide(lambda _: ([GroupRecord(OffsetCommitKey(GROUP, "t", 0), committed)], None))
+    for told, in_force in ((7, 9), (10, 10)):
+        coordinator.wait(SESSION_S / 3)
+        consumer.say(ping_answered, offsets=[Consumed("t", 0, told)])
+        assert coordinator.committed() == {("t", 0): in_force}
 
 
 def test_a_consumer_that_commits_itself_is_alive_by_answers_without_offsets() -> None:

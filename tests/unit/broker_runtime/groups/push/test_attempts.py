@@ -1,0 +1,70 @@
+"""A rebalance that is tried again, where consumers have sessions of different lengths."""
+
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.groups.push.calls import Ping, StopFetcher
+from broker_runtime.groups.push.states import PushState
+from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
+
+PATIENT_S = 10 * SESSION_S
+BACKOFF_S = 2.0
+
+
+def made() -> tuple[Coordinator, Consumer, Consumer]:
+    """With one retry. Both read, and the second may take ten times as long to answer."""
+    coordinator = Coordinator(BrokerConfig(sluicegate_group_push_rebalance_retries_max=1))
+    coordinator.topic("t", 4)
+    quick, patient = Consumer(coordinator, "a"), Consumer(coordinator, "b", session_s=PATIENT_S)
+    for each in (quick, patient):
+        each.register()
+        answer_all([quick, patient])
+    return coordinator, quick, patient
+
+
+def wait(coordinator: Coordinator, seconds: float, *consumers: Consumer) -> None:
+    """In which they answer pings, and nothing else."""
+    for _ in range(round(2 * seconds)):
+        coordinator.wait(0.5)
+        for each in consumers:
+            called, each.unanswered = list(each.unanswered), type(each.unanswered)()
+            for call in called:
+                if isinstance(call, Ping):
+                    each.unanswered.appendleft(call)
+                    each.answer(Ping)
+                else:
+                    each.unanswered.append(call)
+
+
+def orders(consumer: Consumer) -> list[type]:
+    return [type(call) for call in consumer.unanswered if not isinstance(call, Ping)]
+
+
+def test_who_has_time_left_to_stop_is_not_told_so_again() -> None:
+    coordinator, quick, patient = made()
+    coordinator.topic("t", 5)
+    wait(coordinator, 2 / 3 * SESSION_S, quick, patient)
+    assert coordinator.group_state() is PushState.BACKING_OFF
+    wait(coordinator, BACKOFF_S, quick, patient)
+    assert coordinator.group_state() is PushState.STOPPING
+    assert orders(quick) == [StopFetcher, StopFetcher]
+    assert orders(patient) == [StopFetcher]
+    answer_all([quick, patient])
+    assert coordinator.group_state() is PushState.STABLE
+
+
+def test_who_was_late_in_an_earlier_rebalance_has_its_time_in_the_next() -> None:
+    coordinator, quick, patient = made()
+    coordinator.topic("t", 5)
+    quick.answer(StopFetcher)
+    wait(coordinator, 2 / 3 * PATIENT_S, quick, patient)
+    assert coordinator.group_state() is PushState.BACKING_OFF
+    answer_all([quick, patient])
+    wait(coordinator, BACKOFF_S, quick, patient)
+    answer_all([quick, patient])
+    assert coordinator.group_state() is PushState.STABLE
+
+    coordinator.topic("t", 6)
+    wait(coordinator, 2 * SESSION_S, quick, patient)
+    assert quick.hung_up == "it did not stop or start when it was told to"
+    assert patient.hung_up is None
+    answer_all([patient])
+    assert patient.reading == {("t", number) for number in range(6)}
