@@ -61,7 +61,7 @@ _ERRORS = (
     (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "ask again soon"),
     (ErrorCode.COORDINATOR_NOT_AVAILABLE, "ask again soon"),
     (ErrorCode.NOT_COORDINATOR, "ask for the coordinator again, or go on to the next broker"),
-    (ErrorCode.UNRELEASED_INSTANCE_ID, "the id is taken, perhaps by your last connection: try again within a session"),
+    (ErrorCode.UNRELEASED_INSTANCE_ID, "the id is taken, perhaps by your last connection: try again for two sessions"),
     (ErrorCode.INVALID_GROUP_ID, "the group has no id, or too long a one"),
     (ErrorCode.INVALID_SESSION_TIMEOUT, "not between `group.min.` and `group.max.session.timeout.ms`"),
     (ErrorCode.INVALID_TOPIC_EXCEPTION, "`topic_count` names what cannot be a topic"),

@@ -95,7 +95,8 @@ class ClassicGroupConfig(Config):
         "group.max.size",
         INT,
         MEMBERS_MAX,
-        "Members that one group of the classic protocol may have (Kafka: 2147483647).",
+        "Members that one group of the classic protocol, or consumers that one of the push protocol, may have "
+        "(Kafka: 2147483647).",
         at_least(1),
     )
     sluicegate_group_member_bytes_max: Key[int] = static(

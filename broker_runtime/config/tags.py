@@ -13,8 +13,8 @@ from broker_runtime.config.numbers import trim
 
 TAG_PREFIX = "tag."
 TAGS_MAX = 64
-"""In the file of a broker, in its dynamic configuration and in the default of all brokers, each: all answers together
-are made in one turn of the loop."""
+"""In the file of a broker, in its dynamic configuration and in the default of all brokers, each: an answer about all
+brokers has those of all."""
 VALUE_BYTES_MAX = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 

@@ -15,7 +15,8 @@ from broker_runtime.groups.topic_regex import compile_topic_regex
 from broker_runtime.metadata.topic_names import check_topic_name
 
 STREAMS_MAX = 100
-"""Of one consumer. More threads than a machine has cores read nothing faster."""
+"""Of one consumer. More threads than a machine has cores read nothing faster. This and the next are no configuration:
+with smaller ones a coordinator that takes over would not understand what another has taken."""
 TOPICS_MAX = 1_000
 """That one consumer names."""
 

@@ -17,8 +17,6 @@ from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import BrokerDescription
 
 API_KEY = i16(30_000)
-THIS_BROKER = -1
-"""As an id: the broker that is asked."""
 
 _VERSION = i16(0)
 _INT32 = {"kafka_type": "int32"}
