@@ -147,6 +147,15 @@ async def test_it_goes_on_where_the_last_batch_ended() -> None:
     assert found.errors == []
 
 
+async def test_a_broker_that_sends_only_what_comes_before_the_offset_is_not_asked_for_it_for_ever() -> None:
+    cluster = Cluster()
+    cluster.answer(1, kafka.FETCH, fetched(batch(1, 2)))
+    async with reading(cluster, HERE) as found:
+        await until(lambda: found.errors)
+    assert "no whole batch at offset 3" in str(found.errors[0])
+    assert isinstance(found.errors[0], CorruptRecordsError)
+
+
 async def test_a_place_of_the_log_is_looked_up_first() -> None:
     cluster = Cluster()
     cluster.answer(1, kafka.LIST_OFFSETS, listed(3))

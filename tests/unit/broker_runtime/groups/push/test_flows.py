@@ -147,6 +147,26 @@ def test_a_rebalance_is_not_made_where_it_is_not_necessary(coordinator: Coordina
     assert idle.reading == {("t", 3)}
 
 
+def test_who_came_back_and_was_started_is_not_taken_for_gone(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b", topic_count="*1*.*")
+    second.close()
+    second.register()
+    answer_all([first, second])
+    before = [len(each.told) for each in (first, second)]
+    coordinator.topic("t", 4)
+    assert coordinator.group_state() is PushState.STABLE
+    assert [len(each.told) for each in (first, second)] == before, "topics were looked at, and nothing has changed"
+
+
+def test_nobody_looks_who_is_to_own_what_for_a_topic_that_is_not_read(coordinator: Coordinator) -> None:
+    coordinator.consumers("a")
+    coordinator.aside_at_once = False
+    coordinator.topic("unread", 1)
+    assert coordinator.environment.aside == []
+    coordinator.topic("t", 5)
+    assert len(coordinator.environment.aside) == 1
+
+
 def test_a_rebalance_is_tried_again_after_a_pause_when_somebody_does_not_stop(coordinator: Coordinator) -> None:
     first, second = coordinator.consumers("a", "b")
     third = Consumer(coordinator, "c")
