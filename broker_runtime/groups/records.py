@@ -33,6 +33,11 @@ class OffsetCommitValue(Struct, frozen=True, gc=False):
     """Only where a client of an old version asked for a retention of its own."""
     topic_id: UUID | None = None
 
+    def is_of(self, topic_id: UUID) -> bool:
+        """Whether it was committed for that topic, and not for an earlier one of the name. Older clients and brokers
+        have left it open."""
+        return self.topic_id in (None, topic_id)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataKey:

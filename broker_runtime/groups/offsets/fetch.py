@@ -52,6 +52,6 @@ def _check(state: GroupsState, member: Committer, group_id: str) -> None:
 
 
 def _fetched(partition: int, value: OffsetCommitValue | None, topic_id: UUID | None) -> FetchedOffset:
-    if value is None or (topic_id is not None and value.topic_id not in (None, topic_id)):
+    if value is None or (topic_id is not None and not value.is_of(topic_id)):
         return FetchedOffset(partition)
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)

@@ -70,7 +70,7 @@ def topics_deleted(topics: Mapping[str, UUID]) -> Sweep:
 
     def goes(topic: str, value: OffsetCommitValue) -> bool:
         gone = topics.get(topic)
-        return gone is not None and value.topic_id in (None, gone)
+        return gone is not None and value.is_of(gone)
 
     def steps(state: GroupsState, sweep: Sweep) -> Iterator[_Step]:
         for group_id in state.offsets.groups():

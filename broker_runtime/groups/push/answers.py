@@ -5,9 +5,10 @@ consumer's registration and connection. So is one with an error: the coordinator
 without that consumer, which may register anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from broker_runtime.groups.push.calls import HangUp, PushEnvironment
 from broker_runtime.groups.push.group import PushGroup, find_push_group, member_on
@@ -73,7 +74,7 @@ def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
     return records, None
 
 
-def _taken(member: PushMember, assigned: frozenset[Partition], state: GroupsState) -> Decided:
+def _taken(member: PushMember, assigned: Mapping[Partition, UUID], state: GroupsState) -> Decided:
     """The log has what it told: nothing is left to be committed before others start."""
     if member.assigned is assigned:
         member.consumed = {}

@@ -1,6 +1,8 @@
 """A consumer of a push group: what it registered with, and what was asked of it since. Pure."""
 
 import logging
+from collections.abc import Collection, Mapping
+from uuid import UUID
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
@@ -56,8 +58,8 @@ class PushMember:
         self.stops_unanswered = 0
         self.starts_unanswered = 0
         self.pings_since_commit = 0
-        self.assigned: frozenset[Partition] = frozenset()
-        """What it was last told to read."""
+        self.assigned: Mapping[Partition, UUID] = {}
+        """What it was last told to read, of which topic: another may have the name by the time it tells how far."""
         self.consumed: dict[Partition, int] = {}
         """How far it said that it came, since it was told that."""
 
@@ -67,9 +69,9 @@ class PushMember:
         return self.stops_unanswered > 0 or self.starts_unanswered > 0
 
     @property
-    def told(self) -> frozenset[Partition]:
+    def told(self) -> Collection[Partition]:
         """What it reads, as far as is known."""
-        return self.assigned if self.fetching else frozenset()
+        return self.assigned if self.fetching else ()
 
     @property
     def ping_interval_s(self) -> float:

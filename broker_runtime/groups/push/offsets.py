@@ -31,7 +31,10 @@ def note(member: PushMember, told: Iterable[Consumed]) -> None:
 def uncommitted(
     state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Iterable[PushMember]
 ) -> Sequence[GroupRecord]:
-    """The records of what is not committed yet: until the log has taken them they are wanted again."""
+    """The records of what is not committed yet: until the log has taken them they are wanted again.
+
+    Of a topic that is gone nothing is written, and of another that was made under its name since nothing is known.
+    """
     return list(_uncommitted(state, environment, group.group_id, members))
 
 
@@ -42,6 +45,8 @@ def _uncommitted(
     for member in members:
         for (name, partition), offset in member.consumed.items():
             before, topic = committed.get((name, partition)), topics.get(name)
-            if topic is not None and (before is None or before.offset < offset):
+            if topic is None or topic.id != member.assigned[name, partition]:
+                continue
+            if before is None or before.offset < offset or not before.is_of(topic.id):
                 value = OffsetCommitValue(offset, _LEADER_EPOCH_UNKNOWN, "", now_ms, None, topic.id)
                 yield GroupRecord(OffsetCommitKey(group_id, name, partition), value)

@@ -18,7 +18,7 @@ from broker_runtime.groups.push.leaving import left_by
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.offsets import uncommitted
 from broker_runtime.groups.push.ownership import Plan, plan
-from broker_runtime.groups.push.starting import start_of
+from broker_runtime.groups.push.starting import assigned_by, start_of
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
@@ -209,7 +209,7 @@ def _start(state: GroupsState, group: PushGroup, environment: PushEnvironment, p
         what = start_of(member, planned, state.offsets.of(group.group_id))
         member.fetching = True
         member.consumed = {}
-        member.assigned = frozenset((at.topic, at.partition) for _, parts in what.threads for at in parts)
+        member.assigned = assigned_by(member, planned)
         member.starts_unanswered += 1
         call(group, environment, member, what, _when_late(group, environment, member))
 

@@ -1,9 +1,10 @@
 """What a consumer is told to read, and from where on. Pure."""
 
 from collections.abc import Iterator, Mapping
+from uuid import UUID
 
 from broker_runtime.groups.push.calls import EARLIEST, LATEST, StartAt, StartFetcher
-from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.member import Partition, PushMember
 from broker_runtime.groups.push.ownership import Plan
 from broker_runtime.groups.push.registration import SMALLEST
 from broker_runtime.groups.records import Assignment, OffsetCommitValue
@@ -25,9 +26,20 @@ def start_of(member: PushMember, planned: Plan, committed: Committed) -> StartFe
     )
 
 
+def assigned_by(member: PushMember, planned: Plan) -> Mapping[Partition, UUID]:
+    """What `start_of` tells it to read."""
+    return {
+        (planned.names[topic_id], partition): topic_id
+        for assignment in planned.ownership[member.consumer_id].values()
+        for topic_id, partitions in assignment.items()
+        for partition in partitions
+    }
+
+
 def _parts(assignment: Assignment, planned: Plan, committed: Committed, without: int) -> Iterator[StartAt]:
     for topic_id, partitions in assignment.items():
         name = planned.names[topic_id]
         for partition in partitions:
             value = committed.get((name, partition))
-            yield StartAt(name, partition, without if value is None else value.offset)
+            known = value if value is not None and value.is_of(topic_id) else None
+            yield StartAt(name, partition, without if known is None else known.offset)

@@ -1,0 +1,71 @@
+"""Which offsets a group goes on from: those of the topics that it reads, and not of others that had their names."""
+
+import pytest
+
+from broker_runtime.groups.push.calls import Ping, StopFetcher
+from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
+
+T0 = ("t", 0)
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    made = Coordinator()
+    made.topic("t", 1)
+    return made
+
+
+def make_anew(coordinator: Coordinator) -> None:
+    coordinator.delete_topic("t")
+    coordinator.topic("t", 1)
+
+
+def tell(coordinator: Coordinator, consumer: Consumer, offset: int) -> None:
+    """With the answers to pings, as many as it takes to be committed."""
+    consumer.read_to(offset)
+    for _ in range(3):
+        coordinator.wait(SESSION_S / 3)
+        answer_all([consumer])
+
+
+def test_what_a_consumer_tells_of_a_topic_that_is_gone_is_not_said_of_the_next_of_its_name(
+    coordinator: Coordinator,
+) -> None:
+    (consumer,) = coordinator.consumers("a")
+    consumer.read_to(500)
+    make_anew(coordinator)
+    consumer.answer(StopFetcher)
+    assert coordinator.committed() == {}
+    answer_all([consumer])
+    assert consumer.positions == {T0: -2}
+
+
+def test_nor_is_what_it_tells_with_a_ping_or_told_last_before_it_was_lost(coordinator: Coordinator) -> None:
+    (consumer,) = coordinator.consumers("a")
+    coordinator.log_refuses = True
+    tell(coordinator, consumer, 500)
+    coordinator.log_refuses = False
+    coordinator.wait(SESSION_S / 3)
+    make_anew(coordinator)
+    consumer.answer(Ping)
+    assert coordinator.committed() == {}
+    consumer.close()
+    assert coordinator.committed() == {}
+
+
+def test_offsets_that_nobody_deleted_with_their_topic_are_not_those_of_the_next_of_its_name(
+    coordinator: Coordinator,
+) -> None:
+    """As where the coordinator was not there then, or has not come to it yet."""
+    (consumer,) = coordinator.consumers("a")
+    tell(coordinator, consumer, 500)
+    assert coordinator.committed() == {T0: 500}
+    make_anew(coordinator)
+    answer_all([consumer])
+    assert coordinator.committed() == {T0: 500}
+    assert consumer.positions == {T0: -2}
+    tell(coordinator, consumer, 7)
+    consumer.close()
+    assert coordinator.committed() == {T0: 7}, "they do not stand in the way of lower ones either"
+    (other,) = coordinator.consumers("b")
+    assert other.positions == {T0: 7}
