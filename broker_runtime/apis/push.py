@@ -132,7 +132,7 @@ class PushFrames:
             answer.get_loop().call_soon(callee.release)
             return
         callee.connection.closed.remove(callee.ended)
-        self._forget(callee)
+        self._ended(callee)
         # What is no KafkaError the coordinator has logged.
         call.complete(_registered(call, error.code) if isinstance(error, KafkaError) else None)
 
@@ -153,10 +153,11 @@ class PushFrames:
             )
         except KafkaError as error:
             raise ProtocolError("push-no-coordinator", f"an answer of a consumer cannot be taken: {error}") from error
-        decided.add_done_callback(_seen)
+        _leave_it(decided)
 
     def _ended(self, callee: Callee) -> None:
-        """The connection has ended. Where the group has another coordinator by now, that one finds out by itself."""
+        """The connection has ended, or its consumer was told that it is not registered: where replicas took too long
+        for that it is, and leaves. Where the group has another coordinator by now, that one finds out by itself."""
         self._forget(callee)
         group_id, consumer_id, connection = callee.group_id, callee.consumer_id, callee.connection.id
         try:
@@ -165,7 +166,7 @@ class PushFrames:
             )
         except KafkaError:
             return
-        decided.add_done_callback(_seen)
+        _leave_it(decided)
 
     def _forget(self, callee: Callee) -> None:
         self._callees.pop(callee.connection.id, None)
@@ -183,6 +184,7 @@ def _consumed(told: PartitionOffset) -> Consumed:
     return Consumed(told.topic, partition_number(told.partition), told.offset)
 
 
-def _seen(decided: asyncio.Future[None]) -> None:
-    """There is nobody to be told of what became of it: where the log refused it, timers find what it was about."""
-    decided.exception()
+def _leave_it(decided: asyncio.Future[None]) -> None:
+    """There is nobody to be told of what becomes of it, so it is decided however long it waits for its turn: nobody
+    says it again. Where the log refuses it, timers find what it was about."""
+    decided.cancel()

@@ -1,10 +1,10 @@
 """The push protocol on a connection: what comes and goes there, in frames."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from random import Random
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -13,10 +13,13 @@ from broker_runtime.apis.call import Call, Completion, Ending
 from broker_runtime.apis.push import PushFrames
 from broker_runtime.apis.push_apis import PUSH_APIS
 from broker_runtime.apis.request_metrics import RequestMetrics
-from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.embedded import read_assignment
 from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.groups.push.calls import PushEnvironment
 from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.push import layouts
@@ -36,6 +39,8 @@ from broker_runtime.wire.push.messages import (
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from tests.support.calls import NotedConnection
 from tests.support.coordinating_broker import ME, CoordinatingBroker, versions
+
+T = TypeVar("T")
 
 HERE = (Broker(ME, "127.0.0.1", 9092),)
 ANSWERED = (b"a frame of another protocol",)
@@ -296,3 +301,66 @@ async def test_tools_are_shown_the_consumers_of_a_group(node: CoordinatingBroker
         (member,) = group.members
         assert (member.member_id, member.client_host) == ("c", "/127.0.0.1")
         assert read_assignment(member.member_assignment).partitions == {"orders": (0, 1, 2)}
+
+
+@pytest.fixture
+async def slow() -> AsyncIterator[CoordinatingBroker]:
+    """Its records are durable when the other replica has been made to follow, and nobody waits for that."""
+    async with CoordinatingBroker({"offsets.commit.timeout.ms": "1"}, partitions=1, replicas=(1, 2)) as made:
+        await made.lead()
+        yield made
+
+
+async def told_to_ask_again(node: CoordinatingBroker) -> None:
+    """Somebody commits, for which replicas take too long; whatever came before has waited as long as it may."""
+
+    def commit(state: GroupsState, environment: PushEnvironment) -> tuple[list[GroupRecord], None]:
+        return [GroupRecord(OffsetCommitKey("other", "orders", 0), OffsetCommitValue(1, -1, "", 0))], None
+
+    with pytest.raises(KafkaError) as refused:
+        await node.groups.submit("other", commit)
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def followed(node: CoordinatingBroker, waiting: Coroutine[Any, Any, T]) -> T:
+    """Replicas are there until then."""
+    task = asyncio.create_task(waiting)
+    while not task.done():
+        node.follow()
+        await asyncio.sleep(0)
+    return task.result()
+
+
+async def registers(node: CoordinatingBroker, frames: PushFrames, consumer_id: str) -> Client:
+    """It asks as often as it is told to, each time over another connection."""
+    for number in range(1, 1_000):
+        client = Client(frames, number + 1_000 * ord(consumer_id))
+        client.register(consumer_id=consumer_id)
+        code = (await followed(node, client.received(layouts.REGISTER_CONSUMER_RESPONSE))).error_code
+        if code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            assert code == ErrorCode.NONE
+            return client
+    raise AssertionError("replicas took too long each time")
+
+
+async def test_a_consumer_that_was_told_to_ask_again_is_not_in_its_own_way(slow: CoordinatingBroker) -> None:
+    """It was decided, and replicas took too long; nobody read what it would own."""
+    frames = push_frames(slow)
+    assert await Client(frames, 1).registered() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    again = await registers(slow, frames, "c")
+    await followed(slow, again.received(layouts.START_FETCHER_REQUEST))
+
+
+async def test_an_answer_is_taken_however_long_it_waited_for_replicas(slow: CoordinatingBroker) -> None:
+    """It comes once: a consumer whose answer is lost seems not to have stopped, whatever it answers later."""
+    frames = push_frames(slow)
+    first = await registers(slow, frames, "c")
+    await followed(slow, first.received(layouts.START_FETCHER_REQUEST))
+    first.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    second = await registers(slow, frames, "d")
+    await followed(slow, first.received(layouts.STOP_FETCHER_REQUEST))
+    await told_to_ask_again(slow)
+    first.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, "c", (PartitionOffset("orders", "2", 7),)))
+    await told_to_ask_again(slow)
+    start = await followed(slow, second.received(layouts.START_FETCHER_REQUEST))
+    assert start.ownership_info == (ThreadOwnership("d-0", (PartitionOffset("orders", "1-2", 7),)),)
