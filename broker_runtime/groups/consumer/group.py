@@ -193,11 +193,12 @@ def _found(state: GroupsState, group_id: str) -> ConsumerGroup | None:
 
 
 def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
-    """A group of another kind without members keeps only offsets, which are the new group's then."""
+    """A group of another kind without members keeps only offsets, which are the new group's then. One of the push
+    protocol has members that a coordinator which does not know it took no notice of: they are not in the group."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
-    if group is not None and not group.is_empty:
+    if group is not None and not group.is_empty and group.type is not GroupType.PUSH:
         raise ValueError(f"a record of the consumer protocol for group {group_id}, which has members of another")
     made = state.groups[group_id] = ConsumerGroup(group_id)
     return made

@@ -6,13 +6,27 @@ from broker_runtime.groups import record_codec
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
+from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.offsets.sweep import expired
-from broker_runtime.groups.records import PushMemberKey
+from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
+from broker_runtime.groups.records import (
+    ClassicMember,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    GroupRecord,
+    Key,
+    PushMemberKey,
+    Value,
+)
 from broker_runtime.groups.state import GroupsState
 from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
 RETENTION_S = 1_000.0
 OTHER = ("other", 0)
+MEMBER = ClassicMember("m", None, "m", "/127.0.0.1", 60_000, 6_000, b"", b"")
 
 
 @pytest.fixture
@@ -112,3 +126,22 @@ def test_registrations_are_of_a_type_that_others_do_not_know(coordinator: Coordi
     coordinator.consumers("a")
     kinds = {int.from_bytes((record_codec.encode(record)[0] or b"")[:2], "big") for record in coordinator.log}
     assert kinds == {30_001}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (ConsumerGroupMetadataKey(GROUP), ConsumerGroupMetadataValue(1)),
+        (GroupMetadataKey(GROUP), GroupMetadataValue("consumer", 1, "range", "m", 0, (MEMBER,))),
+    ],
+    ids=["KIP-848", "classic"],
+)
+def test_a_group_that_a_broker_which_does_not_know_the_protocol_took_for_an_empty_one_is_what_that_made_of_it(
+    coordinator: Coordinator, key: Key, value: Value
+) -> None:
+    """Or the partition could not be read, with all its other groups."""
+    coordinator.consumers("a")
+    state = GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS, **PUSH_APPLIERS}, ClassicGroup)
+    for offset, record in enumerate([*coordinator.log, GroupRecord(key, value)]):
+        state.apply(record, offset)
+    assert state.groups[GROUP].type is not GroupType.PUSH
