@@ -1,4 +1,4 @@
-"""An object as the API server is sent it: JSON that YAML reads as well. Pure.
+"""An object as the API server is sent it: JSON that YAML reads as well.
 
 What is applied is read as YAML there, which knows the characters beyond 16 bits as they are and not, as JSON does, as
 two escapes; others it knows escaped only.
