@@ -74,8 +74,8 @@ class Consumer:
 
     async def start(self) -> None:
         """Returns at once: brokers are looked for until the consumer is closed."""
-        if self._running is not None:
-            raise ConsumerError("the consumer has been started already")
+        if self._running is not None or self._flow.ended:
+            raise ConsumerError("the consumer has been started already, or closed")
         self._running = asyncio.create_task(self._membership.run())
         self._running.add_done_callback(self._has_ended)
 
@@ -144,6 +144,16 @@ class Consumer:
     def may_deliver(self, record: Record) -> bool:
         """What `take_many` gave may have been taken away before it is looked at."""
         return record.is_current and self._flow.may_deliver
+
+    async def has_still(self, record: Record) -> bool:
+        """The same, once it is clear: where the coordinator was silent for too long it may still be heard in time.
+
+        Raises as `take_many` does.
+        """
+        while record.is_current and not self._flow.may_deliver:
+            self._flow.check()
+            await self._flow.changed()
+        return record.is_current
 
     @property
     def acknowledges(self) -> bool:

@@ -55,6 +55,13 @@ class Flow:
         self.ended = True
         self.wake()
 
+    def check(self) -> None:
+        """Raises what has failed, and StopAsyncIteration when the consumer has been closed."""
+        if self.error is not None:
+            raise self.error
+        if self.ended:
+            raise StopAsyncIteration
+
 
 class StreamQueue:
     """Partitions of one stream that have records, each with a turn of one batch."""
@@ -123,10 +130,7 @@ class Stream:
 
     def _take(self) -> Record | None:
         flow = self._flow
-        if flow.error is not None:
-            raise flow.error
-        if flow.ended:
-            raise StopAsyncIteration
+        flow.check()
         if not flow.may_deliver:
             return None
         queues = self._queues

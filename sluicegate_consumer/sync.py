@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Coroutine
+from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,7 +22,8 @@ class SyncConsumer:
                 handle(record)
                 record.acknowledge()
 
-    It is used by one thread, once. Methods of the listener are called in the event loop's.
+    It is used by one thread, once. Methods of the listener are called in the event loop's, and use the Consumer that
+    was made there: who waits for this one there would wait for ever. Whoever is interrupted may go on and miss nothing.
     """
 
     def __init__(self, make: Callable[[], Consumer]) -> None:
@@ -30,6 +32,8 @@ class SyncConsumer:
         self._thread: threading.Thread | None = None
         self._taken: list[Record] = []
         """What has been handed over, the next one last."""
+        self._coming: Future[list[Record]] | None = None
+        """What has been asked for, and not been handed over; or why nothing comes any more."""
         self._last: Record | None = None
 
     def __enter__(self) -> Self:
@@ -57,6 +61,7 @@ class SyncConsumer:
 
     def close(self) -> None:
         """As of `Consumer`."""
+        self._check_thread()
         if self._running is not None:
             (loop, consumer), self._running = self._running, None
             try:
@@ -74,22 +79,35 @@ class SyncConsumer:
 
     def __next__(self) -> Record:
         """Raises ConsumerError where the consumer cannot go on."""
+        self._check_thread()
         loop, consumer = self._in_use()
         if self._last is not None and consumer.acknowledges:
             self._last.acknowledge()
-        while True:
-            while self._taken:
-                record = self._taken.pop()
-                if consumer.may_deliver(record):
-                    self._last = record
-                    return record
-            try:
-                self._taken = _call(loop, consumer.take_many())[::-1]
-            except StopAsyncIteration:
-                raise StopIteration from None
+        try:
+            while True:
+                while self._taken:
+                    record = self._taken[-1]
+                    wanted = consumer.may_deliver(record)
+                    if not wanted and record.is_current:
+                        wanted = _call(loop, consumer.has_still(record))
+                    self._taken.pop()
+                    if wanted:
+                        self._last = record
+                        return record
+                self._take_many(loop, consumer)
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def _take_many(self, loop: asyncio.AbstractEventLoop, consumer: Consumer) -> None:
+        if self._coming is None:
+            self._coming = asyncio.run_coroutine_threadsafe(consumer.take_many(), loop)
+        wait([self._coming])
+        self._taken = self._coming.result()[::-1]
+        self._coming = None
 
     def commit(self) -> None:
         """As of `Consumer`."""
+        self._check_thread()
         loop, consumer = self._in_use()
         _call(loop, consumer.commit())
 
@@ -97,6 +115,10 @@ class SyncConsumer:
     def assignment(self) -> Collection[TopicPartition]:
         """What is read now."""
         return self._in_use()[1].assignment
+
+    def _check_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise ConsumerError("the listener has waited for its SyncConsumer; it is to use the Consumer that was made")
 
     def _in_use(self) -> tuple[asyncio.AbstractEventLoop, Consumer]:
         if self._running is None:
