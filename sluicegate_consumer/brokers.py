@@ -24,6 +24,7 @@ class BrokerLink:
         self._settings = settings
         self._connections: list[RequestConnection] = []
         self._dialling = asyncio.Lock()
+        self._closed = False
 
     async def ask(self, request: Request, wait_s: float = 0.0) -> memoryview:
         """The body of the answer, for which the broker may take so long. Raises OSError or ProtocolError."""
@@ -46,8 +47,17 @@ class BrokerLink:
                     return least_busy
                 forsaken.close()
                 self._connections.remove(forsaken)
-            self._connections.append(await self._dial())
-            return self._connections[-1]
+            self._check_open()
+            opened = await self._dial()
+            if self._closed:
+                opened.close()
+            self._check_open()
+            self._connections.append(opened)
+            return opened
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConnectionResetError(f"broker {self.broker.id} is not to be reached at this address any more")
 
     async def _dial(self) -> RequestConnection:
         opened = await RequestConnection.open(self.broker.host, self.broker.port, self._settings)
@@ -60,6 +70,8 @@ class BrokerLink:
         return opened
 
     def close(self) -> None:
+        """For good: who has still got it in hand opens no connection that nobody would close."""
+        self._closed = True
         for each in self._connections:
             each.close()
         self._connections.clear()
