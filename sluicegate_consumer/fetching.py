@@ -19,7 +19,7 @@ from sluicegate_consumer.errors import (
 )
 from sluicegate_consumer.reading import PartitionReader
 from sluicegate_consumer.record import TopicPartition
-from sluicegate_consumer.wire.batches import delivered, split
+from sluicegate_consumer.wire.batches import Batch, delivered, split
 from sluicegate_consumer.wire.fetch import FetchedPartition, FetchLimits, Wanted, fetch_request, read_fetch
 from sluicegate_consumer.wire.kafka import (
     Sought,
@@ -229,11 +229,14 @@ class Fetching:
         if part.error_code:
             self._refused(reader, part.error_code)
             return
+        batches: list[Batch] = []
         try:
-            batches = [batch for batch in split(part.records) if batch.last_offset >= reader.fetch_offset]
+            batches.extend(batch for batch in split(part.records) if batch.last_offset >= reader.fetch_offset)
         except CorruptRecordsError as error:
-            self._corrupt(reader, error)
-            return
+            if not batches:
+                self._corrupt(reader, error)
+                return
+            # The next fetch begins with it: what comes before is sound.
         if batches:
             wanted = delivered(batches, part.aborted, self._settings.unpacked_bytes_max)
             reader.take(wanted, batches[-1].last_offset + 1)

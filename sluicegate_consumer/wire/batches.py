@@ -102,6 +102,7 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
     """One after the other, so that a large batch holds nobody up; unpacked to `limit` bytes at most."""
     data = unpack(batch.attributes & _CODEC, batch.packed, limit)
     base_offset, base_ms = batch.base_offset, batch.base_timestamp_ms
+    last_delta = batch.last_offset - base_offset
     fixed_ms = batch.max_timestamp_ms if batch.attributes & _LOG_APPEND_TIME else None
     at = 0
     try:
@@ -112,6 +113,9 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
                 raise CorruptRecordsError(f"a record of the batch at offset {base_offset} is cut short")
             delta_ms, at = _varint(data, at + 1)
             delta, at = _varint(data, at)
+            if not 0 <= delta <= last_delta:
+                # What is delivered would be beyond what is fetched next, and that would be taken for delivered.
+                raise CorruptRecordsError(f"a record is not within the offsets of the batch at offset {base_offset}")
             key, at = _bytes(data, at)
             value, at = _bytes(data, at)
             count, at = _varint(data, at)

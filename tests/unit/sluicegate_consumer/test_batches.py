@@ -128,3 +128,11 @@ def test_what_packs_well_takes_no_more_space_than_a_few_times_what_it_is(codec: 
     unpacked = unpack(codec, found.packed, 128 << 20)
     assert isinstance(unpacked, memoryview)
     assert len(cast(bytearray, unpacked.obj)) < 10 * len(plain)
+
+
+@pytest.mark.parametrize("last_offset", [7, 8])
+def test_a_record_that_is_not_within_the_offsets_of_its_batch_is_an_error(last_offset: int) -> None:
+    """It would have what comes after the batch be taken for what was delivered."""
+    (found,) = split(memoryview(built([b"a", b"b", b"c"], first=7)))
+    with pytest.raises(CorruptRecordsError, match="not within"):
+        list(records(found._replace(last_offset=last_offset), LIMIT))

@@ -288,3 +288,12 @@ def test_records_that_wait_do_not_keep_all_that_came_with_them() -> None:
     assert alone(few, 1_000).records == few.records
     assert len(cast(bytes, alone(few, 1_000).records.obj)) == 499
     assert alone(most, 1_000) is most
+
+
+async def test_what_comes_before_corrupt_records_is_delivered() -> None:
+    bad = batch(4)[:-1] + b"x"
+    cluster = Cluster()
+    cluster.answer(1, kafka.FETCH, fetched(batch(3) + bad), fetched(bad))
+    async with reading(cluster, HERE, corrupt_retries_max=0) as found:
+        await until(lambda: found.errors)
+    assert found.offsets == [3]
