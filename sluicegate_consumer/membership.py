@@ -74,6 +74,8 @@ class Membership:
         """What the listener knows to be assigned."""
         self._failure: BaseException | None = None
         """What went wrong while the listener was told."""
+        self._commits: set[asyncio.Future[None]] = set()
+        """Those that are on their way."""
         self._coordinator_id = -1
         self._leaving = False
 
@@ -163,10 +165,15 @@ class Membership:
         if link is None or self._session is None:
             raise CommitRefusedError("the consumer has no coordinator now that would take its offsets")
         request = offset_commit_request(registration.group_id, registration.consumer_id, offsets)
+        on_its_way = asyncio.get_running_loop().create_future()
+        self._commits.add(on_its_way)
         try:
             codes = read_offset_commit(await link.ask(request))
         except (OSError, ProtocolError) as error:
             raise CommitRefusedError(f"the coordinator did not take the offsets: {error}") from error
+        finally:
+            self._commits.remove(on_its_way)
+            on_its_way.set_result(None)
         refused = {tp: code_name(code) for tp, code in codes.items() if code}
         if refused:
             raise CommitRefusedError(f"the coordinator did not take the offsets of {refused}")
@@ -185,6 +192,9 @@ class Membership:
 
         async def tell_and_answer() -> None:
             await self._tell_revoked()
+            if self._commits:
+                # One that arrives when others read on already would take them back.
+                await asyncio.wait(self._commits, timeout=self._settings.callback_timeout_s)
             answer = session.answer_stop(lambda: self.positions)
             self._revoke()
             connection.send(answer)
@@ -301,6 +311,9 @@ class Membership:
         self._stop_fetching()
         self._leaving = True
         await asyncio.wait([self._next_to_tell(self._tell_revoked)])
+        for reader in self._readers.values():
+            # What is acknowledged from here on may be told or not, and so does not count.
+            reader.revoke()
         has_offsets = bool(self._readers) and self._registration.auto_commit
         if has_offsets and self._settings.close_by == "commit":
             try:

@@ -399,6 +399,7 @@ async def test_who_is_stopped_while_it_leaves_is_done_when_others_start() -> Non
         coordinator.say(start())
         await settled()
         await here.membership.leave()
+        assert not here.membership._readers[ONE].acknowledge(8), "its last offsets are those when revoked returned"
         coordinator.say(STOP, start())
         await here.running
         assert [each[0] for each in here.listener.told] == ["assigned", "revoked"]
@@ -431,3 +432,21 @@ async def test_a_commit_without_a_coordinator_says_so_and_so_does_one_without_an
         await asyncio.sleep(200_000)
         with pytest.raises(CommitRefusedError):
             await commit
+
+
+async def test_a_stop_is_not_answered_while_a_commit_is_on_its_way_but_not_for_long() -> None:
+    """Others would have read on by the time it arrives."""
+    async with scene(callback_timeout_s=2.0) as here:
+        coordinator = await here.net.registered()
+        coordinator.say(start())
+        await settled()
+        commits = [asyncio.create_task(here.membership.commit()) for _ in range(2)]
+        await settled()
+        coordinator.say(STOP)
+        await settled()
+        commits[0].cancel()
+        await asyncio.sleep(1.9)
+        assert len(coordinator.sent) == 1
+        await asyncio.sleep(0.2)
+        assert coordinator.sent[-1] == push.stop_answer("c", told(7))
+        commits[1].cancel()
