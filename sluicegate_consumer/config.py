@@ -3,13 +3,15 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from sluicegate_consumer.errors import SettingsError
 
 STREAMS_MAX = 100
 """Of one subscription; the coordinator has the same limit."""
+_ID_BYTES_MAX = 1024
+"""A coordinator hangs up on longer ones, and does not say why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,9 @@ class Settings:
     """So many records at once are handed over to the thread of a `SyncConsumer`."""
 
     def __post_init__(self) -> None:
+        self._check_types()
+        if self.consumer_id is not None:
+            identifier("consumer_id", self.consumer_id)
         if not 0 < self.session_timeout_s * 1000 <= 0x7FFFFFFF:
             raise SettingsError(f"session_timeout_s={self.session_timeout_s} is no time that a session can have")
         if not 0 < self.callback_timeout_s < self.session_timeout_s * 2 / 3:
@@ -88,6 +93,22 @@ class Settings:
         if self.isolation not in ("read_uncommitted", "read_committed"):
             raise SettingsError(f"isolation={self.isolation!r} is neither read_uncommitted nor read_committed")
 
+    def _check_types(self) -> None:
+        """Of what has a default: `auto_commit="false"` would be true."""
+        for field in fields(self):
+            value, default = getattr(self, field.name), field.default
+            wanted = (int, float) if isinstance(default, float) else type(default)
+            is_wrong = not isinstance(value, wanted) or isinstance(value, bool) is not isinstance(default, bool)
+            if default is not None and is_wrong:
+                raise SettingsError(f"{field.name}={value!r} is a {type(value).__name__}; its default is {default!r}")
+
+
+def identifier(name: str, value: str) -> str:
+    """The name of a group or a consumer, if it can be one."""
+    if not isinstance(value, str) or not 0 < len(value.encode(errors="replace")) <= _ID_BYTES_MAX:
+        raise SettingsError(f"{name}={value!r:.60} is no text of 1 to {_ID_BYTES_MAX} bytes")
+    return value
+
 
 def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str | None, streams: int) -> str:
     """The subscription as the protocol writes it. A pattern that begins with `!` is of topics that are not read."""
@@ -95,11 +116,18 @@ def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str |
         raise SettingsError("give either topics or a pattern")
     if isinstance(topics, str):
         raise SettingsError("topics is a list of names")
+    if pattern is not None and not pattern.removeprefix("!"):
+        raise SettingsError("the pattern is empty, and no topic has an empty name")
+    if isinstance(topics, Mapping) and streams != 1:
+        raise SettingsError(f"streams={streams}, and topics tells numbers of streams, too: give one of them")
     counted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
     if pattern is None and not counted:
         raise SettingsError("topics has no name in it")
+    for topic in counted:
+        if not isinstance(topic, str):
+            raise SettingsError(f"topics has {topic!r}, which is no name of a topic")
     for number in (streams, *counted.values()):
-        if not 1 <= number <= STREAMS_MAX:
+        if not isinstance(number, int) or not 1 <= number <= STREAMS_MAX:
             raise SettingsError(f"{number} streams are wanted, and 1 to {STREAMS_MAX} are possible")
     if pattern is None:
         return json.dumps(counted, separators=(",", ":"))
@@ -115,4 +143,6 @@ def addresses(bootstrap_servers: str | Sequence[str]) -> tuple[tuple[str, int], 
         if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
             raise SettingsError(f"{each!r} in bootstrap_servers is not host:port")
         found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise SettingsError("bootstrap_servers has no host:port in it")
     return tuple(found)

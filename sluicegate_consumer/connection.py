@@ -11,11 +11,18 @@ from sluicegate_consumer.wire.kafka import Request
 _SIZE = Struct(">i")
 
 
+def host_port(host: str, port: int) -> str:
+    """As people write it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class FrameConnection:
     """Frames in and out. All raise OSError when it has ended, ProtocolError for a frame that is too large."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: Settings) -> None:
         self._reader, self._writer = reader, writer
+        peer = writer.get_extra_info("peername")
+        self.peer = host_port(*peer[:2]) if peer else "the broker"
         self._frame_bytes_max = settings.frame_bytes_max
 
     @classmethod
@@ -24,8 +31,11 @@ class FrameConnection:
         try:
             async with asyncio.timeout(settings.connect_timeout_s):
                 reader, writer = await asyncio.open_connection(host, port, limit=settings.partition_fetch_bytes_max)
-        except (ValueError, OverflowError) as error:
-            raise OSError(f"{host[:100]!r} with port {port} is no address: {error}") from error
+        except TimeoutError:
+            wait_s = settings.connect_timeout_s
+            raise TimeoutError(f"{host_port(host, port)} takes no connection within {wait_s} s") from None
+        except (OSError, ValueError, OverflowError) as error:
+            raise OSError(f"{host_port(host[:100], port)} cannot be reached: {error}") from error
         return cls(reader, writer, settings)
 
     async def receive(self) -> memoryview:
@@ -36,7 +46,7 @@ class FrameConnection:
                 raise ProtocolError(f"a frame of {size} bytes, and Settings.frame_bytes_max={self._frame_bytes_max}")
             return memoryview(await self._reader.readexactly(size))
         except asyncio.IncompleteReadError:
-            raise ConnectionResetError("the broker has closed the connection") from None
+            raise ConnectionResetError(f"{self.peer} has closed the connection") from None
 
     def send(self, frame: bytes) -> None:
         """What is sent is small: nobody waits until it has left."""
@@ -82,7 +92,7 @@ class RequestConnection(FrameConnection):
                 return await answer
         except TimeoutError:
             self.close()
-            raise
+            raise TimeoutError(f"{self.peer} has not answered within {timeout_s} s") from None
 
     def close(self) -> None:
         self.ended = True

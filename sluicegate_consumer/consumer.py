@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from sluicegate_consumer.brokers import Brokers
-from sluicegate_consumer.config import Settings, addresses, topic_count
+from sluicegate_consumer.config import Settings, addresses, identifier, topic_count
 from sluicegate_consumer.errors import ConsumerError
 from sluicegate_consumer.listener import Listener
 from sluicegate_consumer.membership import Delivery, Membership
@@ -50,7 +50,7 @@ class Consumer:
         self._settings = settings = settings or Settings()
         self.consumer_id = settings.consumer_id or _new_id()
         registration = Registration(
-            group_id,
+            identifier("group_id", group_id),
             self.consumer_id,
             topic_count(topics, pattern, streams),
             settings.auto_commit,
@@ -60,6 +60,7 @@ class Consumer:
         if isinstance(topics, Mapping):
             streams = max(topics.values())
         self._flow = Flow()
+        self._flow.fail(ConsumerError("the consumer has not been started: use it by `async with`, or `await start()`"))
         queues = [StreamQueue() for _ in range(streams)]
         self._brokers = Brokers(addresses(bootstrap_servers), settings)
         delivery = Delivery(queues, self._flow, listener or Listener())
@@ -76,6 +77,7 @@ class Consumer:
         """Returns at once: brokers are looked for until the consumer is closed."""
         if self._running is not None or self._flow.ended:
             raise ConsumerError("the consumer has been started already, or closed")
+        self._flow.error = None
         self._running = asyncio.create_task(self._membership.run())
         self._running.add_done_callback(self._has_ended)
 

@@ -45,6 +45,10 @@ _ID_TAKEN_SESSIONS = 3
 _PLACES = {"earliest": -2, "latest": -1}
 
 
+Tell = Callable[[frozenset[TopicPartition]], Awaitable[None]]
+"""A method of the listener."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """Where what is read goes to."""
@@ -77,6 +81,8 @@ class Membership:
         self._commits: set[asyncio.Future[None]] = set()
         """Those that are on their way."""
         self._coordinator_id = -1
+        self._heard_s = 0.0
+        """When the coordinator was last heard of, or somebody was warned that it is not."""
         self._leaving = False
 
     @property
@@ -92,6 +98,7 @@ class Membership:
         """Until it has left. Raises ConsumerError where it cannot go on."""
         backoff = Backoff(self._settings.backoff_min_s, self._settings.backoff_max_s, random.random)
         now = asyncio.get_running_loop().time
+        self._heard_s = now()
         taken_since_s: float | None = None
         while not self._leaving:
             try:
@@ -102,13 +109,23 @@ class Membership:
                     name = self._registration.consumer_id
                     code = Code.UNRELEASED_INSTANCE_ID
                     raise RegistrationRefusedError(code, f"another consumer of the group is called {name!r}") from error
+                self._look_on(error, now())
             except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
-                log.info("consumer %s looks for its coordinator: %s", self._registration.consumer_id, error)
+                if self._failure is None:
+                    self._look_on(error, now())
             if self._failure is not None:
                 raise self._failure
             if not self._leaving:
                 await asyncio.sleep(backoff.next_s())
+
+    def _look_on(self, error: Exception, now_s: float) -> None:
+        """Whoever has a wrong address, or no broker, is told once for each session, and not with every attempt."""
+        is_long = now_s - self._heard_s >= self._settings.session_timeout_s
+        if is_long:
+            self._heard_s = now_s
+        name = self._registration.consumer_id
+        log.log(logging.WARNING if is_long else logging.INFO, "consumer %s looks for its coordinator: %s", name, error)
 
     async def _register_and_answer(self, *, pinged: Callable[[], None]) -> None:
         """One registration, from the question for the coordinator to the end of its connection.
@@ -123,9 +140,13 @@ class Membership:
         try:
             connection.send(self._registration.request())
             while not session.may_end:
-                async with asyncio.timeout_at(session.suspected_s):
-                    frame = await connection.receive()
+                try:
+                    async with asyncio.timeout_at(session.suspected_s):
+                        frame = await connection.receive()
+                except TimeoutError:
+                    raise session.silence() from None
                 call = session.receive(frame, now())
+                self._heard_s = now()
                 self._delivery.flow.lease_until(session.suspected_s)
                 if isinstance(call, Ping):
                     pinged()
@@ -142,10 +163,13 @@ class Membership:
     async def _coordinator(self) -> tuple[str, int]:
         """Its address, of which one broker is asked: another one each time."""
         connection = await self._brokers.open(self._brokers.next_address())
+        wait_s = self._settings.request_timeout_s
         try:
             connection.send(cluster_metadata_request(self._registration.group_id))
-            async with asyncio.timeout(self._settings.request_timeout_s):
+            async with asyncio.timeout(wait_s):
                 found = read_cluster_metadata(await connection.receive())
+        except TimeoutError:
+            raise TryAgain(f"{connection.peer} does not say within {wait_s} s who coordinates the group") from None
         finally:
             connection.close()
         self._brokers.learn(found.brokers)
@@ -223,7 +247,7 @@ class Membership:
 
     async def _tell_assigned(self) -> None:
         self._told = self.assignment
-        await self._tell(self._delivery.listener.assigned(self._told))
+        await self._tell(self._delivery.listener.assigned, self._told)
         self._delivery.flow.held = False
         self._delivery.flow.wake()
 
@@ -231,7 +255,7 @@ class Membership:
         """Once for each time that they were assigned."""
         told, self._told = self._told, frozenset()
         if told:
-            await self._tell(self._delivery.listener.revoked(told))
+            await self._tell(self._delivery.listener.revoked, told)
 
     def _add_reader(self, part: PartitionOffset, stream: int) -> None:
         tp = TopicPartition(part.topic, part.partition)
@@ -283,12 +307,12 @@ class Membership:
             if self._connection is not None:
                 self._connection.close()
 
-    async def _tell(self, told: Awaitable[None]) -> None:
+    async def _tell(self, method: Tell, partitions: frozenset[TopicPartition]) -> None:
         limit_s = self._settings.callback_timeout_s
         deadline = asyncio.timeout(limit_s)
         try:
             async with deadline:
-                await told
+                await method(partitions)
         except Exception as error:
             if not deadline.expired():
                 raise CallbackFailedError(f"the listener of the consumer has failed: {error!r}") from error
@@ -304,7 +328,7 @@ class Membership:
         self._revoke()
         told, self._told = self._told, frozenset()
         if told and self._failure is None:
-            await self._tell(self._delivery.listener.lost(told))
+            await self._tell(self._delivery.listener.lost, told)
 
     async def leave(self) -> bool:
         """Delivers nothing any more. Whether `run` has to go on for a while, for the last offsets to arrive."""

@@ -85,6 +85,10 @@ class Session:
         """It is closing, and the coordinator has its last offsets."""
         return self._may_end
 
+    def silence(self) -> TryAgain:
+        """To be raised when the coordinator is suspected."""
+        return TryAgain(f"nothing was heard of it for a session, {self._registration.session_timeout_ms} ms")
+
     def close(self, *, has_offsets: bool) -> None:
         """From now on what is told is the last. Where there is nothing to tell it may end at once."""
         self._closing = True
@@ -97,7 +101,7 @@ class Session:
         One that is looked at too late does not count: this process has been away, and may have been given up.
         """
         if now_s > self.suspected_s:
-            raise TryAgain("nothing was heard of the coordinator for a session")
+            raise self.silence()
         if self.phase is Phase.REGISTERING:
             check_code(push.read_registered(raw))
             self._heard_s = now_s

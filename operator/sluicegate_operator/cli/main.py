@@ -35,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in PROGRAMS:
         os.execv(sys.executable, [sys.executable, "-m", PROGRAMS[given[0]], *given[1:]])
-    import typer  # noqa: PLC0415 - programs need none of it
+    try:
+        import typer  # noqa: PLC0415 - programs need none of it
+    except ModuleNotFoundError:
+        sys.exit("sluicegate: the command needs more than what was installed here: pip install '.[operator,broker]'")
 
     app = typer.Typer(
         name="sluicegate",

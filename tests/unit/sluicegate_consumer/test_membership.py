@@ -289,6 +289,18 @@ async def test_a_connection_that_ends_or_brings_what_it_may_not_is_replaced(why:
         assert here.listener.told[1:] == [("lost", {ONE})]
 
 
+async def test_who_finds_no_coordinator_is_warned_once_for_each_session(caplog: pytest.LogCaptureFixture) -> None:
+    async with scene() as here:
+        refusing = asyncio.create_task(here.net.refuse_all(Code.COORDINATOR_NOT_AVAILABLE))
+        await asyncio.sleep(SESSION_S * 0.9)
+        assert not caplog.records
+        await asyncio.sleep(SESSION_S * 3)
+        assert 2 <= len(caplog.records) <= 3
+        assert {each.levelname for each in caplog.records} == {"WARNING"}
+        assert "COORDINATOR_NOT_AVAILABLE" in caplog.text
+        refusing.cancel()
+
+
 async def test_an_id_that_is_taken_is_tried_again_but_not_for_ever() -> None:
     async with scene() as here:
         attempts = asyncio.create_task(here.net.refuse_all(Code.UNRELEASED_INSTANCE_ID))
@@ -374,6 +386,14 @@ async def test_a_listener_that_fails_ends_the_consumer() -> None:
         with pytest.raises(CallbackFailedError, match="of something"):
             await here.running
         assert coordinator.closed
+
+
+async def test_a_listener_whose_method_is_not_async_fails_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene() as here:
+        monkeypatch.setattr(here.listener, "assigned", lambda partitions: _fail())
+        (await here.net.registered()).say(start())
+        with pytest.raises(CallbackFailedError, match="of something"):
+            await here.running
 
 
 async def test_it_leaves_when_the_ping_after_its_last_offsets_has_come() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.groups.push.subscription import STREAMS_MAX as BROKERS_STREAMS_MAX
 from broker_runtime.groups.push.subscription import parse_topic_count
-from sluicegate_consumer import Consumer, Settings, SettingsError
+from sluicegate_consumer import Consumer, ConsumerError, Settings, SettingsError
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.config import STREAMS_MAX, addresses, topic_count
 
@@ -33,6 +33,11 @@ def test_the_broker_understands_every_subscription() -> None:
         (["a"], None, 101),
         ({"a": 0}, None, 1),
         ({"a": 101}, None, 1),
+        ({"a": 2}, None, 4),
+        (None, "", 1),
+        (None, "!", 1),
+        ([b"a"], None, 1),
+        (["a"], None, 1.5),
     ],
 )
 def test_a_subscription_to_nothing_or_too_much_is_refused(
@@ -55,6 +60,13 @@ def test_a_subscription_to_nothing_or_too_much_is_refused(
         {"auto_offset_reset": "smallest"},
         {"isolation": "none"},
         {"close_by": "force"},
+        {"auto_commit": "false"},
+        {"session_timeout_s": "6"},
+        {"fetch_bytes_max": 1e6},
+        {"corrupt_retries_max": True},
+        {"client_id": None},
+        {"consumer_id": ""},
+        {"consumer_id": "c" * 1025},
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
@@ -63,12 +75,27 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
         Settings(**wrong)
 
 
+@pytest.mark.parametrize("group", [None, "", "g" * 1025, 7])
+def test_a_group_whose_id_no_coordinator_takes_is_refused(group: Any) -> None:
+    with pytest.raises(SettingsError, match="group_id"):
+        Consumer("k:9092", group, topics=["a"])
+
+
+async def test_who_iterates_over_a_consumer_that_nobody_started_does_not_wait_for_ever() -> None:
+    consumer = Consumer("k:9092", "g", topics=["a"])
+    for each in (consumer, consumer.streams[0]):
+        with pytest.raises(ConsumerError, match="async with"):
+            await anext(each)
+
+
 def test_bootstrap_servers_are_hosts_and_ports() -> None:
     assert addresses("a:1, [::1]:2") == (("a", 1), ("::1", 2))
     assert addresses(["a:1"]) == (("a", 1),)
     for wrong in ("", "a", "a:", ":1", "a:0", "a:65536", "a:b"):
         with pytest.raises(SettingsError):
             addresses(wrong)
+    with pytest.raises(SettingsError):
+        addresses([])
 
 
 def test_attempts_come_later_and_later_and_not_all_at_once() -> None:
