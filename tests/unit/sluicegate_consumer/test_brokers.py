@@ -1,7 +1,11 @@
 """Which brokers are known, and by which connections they are reached."""
 
-from sluicegate_consumer.brokers import Brokers
+from typing import Any, cast
+
+from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
+from sluicegate_consumer.connection import RequestConnection
+from sluicegate_consumer.wire.kafka import Request
 from sluicegate_consumer.wire.push import Broker
 
 BOOTSTRAP = ("seed", 9092)
@@ -44,3 +48,59 @@ def test_it_goes_round_the_brokers_that_are_known_and_the_bootstrap_servers() ->
     assert {brokers.next_address() for _ in range(3)} == {("k1", 9092), ("k2", 9092), BOOTSTRAP}
     assert Brokers([BOOTSTRAP], Settings()).next_address() == BOOTSTRAP
     assert Brokers([BOOTSTRAP], Settings()).any_link() is None
+
+
+class Line:
+    """Stands for `RequestConnection`."""
+
+    def __init__(self) -> None:
+        self.ended = self.forsaken = False
+        self.owed = 0
+
+    async def ask(self, request: Request, timeout_s: float) -> memoryview:
+        return memoryview(b"")
+
+    def close(self) -> None:
+        self.ended = True
+
+
+class Dialled(BrokerLink):
+    """Notes each of its connections."""
+
+    def __init__(self) -> None:
+        super().__init__(ONE, Settings())
+        self.lines: list[Line] = []
+
+    async def _dial(self) -> RequestConnection:
+        self.lines.append(Line())
+        return cast(RequestConnection, cast(Any, self.lines[-1]))
+
+
+async def test_a_second_connection_is_for_what_the_first_keeps_waiting_and_there_are_no_more_than_two() -> None:
+    link = Dialled()
+    await link.ready()
+    await link.ready()
+    assert len(link.lines) == 1
+    for number in (1, 2, 3):
+        link.lines[-1].owed = number
+        await link.ready()
+        assert len(link.lines) == 2
+
+
+async def test_of_two_that_are_busy_one_goes_that_nobody_waits_for_any_more() -> None:
+    link = Dialled()
+    await link.ready()
+    link.lines[0].owed = 1
+    await link.ready()
+    link.lines[1].owed = 1
+    link.lines[0].forsaken = True
+    await link.ready()
+    assert [each.ended for each in link.lines] == [True, False, False]
+
+
+async def test_one_that_has_ended_is_replaced() -> None:
+    link = Dialled()
+    await link.ready()
+    link.lines[0].ended = True
+    await link.ready()
+    assert len(link.lines) == 2

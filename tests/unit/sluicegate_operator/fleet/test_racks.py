@@ -1,13 +1,14 @@
 """Which pods are told a rack, and what a node that cannot be read means."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sluicegate_operator.fleet.nodes import FORBIDDEN
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.fleet.racks import rack_pods, read_labels
+from sluicegate_operator.fleet.racks import placed_brokers, rack_pods, read_labels
 from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.racks import NodeLabels, RackPod
@@ -47,6 +48,11 @@ def test_brokers_that_stay_are_told() -> None:
         RackPod("p-0", "u", "n1", "a"),
         RackPod("p-1", "u", "n1", ""),
     ]
+
+
+def test_brokers_are_on_a_node_unless_they_go() -> None:
+    nowhere = replace(pod(4), node="")
+    assert placed_brokers([pod(0), pod(2, Role.CONTROLLER), pod(3, deleting=True), nowhere]) == {0: "n1"}
 
 
 def test_the_labels_of_a_node() -> None:

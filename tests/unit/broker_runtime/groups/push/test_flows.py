@@ -127,8 +127,10 @@ def test_a_rebalance_starts_nobody_before_all_have_stopped(coordinator: Coordina
     first, second = coordinator.consumers("a", "b")
     third = Consumer(coordinator, "c")
     third.register()
+    assert coordinator.group.members["a"].told == first.reading
     first.answer(StopFetcher)
     assert kinds(first)[-1] is StopFetcher
+    assert coordinator.group.members["a"].told == frozenset(), "tools are shown what is read"
     assert third.told == []
     second.answer(StopFetcher)
     assert [kinds(each)[-1] for each in (first, second, third)] == [StartFetcher] * 3
