@@ -19,7 +19,7 @@ class Takeover:
     for which messages came all the time. Each is None where it never came to that."""
 
     killed: int
-    next: int | None
+    next: int
     consumers: int
     started_again: int
     """Consumers."""
@@ -32,9 +32,7 @@ class Takeover:
     failures: tuple[str, ...]
 
 
-def taken_over(
-    measured: Mapping[str, Any], brokers: tuple[int, int | None], partitions: int, killed_s: float
-) -> Takeover:
+def taken_over(measured: Mapping[str, Any], brokers: tuple[int, int], partitions: int, killed_s: float) -> Takeover:
     """`brokers` coordinated before and after; `killed_s` by the wall clock, as what `demo.parcels` has written down."""
     starts = [(at_s, name) for at_s, name, _ in measured["starts"]]
     again = [at_s for at_s, _ in starts if at_s > killed_s]
@@ -79,9 +77,8 @@ def expect_survived(found: Takeover, consumers: int, expectations: Expectations)
 def sentences(found: Takeover) -> list[str]:
     """For the summary."""
     again, silence = (_seconds(each) for each in (found.reading_again_s, found.silence_s))
-    whom = "nobody" if found.next is None else f"broker {found.next}"
     return [
-        f"the coordinator, broker {found.killed}, was killed: {whom} had {found.started_again} consumers start again,"
+        f"the coordinator, broker {found.killed}, was killed: broker {found.next} had {found.started_again} consumers start again,"
         f" which had new messages of all {found.partitions} partitions {again} after the kill, and of one none for"
         f" {silence}",
         f"{found.acknowledged} parcels acknowledged, {found.missing} not read, {found.repeated} read again",

@@ -23,7 +23,8 @@ class Shop:
         self.kube = MemoryKube(*(objects or [cluster(config={KEY: "7200000"})]))
         self.brokers = ScriptedCluster(3)
         self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
-        self.context.mark = lambda *_: None
+        self.marked: list[str] = []
+        self.context.mark = lambda queue, _: self.marked.append(queue)
         self.there = self.brokers.pool()
         self.context.pool = self._pool  # type: ignore[method-assign, assignment]
         self._reconciler = ConfigReconciler(self.context)
@@ -52,6 +53,13 @@ async def test_a_first_setting_is_no_drift_though_a_broker_comes_later() -> None
     shop.brokers.lags.clear()
     await shop.reconcile()
     assert {kind for kind, _ in shop.told()} == {"Normal"}
+
+
+async def test_brokers_are_asked_what_they_say_of_themselves_when_something_was_set() -> None:
+    shop = Shop()
+    for _ in range(2):
+        await shop.reconcile()
+        assert shop.marked.count("descriptions") == 1
 
 
 async def test_a_change_by_hand_is_drift() -> None:
