@@ -123,11 +123,14 @@ class PushGroup:
             self._gone.add(consumer_id)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return self.topics is None or topic in self.topics
+        return self.topics is None or topic in self.topics or topic in self._named
 
     def offset_retention(self) -> OffsetRetention | None:
-        """Nothing expires before it is known what is read."""
-        return None if self.topics is None else OffsetRetention(base_ms=None, subscribed=self.topics)
+        """Nothing expires before it is known what is read, and while it rebalances, as in the classic protocol: who
+        has come since reads more."""
+        if self.topics is None or self.state is not PushState.STABLE:
+            return None
+        return OffsetRetention(base_ms=None, subscribed=self.topics)
 
     def tombstones(self) -> Sequence[GroupRecord]:
         return [GroupRecord(PushMemberKey(self.group_id, consumer_id), None) for consumer_id in self.members]

@@ -2,14 +2,17 @@
 
 import pytest
 
+from broker_runtime.errors import ErrorCode
 from broker_runtime.groups import record_codec
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
 from broker_runtime.groups.group import GroupType
+from broker_runtime.groups.offsets.delete import delete
 from broker_runtime.groups.offsets.sweep import expired
 from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
+from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import (
     ClassicMember,
     ConsumerGroupMetadataKey,
@@ -78,6 +81,17 @@ def test_nothing_expires_before_a_new_coordinator_knows_what_the_group_reads(coo
     answer_all([consumer])
     sweep(coordinator)
     assert len(coordinator.committed()) == 2
+
+
+def test_nothing_expires_or_may_be_deleted_that_somebody_is_to_read_who_has_just_come(coordinator: Coordinator) -> None:
+    live_for_long(coordinator)
+    Consumer(coordinator, "b").register()
+    assert coordinator.group_state() is PushState.STOPPING, "for that one"
+    Consumer(coordinator, "c", '{"other": 1}').register()
+    sweep(coordinator)
+    assert coordinator.committed()[OTHER] == 5
+    codes = coordinator.decide(lambda state: delete(state, GROUP, [OTHER]))
+    assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
 
 
 def test_offsets_of_a_group_that_was_left_expire_a_while_after_that_and_the_group_with_them(
