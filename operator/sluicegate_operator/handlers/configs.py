@@ -55,7 +55,8 @@ class ConfigReconciler:
         pool = await context.pool(cluster)
         if pool is None:
             return LAGGING_RETRY
-        own, untold = await self._own_tags(cluster, cluster.spec.brokers)
+        everybody = frozenset({*range(cluster.spec.brokers.replicas), *(broker.broker_id for broker in pool.brokers)})
+        own, untold = await self._own_tags(cluster, cluster.spec.brokers, everybody)
         remember = partial(self._remember, cluster)
         result = await enforce_config(pool, WantedConfig(desired, managed, remember, own=own))
         if len(result.unseen) == len(pool.brokers):
@@ -69,10 +70,12 @@ class ConfigReconciler:
             self._in_force[key] = looked
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
 
-    async def _own_tags(self, cluster: BrokerCluster, brokers: Brokers) -> tuple[OwnTags, dict[int, str]]:
+    async def _own_tags(
+        self, cluster: BrokerCluster, brokers: Brokers, everybody: frozenset[int]
+    ) -> tuple[OwnTags, dict[int, str]]:
         """And why a broker's are not known. Raises KubeError for what may pass. Nodes are not watched: they are read
         again at each look."""
-        everybody, label_of = frozenset(range(brokers.replicas)), brokers.tags_from_node_labels
+        label_of = brokers.tags_from_node_labels
         if not label_of:
             return OwnTags(brokers=everybody), {}
         node_of = placed_brokers(await self._context.fleet.pods(cluster))

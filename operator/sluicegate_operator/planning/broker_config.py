@@ -20,8 +20,8 @@ from sluicegate_operator.planning.quotas import ObservedLimits, SetBrokerConfigs
 @dataclass(frozen=True, slots=True)
 class OwnTags:
     """Keys of which each broker has a value of its own, and those `values` by broker: what a broker's values do not
-    name it is not to have, and a broker that is not there keeps what it has. `brokers`: all that there should be; until
-    each was seen without it, a tag that is to go is not forgotten."""
+    name it is not to have, and a broker that is not there keeps what it has. `brokers`: all that there should be, and
+    those that are to go and have not gone; until each was seen without it, a tag that is to go is not forgotten."""
 
     keys: frozenset[str] = frozenset()
     values: Mapping[int, Mapping[str, str]] = field(default_factory=dict)

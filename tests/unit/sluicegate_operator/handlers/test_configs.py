@@ -143,3 +143,19 @@ async def test_tags_that_nobody_wants_any_more_go_from_each_broker() -> None:
         await shop.reconcile()
     assert shop.brokers.overrides == {0: {}, 1: {}, 2: {}}
     assert shop.kube.take("BrokerCluster", "shop")["status"]["dynamicConfigKeys"] == []
+
+
+async def test_a_tag_is_not_forgotten_while_a_broker_that_is_to_go_may_still_have_it() -> None:
+    shop = on_two_nodes()
+    await shop.reconcile()
+    away = shop.brokers.peers[2]
+    away.refuse = True
+    away.connections[-1].hang_up()
+    shop.kube.put(cluster(brokers={"replicas": 2, "storage": {"size": "1Gi"}}))
+    for _ in range(2):
+        await shop.reconcile()
+    away.refuse = False
+    # It is wanted again before it has gone.
+    shop.kube.put(cluster(brokers={"replicas": 3, "storage": {"size": "1Gi"}}))
+    await shop.reconcile()
+    assert shop.brokers.overrides == {0: {}, 1: {}, 2: {}}
