@@ -1,7 +1,7 @@
 """A consumer of a push group: what it registered with, and what was asked of it since. Pure."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from uuid import UUID
 
 from broker_runtime.errors import KafkaError
@@ -69,9 +69,9 @@ class PushMember:
         return self.stops_unanswered > 0 or self.starts_unanswered > 0
 
     @property
-    def told(self) -> Collection[Partition]:
+    def told(self) -> Set[Partition]:
         """What it reads, as far as is known."""
-        return self.assigned if self.fetching else ()
+        return self.assigned.keys() if self.fetching else frozenset()
 
     @property
     def ping_interval_s(self) -> float:
