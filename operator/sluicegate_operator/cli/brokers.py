@@ -73,7 +73,7 @@ def brokers_table(found: list[Found]) -> Table:
         lowest, highest = broker.protocol_version_min, broker.protocol_version_max
         table.add_row(
             str(broker.id),
-            show((printable(broker.host), broker.port)) if broker.host else _UNKNOWN,
+            Text(show((printable(broker.host), broker.port)) if broker.host else _UNKNOWN),
             Text("serving", style="green") if one.serves else Text("away", style="yellow"),
             Text(printable(broker.tags.get("broker.version", _UNKNOWN))),
             f"{lowest} to {highest}" if lowest >= 0 else _UNKNOWN,

@@ -14,7 +14,7 @@ from sluicegate_operator.kafka_admin.views import BrokerDescription, BrokerView,
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 ADDRESS = ("127.0.0.1", 1)
-SERVING = BrokerDescription(1, "::1", 9092, 1, 2, {"broker.version": "0.1.0-x", "rack": "r8\x1b[31m"})
+SERVING = BrokerDescription(1, "fd00::1", 9092, 1, 2, {"broker.version": "0.1.0-x", "rack": "r8\x1b[31m"})
 AWAY = BrokerDescription(2, "", -1, -1, -1, {})
 
 
@@ -27,7 +27,7 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     async def serving(_: BrokerAdmin) -> ClusterView:
-        return ClusterView("c", 1, (BrokerView(1, "::1", 9092, None),))
+        return ClusterView("c", 1, (BrokerView(1, "fd00::1", 9092, None),))
 
     async def told(_: BrokerAdmin, broker_ids: Collection[int] = ()) -> tuple[BrokerDescription, ...]:
         return tuple(one for one in (SERVING, AWAY) if not broker_ids or one.id in broker_ids)
@@ -41,7 +41,7 @@ def test_a_table_has_a_line_for_each_broker() -> None:
     done = run()
     assert done.exit_code == 0, done.output
     first, second = (line.split("│")[1:-1] for line in done.stdout.splitlines() if line.startswith("│"))
-    assert [cell.strip() for cell in first] == ["1", "[::1]:9092", "serving", "0.1.0-x", "1 to 2"]
+    assert [cell.strip() for cell in first] == ["1", "[fd00::1]:9092", "serving", "0.1.0-x", "1 to 2"]
     assert [cell.strip() for cell in second] == ["2", "-", "away", "-", "-"]
 
 
@@ -56,7 +56,7 @@ def test_json_has_all_of_it() -> None:
     (first, second) = json.loads(run("-o", "json").stdout)["brokers"]
     assert first == {
         "id": 1,
-        "host": "::1",
+        "host": "fd00::1",
         "port": 9092,
         "protocol_version_min": 1,
         "protocol_version_max": 2,
