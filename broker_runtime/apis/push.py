@@ -6,7 +6,7 @@ registration, which is the first that a consumer gets.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.rebalance import Decided
 from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import Registration
+from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.push import layouts
@@ -109,15 +110,21 @@ class PushFrames:
             return _registered(call, ErrorCode.INVALID_REQUEST)
         connection, call.client_id = call.connection, said.consumer_id
         asked = Registration(*said, client_host=f"/{connection.peer[0]}")
+        given_up_s = self._completion.now() + asked.session_timeout_ms / 1000
+
+        def decide(state: GroupsState, environment: PushEnvironment) -> tuple[Sequence[GroupRecord], None]:
+            if self._callees.get(connection.id) is not callee or self._completion.now() > given_up_s:
+                # Whoever asked has given up: to write it down, and that it is gone, would keep others waiting.
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the registration had to wait for too long")
+            return register(state, environment, asked, connection.id)
+
         callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image, self._outgoing)
         try:
-            answer = self._context.groups.term_of(asked.group_id).enqueue(
-                lambda state, environment: register(state, environment, asked, connection.id)
-            )
+            answer = self._context.groups.term_of(asked.group_id).enqueue(decide)
         except KafkaError as error:
             return _registered(call, error.code)
         self._callees[connection.id] = callee
-        self._context.groups.callers.add(connection.id, callee.take)
+        self._context.groups.callers.add(connection.id, callee)
         callee.ended = partial(self._ended, callee)
         connection.closed.add(callee.ended)
         call.handled_s = self._completion.now()
@@ -147,13 +154,16 @@ class PushFrames:
         told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
         offsets = None if told is None else tuple(_consumed(each) for each in told)
         answer = Answer(callee.group_id, said.consumer_id, connection, said.error_code, offsets)
+
+        def decide_answer(state: GroupsState, environment: PushEnvironment) -> Decided:
+            callee.decided()
+            return decide(state, environment, answer)
+
+        callee.answered()
         try:
-            decided = self._context.groups.term_of(callee.group_id).enqueue(
-                lambda state, environment: decide(state, environment, answer)
-            )
+            self._context.groups.term_of(callee.group_id).post(decide_answer)
         except KafkaError as error:
             raise ProtocolError("push-no-coordinator", f"an answer of a consumer cannot be taken: {error}") from error
-        _leave_it(decided)
 
     def _ended(self, callee: Callee) -> None:
         """The connection has ended, or its consumer was told that it is not registered: where replicas took too long
@@ -161,12 +171,11 @@ class PushFrames:
         self._forget(callee)
         group_id, consumer_id, connection = callee.group_id, callee.consumer_id, callee.connection.id
         try:
-            decided = self._context.groups.term_of(group_id).enqueue(
+            self._context.groups.term_of(group_id).post(
                 lambda state, environment: connection_ended(state, environment, group_id, consumer_id, connection)
             )
         except KafkaError:
             return
-        _leave_it(decided)
 
     def _forget(self, callee: Callee) -> None:
         self._callees.pop(callee.connection.id, None)
@@ -182,9 +191,3 @@ def _registered(call: Call, code: ErrorCode) -> Reply:
 
 def _consumed(told: PartitionOffset) -> Consumed:
     return Consumed(told.topic, partition_number(told.partition), told.offset)
-
-
-def _leave_it(decided: asyncio.Future[None]) -> None:
-    """There is nobody to be told of what becomes of it, so it is decided however long it waits for its turn: nobody
-    says it again. Where the log refuses it, timers find what it was about."""
-    decided.cancel()

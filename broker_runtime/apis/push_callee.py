@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from broker_runtime.errors import ProtocolError
 from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartAt, StartFetcher, StopFetcher
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import NO_LEADER
@@ -24,8 +25,8 @@ _ANSWER_BYTES = 1_100
 """Of an answer without offsets: mostly the consumer's id."""
 _OFFSET_BYTES = 40
 """Of an offset in an answer, with a partition's text of any length, but for the topic's name."""
-_CALLS_A_TURN = 50
-"""To write and send so many takes about two milliseconds."""
+_TURN_S = 0.002
+"""After which others have their turn. So long, and not so many: a turn with much else in it would send too few."""
 
 
 class Outgoing:
@@ -42,8 +43,12 @@ class Outgoing:
     def _send_some(self) -> None:
         waiting = self._waiting
         try:
-            for _ in range(min(len(waiting), _CALLS_A_TURN)):
+            now = asyncio.get_running_loop().time
+            stop_s = now() + _TURN_S
+            while waiting:
                 waiting.popleft()()
+                if now() >= stop_s:
+                    break
         finally:
             if waiting:
                 asyncio.get_running_loop().call_soon(self._send_some)
@@ -52,7 +57,19 @@ class Outgoing:
 class Callee:
     """Holds calls back until the answer to the registration has been sent, which `release` says."""
 
-    __slots__ = ("_held", "_image", "_offsets_bytes", "_outgoing", "connection", "consumer_id", "ended", "group_id")
+    __slots__ = (
+        "_held",
+        "_image",
+        "_offsets_bytes",
+        "_outgoing",
+        "_owed",
+        "_undecided",
+        "_unsent",
+        "connection",
+        "consumer_id",
+        "ended",
+        "group_id",
+    )
 
     def __init__(
         self, group_id: str, consumer_id: str, connection: ServedConnection, image: MetadataImage, outgoing: Outgoing
@@ -68,6 +85,29 @@ class Callee:
         """A few: nobody is called a second time before an answer, but for pings, and those take their time."""
         self._offsets_bytes = (0, 0)
         """What the offsets take that it may tell, by what it was told to read last, and before that."""
+        self._unsent = 0
+        """Calls that wait."""
+        self._owed = 0
+        """Calls that have left, and whose answers were not decided."""
+        self._undecided = 0
+        """Answers that wait for their decision."""
+
+    @property
+    def is_behind(self) -> bool:
+        """As of `groups.push.calls.Calls`."""
+        return self._unsent > 0 or self._undecided > 0 or self.connection.has_unread
+
+    def answered(self) -> None:
+        """An answer goes to be decided. Raises ProtocolError where more wait for that than were asked for, and one that
+        was not, which is refused when it is decided: nobody fills the coordinator's queue."""
+        if self._undecided > self._owed:
+            raise ProtocolError("push-not-asked", "more was answered than was asked")
+        self._undecided += 1
+
+    def decided(self) -> None:
+        """One that was `answered`."""
+        self._undecided -= 1
+        self._owed = max(self._owed - 1, 0)
 
     @property
     def answer_bytes_max(self) -> int:
@@ -75,6 +115,7 @@ class Callee:
         return _ANSWER_BYTES + max(self._offsets_bytes)
 
     def take(self, call: Call) -> None:
+        self._unsent += 1
         if self._held is None:
             self._outgoing.add(partial(self._send, call))
         else:
@@ -86,6 +127,8 @@ class Callee:
             self._outgoing.add(partial(self._send, call))
 
     def _send(self, call: Call) -> None:
+        self._unsent -= 1
+        self._owed += 1
         match call:
             case Ping(consumer_id, num_retries):
                 self.connection.push(layouts.PING_REQUEST.write(PingRequest(consumer_id, num_retries)))

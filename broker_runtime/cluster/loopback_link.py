@@ -25,6 +25,7 @@ class LoopbackLink:
     peer = ("127.0.0.1", 0)
     choices = 1
     server = None
+    has_unread = False
 
     def __init__(self, dispatcher: Dispatcher[ControllerContext]) -> None:
         self._dispatcher = dispatcher

@@ -30,6 +30,7 @@ from broker_runtime.controller.metadata_shard import MetadataShard
 from broker_runtime.controller.rebalancing import ControllerTimers, LeaderRebalancing
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration
 from broker_runtime.controller.sessions import Sessions
+from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import KafkaError
@@ -70,7 +71,12 @@ class ControllerService:
         self.sessions: Sessions = self._shard.sessions
         """Of this term, or of the last one."""
         self._runtime: CoordinatorRuntime[MetadataImage, Record] = CoordinatorRuntime(
-            self._shard, self._log, timers, MetadataImage(), settings.config.controller_request_queue_max
+            self._shard,
+            self._log,
+            timers,
+            MetadataImage(),
+            settings.config.controller_request_queue_max,
+            DecidingTurns(),
         )
         self._activated = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

@@ -12,13 +12,13 @@ told so, and the state counts no more. Whoever runs the coordinator next loads t
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
+from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -31,8 +31,8 @@ _TIMER_RETRY_S = 0.5
 """As Apache Kafka's coordinators."""
 _NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 """What the log says to records that it will not take later either."""
-_TURN_S = 0.002
-"""After which others have their turn."""
+_GROUP_TIMERS_MIN = 100
+"""Of those that are due so many are decided with whatever many requests: nothing waits for ever."""
 _TURN_ANSWERS = 50
 """As many are answered in one turn: who was answered has work of its own to do then."""
 
@@ -51,11 +51,14 @@ class TermPhase(Enum):
 @dataclass(slots=True)
 class _Waiting:
     decide: Decision[Any, Any, Any]
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[Any] | None = None
+    """None where nobody waits for one: what was posted, and timers."""
     decided: Any = None
     refused: Exception | None = None
     timer: Hashable = None
-    """The key of a timer. Nobody waits for its answer: at the end of a term it is forgotten."""
+    """The key of a timer."""
+    again: Decision[Any, Any, None] | None = None
+    """Of a timer: what is tried again where the log refuses it for now."""
 
 
 class CoordinatorRuntime(Generic[S, R]):
@@ -71,6 +74,7 @@ class CoordinatorRuntime(Generic[S, R]):
         timers: TimerService[Decision[S, R, None]],
         state: S,
         queue_max: int,
+        turns: DecidingTurns,
     ) -> None:
         """`state` is that of an empty log, until the first load; `timers` are this runtime's alone."""
         self.state = state
@@ -79,7 +83,10 @@ class CoordinatorRuntime(Generic[S, R]):
         self._shard = shard
         self._durable = durable
         self._queue: deque[_Waiting] = deque()
+        self._due: deque[_Waiting] = deque()
+        """Timers that wait."""
         self._queue_max = queue_max
+        self._turns = turns
         self._wake = asyncio.Event()
         self._deciding = False
         """Whether something is decided that is not known to be durable."""
@@ -101,8 +108,7 @@ class CoordinatorRuntime(Generic[S, R]):
 
     def enqueue(self, decide: Decision[S, R, T]) -> asyncio.Future[T]:
         """The same for who has no task of its own. Raises KafkaError where it is refused at once."""
-        if not self.active:
-            raise self._shard.refuse(Refusal.LOADING if self.phase is TermPhase.LOADING else Refusal.UNLOADED)
+        self._check_active()
         if len(self._queue) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -110,35 +116,44 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake.set()
         return answer
 
+    def post(self, decide: Decision[S, R, None]) -> None:
+        """The same for what nobody waits for, in its turn whatever the queue's limit: whoever posts bounds how many.
+
+        What the log refuses of it is forgotten, and so is all of it at the end of a term.
+        """
+        self._check_active()
+        self._queue.append(_Waiting(decide))
+        self._wake.set()
+
+    def _check_active(self) -> None:
+        if not self.active:
+            raise self._shard.refuse(Refusal.LOADING if self.phase is TermPhase.LOADING else Refusal.UNLOADED)
+
     def at_once(self, look: Callable[[S], T | None]) -> T | None:
         """What `look` finds in the state, where all of that is durable and nobody waits. None: it is to be submitted.
 
         For what would write nothing, and which many ask for: it saves them the way through the queue. `look` raises
         nothing, and gives None for what it does not know to be so.
         """
-        return look(self.state) if not self._deciding and not self._queue and self.active else None
+        return look(self.state) if not self._deciding and not self._queue and not self._due and self.active else None
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
-        """It waits like a request, whatever the queue's limit. What the log refuses for now is tried again: nobody
+        """It waits behind the requests, whatever the queue's limit. What the log refuses for now is tried again: nobody
         else ends the session of a member that is gone.
 
         Whoever was before it in the queue may have put it off: a member's heartbeat that waited for the same commit.
         """
-        self._queue.append(self._of_timer(key, decide))
+        self._due.append(self._of_timer(key, decide))
         self._wake.set()
 
     def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> _Waiting:
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(partial(self._timer_was_decided, key, decide))
-
         def decide_in_turn(state: S) -> tuple[Sequence[R], None]:
             self._timers.begin(key)
             return ((), None) if key in self._timers else decide(state)
 
-        return _Waiting(decide_in_turn, answer, timer=key)
+        return _Waiting(decide_in_turn, timer=key, again=decide)
 
-    def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], answer: asyncio.Future[None]) -> None:
-        error = None if answer.cancelled() else answer.exception()
+    def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], error: Exception | None) -> None:
         if error is None:
             self._timer_trouble.succeeded()
         elif isinstance(error, KafkaError):
@@ -169,7 +184,7 @@ class CoordinatorRuntime(Generic[S, R]):
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                while self._queue:
+                while self._queue or self._due:
                     self._deciding = True
                     await self._decide_some()
                     self._deciding = False
@@ -186,28 +201,45 @@ class CoordinatorRuntime(Generic[S, R]):
         for waiting in self._queue:
             self._fail(waiting, Refusal.UNLOADED)
         self._queue.clear()
+        self._due.clear()
+
+    def _waiting_now(self) -> Iterator[_Waiting]:
+        """Requests up to a limit, then timers: who has sent a heartbeat in time may have had to wait for its turn."""
+        requests = min(len(self._queue), _GROUP_MAX)
+        for _ in range(requests):
+            yield self._queue.popleft()
+        for _ in range(min(len(self._due), max(_GROUP_MAX - requests, _GROUP_TIMERS_MIN))):
+            yield self._due.popleft()
 
     async def _decide_some(self) -> None:
         """All that wait now, up to a limit, and one commit for them; others have their turns in between."""
-        now, waits, group = asyncio.get_running_loop().time, min(len(self._queue), _GROUP_MAX), list[_Waiting]()
-        stop_s = now() + _TURN_S
+        now, group = asyncio.get_running_loop().time, list[_Waiting]()
         try:
-            while len(group) < waits:
-                if now() >= stop_s:
-                    self._durable.flush()
-                    await asyncio.sleep(0)
-                    stop_s = now() + _TURN_S
-                group.append(self._queue.popleft())
-                self._decide(group[-1])
-                for key, goes_on in self._timers.take_next():
-                    if group[-1].refused is None:
-                        self._queue.appendleft(self._of_timer(key, goes_on))
+            stop_s = await self._turns.begin()
+            for waiting in self._waiting_now():
+                next_ones = deque((waiting,))
+                while next_ones:
+                    if now() >= stop_s:
+                        self._durable.flush()
+                        self._turns.end()
+                        stop_s = await self._turns.begin()
+                    group.append(next_ones.popleft())
+                    self._decide(group[-1])
+                    for key, goes_on in self._timers.take_next():
+                        if group[-1].refused is None:
+                            next_ones.appendleft(self._of_timer(key, goes_on))
+            self._turns.end()
             self._durable.flush()
             await self._durable.commit()
-            for answered, waiting in enumerate(group, 1):
-                _answer(waiting)
-                if answered % _TURN_ANSWERS == 0:
-                    await asyncio.sleep(0)
+            answered = 0
+            for waiting in group:
+                if waiting.again is not None:
+                    self._timer_was_decided(waiting.timer, waiting.again, waiting.refused)
+                elif waiting.answer is not None:
+                    _answer(waiting, waiting.answer)
+                    answered += 1
+                    if answered % _TURN_ANSWERS == 0:
+                        await asyncio.sleep(0)
         except BaseException:
             # Whether the records are durable is not known: whoever loads the log next may find them.
             for waiting in group:
@@ -215,9 +247,7 @@ class CoordinatorRuntime(Generic[S, R]):
             raise
 
     def _fail(self, waiting: _Waiting, why: Refusal) -> None:
-        if waiting.timer is not None:
-            waiting.answer.cancel()
-        elif not waiting.answer.done():
+        if waiting.answer is not None and not waiting.answer.done():
             waiting.answer.set_exception(self._shard.refuse(why))
 
     def _decide(self, waiting: _Waiting) -> None:
@@ -277,10 +307,10 @@ class CoordinatorRuntime(Generic[S, R]):
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")
 
 
-def _answer(waiting: _Waiting) -> None:
-    if waiting.answer.done():
+def _answer(waiting: _Waiting, answer: asyncio.Future[Any]) -> None:
+    if answer.done():
         return
     if waiting.refused is not None:
-        waiting.answer.set_exception(waiting.refused)
+        answer.set_exception(waiting.refused)
     else:
-        waiting.answer.set_result(waiting.decided)
+        answer.set_result(waiting.decided)

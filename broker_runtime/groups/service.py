@@ -16,6 +16,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.backoff import Backoff
+from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.replicated_log import LeadershipLostError, LedPartition
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -61,7 +62,14 @@ class GroupCoordinatorService:
         self.tally = Tally()
         self.callers = Callers()
         self._surroundings = Surroundings(
-            config, image, clock, self._threads, asyncio.Semaphore(_LOADS_AT_ONCE), self.tally, self.callers
+            config,
+            image,
+            clock,
+            self._threads,
+            asyncio.Semaphore(_LOADS_AT_ONCE),
+            self.tally,
+            self.callers,
+            DecidingTurns(),
         )
         self.terms: dict[int, Term] = {}
         """By partition."""

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
@@ -34,6 +35,7 @@ class Surroundings:
     """How many logs are read at a time."""
     tally: Tally
     callers: Callers
+    turns: DecidingTurns
 
 
 class ShardEnvironment:
@@ -58,6 +60,10 @@ class ShardEnvironment:
     def send(self, connection: int, call: Call) -> None:
         """As of `push.calls.Calls`."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
+
+    def is_behind(self, connection: int) -> bool:
+        """As of `push.calls.Calls`. What was sent before the decision that asks has left the outbox by then."""
+        return self._surroundings.callers.is_behind(connection)
 
     @property
     def tally(self) -> PushTally:

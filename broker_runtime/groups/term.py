@@ -63,6 +63,7 @@ class Term:
             self.shard.environment.timers,
             empty_state(),
             config.sluicegate_group_coordinator_queue_max,
+            surroundings.turns,
         )
         self._stuck = False
         """Replicas have taken too long for what was decided last: whoever comes then waits no longer than that."""
@@ -125,6 +126,11 @@ class Term:
         answer = self._runtime.enqueue(decide_in_time)
         queued = (self._queued_while_stuck if self._stuck else self._queued).add(answer)
         return answer
+
+    def post(self, decide: GroupDecision[None]) -> None:
+        """As of `CoordinatorRuntime`: it is decided however long that takes. Raises KafkaError."""
+        environment = self.shard.environment
+        self._runtime.post(lambda state: decide(state, environment))
 
     def _replicas_took_too_long(self) -> KafkaError:
         self._stuck = True

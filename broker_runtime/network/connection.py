@@ -424,6 +424,14 @@ class Connection:
         return machine.state is not _CLOSED
 
     @property
+    def has_unread(self) -> bool:
+        """As of `wire.handler.ServedConnection`: not where the client itself has what it sent wait for something."""
+        state = self._machine.state
+        if state is not _READING:
+            return state in (_QUEUED, _THROTTLED, ConnectionState.SHORT_OF_MEMORY)
+        return self._transport.holds_unread
+
+    @property
     def closed(self) -> ClosedObservers:
         """Who is told of the end of this connection."""
         if self._observers is None:
@@ -460,12 +468,9 @@ class Connection:
         if problem is not None:
             self._refuse(ConnectionEvent.OVERDUE, problem)
 
-    def close_when_idle(self) -> None:
-        """Answer what is being handled, take nothing more, then close."""
-        self._end(ConnectionEvent.FINISH)
-
-    def close(self) -> None:
-        self._end(ConnectionEvent.CLOSE)
+    def close(self, *, when_idle: bool = False) -> None:
+        """At once, or after what is being handled was answered; nothing more is taken."""
+        self._end(ConnectionEvent.FINISH if when_idle else ConnectionEvent.CLOSE)
 
     def _end(self, event: ConnectionEvent) -> None:
         if self.ended_by is None:

@@ -170,7 +170,7 @@ class Connections:
     async def drain(self, drain_s: float) -> None:
         """Give requests in progress `drain_s` to be answered, and take nothing more."""
         for connection in list(self._open.values()):
-            connection.close_when_idle()
+            connection.close(when_idle=True)
         if self._open and drain_s > 0:
             self._emptied = asyncio.Event()
             try:

@@ -8,11 +8,15 @@ import errno
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from fcntl import ioctl
+from termios import FIONREAD
 from typing import Protocol
 
 from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.wire.reply import FileRegion
 
+_NO_BYTES = bytes(4)
+"""How many bytes are unread, as FIONREAD writes an int, where there are none."""
 SENDFILE_BYTES = 4 * 1024 * 1024
 """Sent of a file at most at once."""
 
@@ -30,6 +34,11 @@ class Transport(Protocol):
     @property
     def holds_bytes(self) -> bool:
         """Bytes have come that `receive_into` would give without the socket being readable."""
+        ...
+
+    @property
+    def holds_unread(self) -> bool:
+        """Bytes have come that nobody has received yet. It takes a system call."""
         ...
 
     def receive_into(self, space: memoryview, /) -> int:
@@ -73,6 +82,11 @@ class PlainTransport:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+
+    @property
+    def holds_unread(self) -> bool:
+        """As of `Transport`."""
+        return any(ioctl(self._socket.fileno(), FIONREAD, _NO_BYTES))
 
     def receive_into(self, space: memoryview, /) -> int:
         return self._socket.recv_into(space)

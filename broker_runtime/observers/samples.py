@@ -28,6 +28,7 @@ class _Connection:
     listener = "PLAINTEXT"
     peer = ("192.0.2.7", 50_000)
     closed = _Ended()
+    has_unread = False
 
     def __init__(self) -> None:
         self.state: object = None

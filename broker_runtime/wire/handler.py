@@ -37,6 +37,12 @@ class ServedConnection(Protocol):
         ...
 
     @property
+    def has_unread(self) -> bool:
+        """Whether the client has sent what its handler would have seen by now, were this process not busy. It takes a
+        system call."""
+        ...
+
+    @property
     def closed(self) -> ConnectionEnd:
         """For whoever keeps something for this client beyond a call."""
         ...

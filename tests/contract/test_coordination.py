@@ -18,7 +18,8 @@ from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.seam import Backing, DeposedError, Journal, Snapshot, SoleElection
 from broker_runtime.controller.journal_log import JournalLog
-from broker_runtime.coordination import runtime
+from broker_runtime.coordination import deciding_turns
+from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.replay import replay
 from broker_runtime.coordination.replicated_log import LeadershipLostError, ReplicatedLog
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
@@ -216,7 +217,7 @@ class Process:
         self.timers: TimerService[TallyDecision] = TimerService()
         self.durable = place.durable()
         self.runtime: CoordinatorRuntime[Tally, Added] = CoordinatorRuntime(
-            self.shard, self.durable, self.timers, Tally(), QUEUE_MAX
+            self.shard, self.durable, self.timers, Tally(), QUEUE_MAX, DecidingTurns()
         )
         self.task: asyncio.Task[None] | None = None
 
@@ -284,7 +285,7 @@ async def test_all_that_wait_while_a_commit_runs_share_the_next(
     new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far as a turn has time for them: here it has."""
-    monkeypatch.setattr(runtime, "_TURN_S", 60.0)
+    monkeypatch.setattr(deciding_turns, "_TURN_S", 60.0)
     async with running(place := new_place()) as process:
         place.hold()
         first = asyncio.ensure_future(process.add())
@@ -302,7 +303,7 @@ async def test_all_that_wait_while_a_commit_runs_share_the_next(
 async def test_others_have_their_turn_while_very_much_waits(
     new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "_GROUP_MAX", 2)
+    monkeypatch.setattr("broker_runtime.coordination.runtime._GROUP_MAX", 2)
     async with running(place := new_place()) as process:
         place.hold()
         waiting = [asyncio.ensure_future(process.add()) for _ in range(QUEUE_MAX)]

@@ -23,6 +23,7 @@ class NotedConnection:
         self.noted: list[tuple[str, str]] = []
         """Refusals that it goes on after."""
         self.pushed: list[bytes] = []
+        self.has_unread = False
         self.closed = ClosedObservers(10)
 
     def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:

@@ -73,6 +73,8 @@ class _Environment:
     outbox: Outbox = field(default_factory=Outbox)
     aside: list[Callable[[], GroupTimer]] = field(default_factory=list)
     connections: dict[int, "Consumer"] = field(default_factory=dict)
+    behind: set[int] = field(default_factory=set)
+    """Connections that the coordinator is late on."""
     tally: PushTally = field(default_factory=PushTally)
 
     @property
@@ -83,6 +85,9 @@ class _Environment:
         consumer = self.connections.get(connection)
         if consumer is not None:
             consumer.take(call, self.timers.now_s)
+
+    def is_behind(self, connection: int) -> bool:
+        return connection in self.behind
 
     def monotonic_s(self) -> float:
         return self.timers.now_s

@@ -41,6 +41,10 @@ class TlsTransport:
     def holds_bytes(self) -> bool:
         return bool(self._ahead) or self._tls.pending() > 0
 
+    @property
+    def holds_unread(self) -> bool:
+        return self.holds_bytes or self._below.holds_unread
+
     def receive_into(self, space: memoryview, /) -> int:
         with suppress(BlockingIOError):
             self._flush()

@@ -1,6 +1,6 @@
 """StopFetcher and StartFetcher go to consumers in portions, and each has its time to answer. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from broker_runtime.groups.environment import GroupTimer
@@ -41,9 +41,18 @@ def call(
     what: StopFetcher | StartFetcher,
     when_late: GroupTimer,
 ) -> None:
-    """`when_late` is decided where the answer has not come after two thirds of the consumer's session."""
+    """`when_late` is decided where the answer has not come after two thirds of the consumer's session, in which the
+    coordinator itself was not late."""
     assert member.connection is not None, "a group rebalances when all have registered"
     member.overdue = False
-    environment.calls.send(member.connection, what)
+    key, connection = (group.group_id, _CALL, member.consumer_id), member.connection
+
+    def look(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
+        if member.owes_an_answer and environment.calls.is_behind(connection):
+            environment.timers.schedule(key, member.answer_timeout_s, look)
+            return (), None
+        return when_late(state)
+
+    environment.calls.send(connection, what)
     # It is not cancelled by the answer: to put off one for each of thousands leaves nothing to be swept.
-    environment.timers.schedule((group.group_id, _CALL, member.consumer_id), member.answer_timeout_s, when_late)
+    environment.timers.schedule(key, member.answer_timeout_s, look)

@@ -1,6 +1,5 @@
 """What the coordinator asks of its consumers, as data: whoever has their connections sends it. Pure."""
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from broker_runtime.groups.environment import GroupEnvironment
@@ -55,18 +54,34 @@ class Calls(Protocol):
         """To nobody where that connection has ended: its end is told apart from this."""
         ...
 
+    def is_behind(self, connection: int) -> bool:
+        """Whether this coordinator is late there, and not the consumer: a call has not left yet, or what the consumer
+        has sent was not read, or not decided."""
+        ...
+
+
+class Taker(Protocol):
+    """A connection on which a consumer registers."""
+
+    def take(self, call: Call, /) -> None: ...
+
+    @property
+    def is_behind(self) -> bool:
+        """As of `Calls`."""
+        ...
+
 
 class Callers:
     """Who takes the calls to each connection on which a consumer registers, for all shards of a broker."""
 
     def __init__(self) -> None:
-        self._takers: dict[int, Callable[[Call], None]] = {}
+        self._takers: dict[int, Taker] = {}
 
     def __len__(self) -> int:
         """Consumers that are registered, or about to be."""
         return len(self._takers)
 
-    def add(self, connection: int, taker: Callable[[Call], None]) -> None:
+    def add(self, connection: int, taker: Taker) -> None:
         self._takers[connection] = taker
 
     def remove(self, connection: int) -> None:
@@ -76,7 +91,12 @@ class Callers:
     def send(self, connection: int, call: Call) -> None:
         taker = self._takers.get(connection)
         if taker is not None:
-            taker(call)
+            taker.take(call)
+
+    def is_behind(self, connection: int) -> bool:
+        """As of `Calls`; not where it has ended."""
+        taker = self._takers.get(connection)
+        return taker is not None and taker.is_behind
 
 
 class PushEnvironment(GroupEnvironment, Protocol):

@@ -2,6 +2,9 @@
 
 Two thirds are two intervals: when a ping is to be sent, the one before the last has had its time. So one timer for each
 consumer does both.
+
+A coordinator that has too much to do pings less often, and gives nobody up for that: where the last ping has not left
+yet, or its answer lies here unread or undecided, it neither counts nor sends another.
 """
 
 from functools import partial
@@ -16,10 +19,10 @@ from broker_runtime.groups.tally import Loss
 _PING = "ping"
 
 
-def ping_later(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
+def ping_later(group: PushGroup, environment: PushEnvironment, member: PushMember, intervals: float = 1) -> None:
     environment.timers.schedule(
         (group.group_id, _PING, member.consumer_id),
-        member.ping_interval_s,
+        intervals * member.ping_interval_s,
         partial(_ping, environment, group, member),
     )
 
@@ -30,6 +33,9 @@ def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, st
     if member.connection is None:
         why = "it has not registered again in time"
         return fail(state, environment, group, (member.consumer_id,), Loss.SILENT, why), None
+    if member.pings_unanswered and environment.calls.is_behind(member.connection):
+        ping_later(group, environment, member)
+        return NOTHING
     failed = max(member.pings_unanswered - 1, 0)
     environment.tally.unanswered_pings += failed > 0
     if failed > environment.config.sluicegate_group_push_ping_retries_max:
@@ -44,9 +50,4 @@ def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, st
 
 def await_return(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
     """A consumer that is known from the log has as long to register again as one that leaves pings unanswered."""
-    intervals = environment.config.sluicegate_group_push_ping_retries_max + 3
-    environment.timers.schedule(
-        (group.group_id, _PING, member.consumer_id),
-        intervals * member.ping_interval_s,
-        partial(_ping, environment, group, member),
-    )
+    ping_later(group, environment, member, environment.config.sluicegate_group_push_ping_retries_max + 3)

@@ -47,6 +47,10 @@ class SimulatedSocket:
 
     # What the connection asks for
 
+    @property
+    def holds_unread(self) -> bool:
+        return bool(self._arrived)
+
     def receive_into(self, space: memoryview, /) -> int:
         self._check_open()
         if self.reset:

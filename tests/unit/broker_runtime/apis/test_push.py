@@ -16,8 +16,9 @@ from broker_runtime.apis.request_metrics import RequestMetrics
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.embedded import read_assignment
 from broker_runtime.groups.partition_of import partition_of
-from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.calls import Ping, PushEnvironment
 from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
@@ -364,3 +365,55 @@ async def test_an_answer_is_taken_however_long_it_waited_for_replicas(slow: Coor
     await told_to_ask_again(slow)
     start = await followed(slow, second.received(layouts.START_FETCHER_REQUEST))
     assert start.ownership_info == (ThreadOwnership("d-0", (PartitionOffset("orders", "1-2", 7),)),)
+
+
+def _member(node: CoordinatingBroker) -> PushMember:
+    group = node.groups.terms[partition_of("g", 2)].state.groups["g"]
+    assert isinstance(group, PushGroup)
+    return group.members["c"]
+
+
+async def test_a_coordinator_is_behind_where_something_waits_on_its_side(
+    node: CoordinatingBroker, frames: PushFrames
+) -> None:
+    client, callers = Client(frames, 1), node.groups.callers
+    assert not callers.is_behind(1)
+    client.register()
+    await client.received(layouts.REGISTER_CONSUMER_RESPONSE)
+    await client.received(layouts.START_FETCHER_REQUEST)
+    assert not callers.is_behind(1)
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    assert callers.is_behind(1), "the answer is not decided"
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not _member(node).starts_unanswered
+    assert not callers.is_behind(1)
+    callers.send(1, Ping("c", 0))
+    assert callers.is_behind(1), "the call has not left"
+    await client.received(layouts.PING_REQUEST)
+    assert not callers.is_behind(1)
+    client.connection.has_unread = True
+    assert callers.is_behind(1), "an answer may lie there"
+
+
+async def test_who_answers_again_and_again_what_was_not_asked_fills_no_queue(frames: PushFrames) -> None:
+    client = Client(frames, 1)
+    assert await client.registered() is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    answer = StartFetcherResponse(0, "c")
+    for _ in range(2):
+        client.send(layouts.START_FETCHER_RESPONSE, answer)
+    with pytest.raises(ProtocolError, match="more was answered than was asked"):
+        client.send(layouts.START_FETCHER_RESPONSE, answer)
+
+
+async def test_a_registration_that_nobody_waits_for_any_more_is_not_written(
+    node: CoordinatingBroker, frames: PushFrames
+) -> None:
+    client = Client(frames, 1)
+    client.register()
+    node.clock.advance(6.1)
+    assert (await client.received(layouts.REGISTER_CONSUMER_RESPONSE)).error_code == (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
+    assert "g" not in node.groups.terms[partition_of("g", 2)].state.groups

@@ -1,6 +1,7 @@
 """Calls on their way to one consumer: held back until it has its answer, in their order, and some in each turn."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import cast
@@ -59,18 +60,26 @@ async def test_an_answer_may_be_about_what_was_to_be_read_before_the_last_start(
 
 
 async def test_thousands_of_calls_leave_over_many_turns_in_their_order() -> None:
+    """However many have time in one: where turns are long by what else is in them no more would be left behind."""
     outgoing, sent = Outgoing(), list[int]()
-    for number in range(1_000):
-        outgoing.add(partial(sent.append, number))
+
+    def send(number: int) -> None:
+        begun_s = time.perf_counter()
+        while time.perf_counter() < begun_s + 0.0002:
+            pass
+        sent.append(number)
+
+    for number in range(200):
+        outgoing.add(partial(send, number))
     assert sent == []
     turns = 0
-    while len(sent) < 1_000:
+    while len(sent) < 200:
         before = len(sent)
         await asyncio.sleep(0)
         turns += 1
-        assert len(sent) - before <= 50
-        assert turns < 100
-    assert sent == list(range(1_000))
+        assert before < len(sent) <= before + 20
+    assert turns >= 10
+    assert sent == list(range(200))
 
 
 async def test_a_call_that_cannot_be_sent_holds_no_other_up() -> None:

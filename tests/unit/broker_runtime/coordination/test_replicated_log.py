@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from broker_runtime.config import TopicConfig
+from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.replicated_log import BatchRefusedError, LeadershipLostError, ReplicatedLog
 from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.timer_service import TimerService
@@ -116,7 +117,7 @@ async def test_who_was_decided_is_told_that_it_is_lost_where_the_log_does_not_ta
         return Tally()
 
     runtime: CoordinatorRuntime[Tally, Added] = CoordinatorRuntime(
-        TallyShard(load), led.durable, timers, Tally(), queue_max=10
+        TallyShard(load), led.durable, timers, Tally(), queue_max=10, turns=DecidingTurns()
     )
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.seam import Whole
 from broker_runtime.coordination.timer_service import TimerService
@@ -47,7 +48,9 @@ async def running(
     async def load() -> Tally:
         return Tally()
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, timers or TimerService[TallyDecision](), Tally(), 10)
+    runtime = CoordinatorRuntime(
+        TallyShard(load), log, timers or TimerService[TallyDecision](), Tally(), 10, DecidingTurns()
+    )
     await runtime.load()
     task = asyncio.ensure_future(runtime.run())
     yield runtime
@@ -115,7 +118,7 @@ async def test_a_timer_that_was_put_off_while_it_waited_for_a_commit_comes_to_no
             timers.schedule("session", 60.0, at_the_end)
         return (), None
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10)
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingTurns())
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
     log.durable.clear()
@@ -164,7 +167,7 @@ async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
             taken.set()
         return [Added("ended", 1)], None
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10)
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingTurns())
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
     timers.schedule("session", 0.0, at_the_end)
@@ -198,7 +201,7 @@ async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_a
 
         return decide
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10)
+    runtime = CoordinatorRuntime(TallyShard(load), log, timers, Tally(), 10, DecidingTurns())
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
     timers.schedule("slices", 0.0, step(1))
@@ -218,7 +221,7 @@ async def test_a_look_at_once_waits_for_nobody_and_sees_nothing_that_is_not_dura
     def look(tally: Tally) -> dict[str, int] | None:
         return dict(tally.sums)
 
-    runtime = CoordinatorRuntime(TallyShard(load), log, TimerService[TallyDecision](), Tally(), 10)
+    runtime = CoordinatorRuntime(TallyShard(load), log, TimerService[TallyDecision](), Tally(), 10, DecidingTurns())
     assert runtime.at_once(look) is None, "nothing is loaded"
     await runtime.load()
     running = asyncio.ensure_future(runtime.run())
@@ -293,7 +296,8 @@ async def test_a_timer_has_its_turn_although_those_who_come_before_it_want_it_to
         waiting.append(asyncio.ensure_future(runtime.submit(heartbeat)))
         await asyncio.sleep(0)
         log.durable.set()
-        assert (await asyncio.gather(*waiting))[-1] == 1
+        await asyncio.gather(*waiting)
+        assert await runtime.submit(heartbeat) == 1
 
 
 async def test_what_takes_many_slices_goes_on_before_those_who_wait_and_stays_where_the_log_refused_one() -> None:
@@ -321,3 +325,62 @@ async def test_what_takes_many_slices_goes_on_before_those_who_wait_and_stays_wh
             await runtime.submit(refused)
         assert await runtime.submit(look) == 4
         assert log.keys == [b"slice-0", b"slice-1", b"slice-2", b"slice-3"]
+
+
+async def test_what_was_sent_in_time_is_decided_before_a_timer_that_was_due_before_it_was_read() -> None:
+    """A coordinator that has too much to do: heartbeats come after the ends of sessions, and count all the same."""
+    log, timers, decided = SlowLog(), TimerService[TallyDecision](), list[str]()
+
+    def note(what: str) -> TallyDecision:
+        def decide(tally: Tally) -> tuple[Sequence[Added], None]:
+            decided.append(what)
+            return (), None
+
+        return decide
+
+    async with running(log, timers) as runtime:
+        log.durable.clear()
+        first = asyncio.ensure_future(runtime.submit(note("first")))
+        await asyncio.sleep(0)
+        timers.on_due("session", note("the end of a session"))
+        runtime.post(note("a heartbeat"))
+        log.durable.set()
+        await first
+        await runtime.submit(note("later"))
+    assert decided[:3] == ["first", "a heartbeat", "the end of a session"]
+
+
+async def test_timers_have_turns_however_many_requests_wait() -> None:
+    log, timers, rounds = FussyLog(), TimerService[TallyDecision](), 0
+    async with running(log, timers) as runtime:
+        ended = asyncio.Event()
+
+        def again(tally: Tally) -> tuple[Sequence[Added], None]:
+            nonlocal rounds
+            rounds += 1
+            for _ in range(0 if ended.is_set() else 2 if rounds < 2_000 else 1):
+                runtime.post(again)
+            return (), None
+
+        def end(tally: Tally) -> tuple[Sequence[Added], None]:
+            ended.set()
+            return (), None
+
+        runtime.post(again)
+        timers.on_due("session", end)
+        async with asyncio.timeout(20):
+            await ended.wait()
+
+
+async def test_what_was_posted_is_refused_by_who_is_not_active_only() -> None:
+    log = FussyLog()
+    async with running(log) as runtime:
+        for _ in range(50):
+            runtime.post(lambda tally: ([Added("a", 1)], None))
+        with pytest.raises(KafkaError):
+            runtime.enqueue(lambda tally: ((), None))
+        await asyncio.sleep(0.01)
+        assert runtime.state.sums == {"a": 50}
+        runtime.unload()
+        with pytest.raises(KafkaError):
+            runtime.post(lambda tally: ((), None))

@@ -234,7 +234,7 @@ def test_nothing_waits_for_a_throttled_connection_that_has_ended() -> None:
     served = Served(transport)
     transport.arrive(request(b"throttled"))
     served.connection.on_readable()
-    served.connection.close_when_idle()
+    served.connection.close(when_idle=True)
     assert served.ended == 1
     assert [alarm.cancelled for _, alarm in served.loop.alarms] == [True]
 
@@ -388,7 +388,7 @@ def test_a_connection_that_is_to_end_answers_all_batches_that_it_has_taken() -> 
     served = Served(MemoryTransport())
     served.transport.arrive(request(b"batch 1 later") + request(b"batch 2 later"))
     served.connection.on_readable()
-    served.connection.close_when_idle()
+    served.connection.close(when_idle=True)
     for number, promise in enumerate(served.promises):
         assert not served.ended
         promise.complete((request(b"%d" % number),))

@@ -6,6 +6,7 @@ from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.groups.push.answers import ping_answered
 from broker_runtime.groups.push.calls import Ping
 from broker_runtime.groups.push.offsets import Consumed
+from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
@@ -135,3 +136,33 @@ def test_a_consumer_that_commits_itself_is_alive_by_answers_without_offsets() ->
         consumer.answer(Ping)
     assert consumer.connection is not None
     assert coordinator.committed() == {}
+
+
+def test_a_coordinator_that_is_late_itself_gives_nobody_up_and_pings_nobody_twice() -> None:
+    """The ping has not left, or the answer lies unread in the socket, or undecided in the queue."""
+    coordinator, consumer = started()
+    assert consumer.connection is not None
+    coordinator.wait(SESSION_S / 3)
+    coordinator.environment.behind.add(consumer.connection)
+    coordinator.wait(10 * SESSION_S)
+    assert (consumer.told, consumer.hung_up) == ([Ping("a", 0)], None)
+    coordinator.environment.behind.clear()
+    consumer.answer(Ping)
+    coordinator.wait(SESSION_S / 3)
+    assert consumer.told[1:] == [Ping("a", 0)]
+    coordinator.wait(4 / 3 * SESSION_S)
+    assert consumer.hung_up is not None, "the coordinator is not late any more"
+
+
+def test_whoever_is_told_to_stop_by_a_late_coordinator_is_not_judged_before_it_has_had_its_time() -> None:
+    coordinator, consumer = started()
+    assert consumer.connection is not None
+    second = Consumer(coordinator, "Z")
+    second.register()
+    assert second.connection is not None
+    coordinator.environment.behind |= {consumer.connection, second.connection}
+    coordinator.wait(3 * SESSION_S)
+    assert (consumer.hung_up, coordinator.group_state()) == (None, PushState.STOPPING)
+    coordinator.environment.behind.clear()
+    answer_all([consumer, second])
+    assert (consumer.hung_up, coordinator.group_state()) == (None, PushState.STABLE)

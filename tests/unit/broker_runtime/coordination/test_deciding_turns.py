@@ -1,0 +1,58 @@
+"""Coordinators of a process share the turns of its event loop."""
+
+import asyncio
+import time
+
+from broker_runtime.coordination.deciding_turns import DecidingTurns
+
+TOGETHER, TURN_S = 20, 0.002
+
+
+async def test_coordinators_that_decide_at_once_do_not_hold_the_loop_one_after_the_other() -> None:
+    turns, lengths, begun = DecidingTurns(), list[float](), list[int]()
+
+    async def decide(number: int) -> None:
+        stop_s = await turns.begin()
+        begun.append(number)
+        while asyncio.get_running_loop().time() < stop_s:
+            pass
+        turns.end()
+
+    deciding = [asyncio.ensure_future(decide(number)) for number in range(TOGETHER)]
+    while not all(each.done() for each in deciding):
+        began_s = time.thread_time()
+        await asyncio.sleep(0)
+        lengths.append(time.thread_time() - began_s)
+    assert begun == list(range(TOGETHER))
+    assert max(lengths) < 3 * TURN_S
+
+
+async def test_those_with_little_to_decide_do_so_in_the_same_turn() -> None:
+    turns, begun = DecidingTurns(), list[int]()
+
+    async def decide(number: int) -> None:
+        await turns.begin()
+        begun.append(number)
+        turns.end()
+
+    deciding = [asyncio.ensure_future(decide(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    assert begun == [0, 1, 2]
+    await asyncio.gather(*deciding)
+
+
+async def test_who_is_cancelled_while_it_waits_or_decides_stands_in_nobodys_way() -> None:
+    turns = DecidingTurns()
+
+    async def decide() -> None:
+        stop_s = await turns.begin()
+        while asyncio.get_running_loop().time() < stop_s:
+            pass
+        await asyncio.Event().wait()
+
+    deciding = [asyncio.ensure_future(decide()) for _ in range(3)]
+    await asyncio.sleep(0)
+    for each in deciding:
+        each.cancel()
+    async with asyncio.timeout(5):
+        await turns.begin()
