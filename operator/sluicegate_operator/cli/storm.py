@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sluicegate_operator.cli.options import Output
@@ -109,18 +110,20 @@ def _run(plan: StormPlan, *, quiet: bool) -> StormReport:
     signal.signal(signal.SIGTERM, stop)
     if quiet or not sys.stderr.isatty():
         return load.run()
+    # An IPv6 address in its brackets would be markup.
+    target = escape(plan.target)
     runner = threading.Thread(target=load.run, name="storm")
     runner.start()
-    with Console(stderr=True).status(f"storm on {plan.target}") as line:
+    with Console(stderr=True).status(f"storm on {target}") as line:
         while runner.is_alive():
             runner.join(0.2)
             total = load.report.total
-            line.update(f"storm on {plan.target}: {total.attempts} attempts, {total[Outcome.ACCEPTED]} accepted")
+            line.update(f"storm on {target}: {total.attempts} attempts, {total[Outcome.ACCEPTED]} accepted")
     return load.report
 
 
 def storm_table(report: StormReport) -> Table:
-    table = Table(title=f"Storm on {report.target}, {report.elapsed_s:.1f} s")
+    table = Table(title=f"Storm on {escape(report.target)}, {report.elapsed_s:.1f} s")
     table.add_column("source")
     for heading in ("attempts", "accepted", "closed", "refused", "timed out", "local error"):
         table.add_column(heading, justify="right")

@@ -1,5 +1,7 @@
 import pytest
+from rich.console import Console
 
+from sluicegate_operator.cli.storm import storm_table
 from sluicegate_operator.cli.storm_report import Outcome, StormReport, percentile
 
 
@@ -45,3 +47,10 @@ def test_a_storm_without_attempts_has_a_report(elapsed_s: float) -> None:
     assert shown["attempts"] == 0
     assert shown["attempts_per_second"] == 0.0
     assert shown["latency_ms"] == {}
+
+
+def test_an_ipv6_target_is_in_the_title_and_is_no_markup() -> None:
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(storm_table(StormReport("[fd00::1]:9094", elapsed_s=2.0)))
+    assert "Storm on [fd00::1]:9094, 2.0 s" in shown.get()
