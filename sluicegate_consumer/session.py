@@ -16,7 +16,7 @@ Offsets = Callable[[], Sequence[PartitionOffset]]
 _REFUSED: Mapping[int, str] = {
     Code.INVALID_GROUP_ID: "the group id is empty or too long",
     Code.INVALID_SESSION_TIMEOUT: "session_timeout_s is not within the broker's group.min.session.timeout.ms and "
-    "group.max.session.timeout.ms",
+    "group.max.session.timeout.ms, or longer than three times its connections.max.idle.ms",
     Code.INVALID_TOPIC_EXCEPTION: "the subscription names what cannot be a topic",
     Code.INVALID_REGULAR_EXPRESSION: "the pattern is no expression of RE2, or too large a one",
     Code.INVALID_REQUEST: "the coordinator does not understand the registration",

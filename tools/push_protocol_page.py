@@ -63,7 +63,11 @@ _ERRORS = (
     (ErrorCode.NOT_COORDINATOR, "ask for the coordinator again, or go on to the next broker"),
     (ErrorCode.UNRELEASED_INSTANCE_ID, "the id is taken, perhaps by your last connection: try again for two sessions"),
     (ErrorCode.INVALID_GROUP_ID, "the group has no id, or too long a one"),
-    (ErrorCode.INVALID_SESSION_TIMEOUT, "not between `group.min.` and `group.max.session.timeout.ms`"),
+    (
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        "not between `group.min.` and `group.max.session.timeout.ms`, or longer than three times "
+        "`connections.max.idle.ms`: its connection would be idle between pings",
+    ),
     (ErrorCode.INVALID_TOPIC_EXCEPTION, "`topic_count` names what cannot be a topic"),
     (ErrorCode.INVALID_REGULAR_EXPRESSION, "the wildcard is no expression of RE2, or too large a one"),
     (ErrorCode.INVALID_REQUEST, "another field is not as described here; or this connection has a consumer"),

@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.tally import PushTally
 
+PINGS_A_SESSION = 3
+
 
 class Ping(NamedTuple):
     """`num_retries` pings before it were not answered in time."""

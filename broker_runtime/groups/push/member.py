@@ -5,6 +5,7 @@ from collections.abc import Mapping, Set
 from uuid import UUID
 
 from broker_runtime.errors import KafkaError
+from broker_runtime.groups.push.calls import PINGS_A_SESSION
 from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
 from broker_runtime.groups.records import PushMemberValue
 
@@ -76,7 +77,7 @@ class PushMember:
     @property
     def ping_interval_s(self) -> float:
         """A third of its session."""
-        return max(self.value.session_timeout_ms / 3_000, _INTERVAL_MIN_S)
+        return max(self.value.session_timeout_ms / 1_000 / PINGS_A_SESSION, _INTERVAL_MIN_S)
 
     @property
     def answer_timeout_s(self) -> float:

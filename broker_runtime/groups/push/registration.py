@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.push.calls import PINGS_A_SESSION
 from broker_runtime.groups.push.subscription import parse_topic_count
 from broker_runtime.groups.records import PushMemberValue
 
@@ -41,6 +42,13 @@ def check_registration(asked: Registration, config: BrokerConfig) -> None:
             ErrorCode.INVALID_SESSION_TIMEOUT,
             f"a session lasts {shortest} to {longest} ms (group.min.session.timeout.ms, group.max.session.timeout.ms), "
             f"and not {asked.session_timeout_ms}",
+        )
+    idle_ms = config.connections_max_idle_ms
+    if asked.session_timeout_ms > PINGS_A_SESSION * idle_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"pinged every third of {asked.session_timeout_ms} ms its connection would be closed as idle before "
+            f"(connections.max.idle.ms is {idle_ms})",
         )
     if asked.auto_offset_reset not in (SMALLEST, LARGEST):
         raise KafkaError(

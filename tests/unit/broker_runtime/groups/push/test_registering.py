@@ -54,6 +54,12 @@ def test_what_is_out_of_range_is_refused_and_leaves_nothing(
     assert (coordinator.state.groups, coordinator.log) == ({}, [])
 
 
+def test_a_session_is_no_longer_than_its_connection_may_be_idle_between_pings() -> None:
+    coordinator = Coordinator(BrokerConfig(connections_max_idle_ms=20_000))
+    assert refusal(coordinator, session_timeout_ms=60_001) is ErrorCode.INVALID_SESSION_TIMEOUT
+    Consumer(coordinator, "a").register(session_timeout_ms=60_000)
+
+
 def test_an_id_is_unique_in_its_group(coordinator: Coordinator) -> None:
     (first,) = coordinator.consumers("a")
     assert refusal(coordinator) is ErrorCode.UNRELEASED_INSTANCE_ID
