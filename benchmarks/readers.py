@@ -75,10 +75,10 @@ class _Member:
 class Readers:
     """All of them end with the block. Those who were killed or have left are remembered for what they have read."""
 
-    def __init__(self, bootstrap: str, client: Client, producing: Mapping[str, object] | None = None) -> None:
+    def __init__(self, bootstrap: str, client: Client) -> None:
         self._client = client
         self._asked = {"bootstrap": bootstrap, "group": GROUP, "topic": TOPIC, "partitions": PARTITIONS}
-        self._producing = {"kind": "producer", "settings": producing or {}, "interval_s": INTERVAL_S}
+        self._producing = {"kind": "producer", "settings": {}, "interval_s": INTERVAL_S}
         self._members: dict[str, _Member] = {}
         self._there: dict[str, _Member] = {}
         self._producer: _Member | None = None
