@@ -10,6 +10,9 @@ from sluicegate_consumer.record import Record, TopicPartition
 from sluicegate_consumer.wire.batches import Batch, Parsed, records
 from sluicegate_consumer.wire.push import NO_LEADER, PartitionOffset
 
+_BATCH_BYTES = 440
+"""What a batch that waits takes in memory beside its records. Producers that do not wait send one record in each."""
+
 
 class PartitionReader:
     """From a StartFetcher until the StopFetcher after it has been answered; then it is `dropped`."""
@@ -86,7 +89,7 @@ class PartitionReader:
     def take(self, batches: Sequence[Batch], next_offset: int) -> None:
         """Fetched from `fetch_offset` on."""
         self._batches.extend(batches)
-        self.buffered_bytes += sum(len(batch.packed) for batch in batches)
+        self.buffered_bytes += sum(_BATCH_BYTES + len(batch.packed) for batch in batches)
         self.fetch_offset = next_offset
         self.corrupt_fetches = 0
 
@@ -100,7 +103,7 @@ class PartitionReader:
             if not self._batches:
                 return None
             batch = self._batches.popleft()
-            self._opened_bytes = len(batch.packed)
+            self._opened_bytes = _BATCH_BYTES + len(batch.packed)
             self._open = records(batch, self._unpacked_bytes_max)
         for offset, timestamp_ms, key, value, headers in self._open:
             # A batch begins where its producer began it, which may be before the offset that was asked for.

@@ -1,5 +1,7 @@
 """What of a partition is delivered, and which position is told."""
 
+import tracemalloc
+
 import pytest
 
 from sluicegate_consumer.reading import PartitionReader
@@ -109,3 +111,15 @@ def test_partitions_of_a_stream_take_turns_of_a_batch() -> None:
     queue.put(partitions[1].reader)
     partitions[1].reader.drop()
     assert queue.next_record() is None
+
+
+def test_many_small_batches_count_for_what_they_take() -> None:
+    """And not for their records alone, of which a limit's worth would take ten times the memory."""
+    partition, raw = Partition(), memoryview(timed([5]) * 1_000)
+    tracemalloc.start()
+    try:
+        partition.reader.take(list(split(raw)), 1)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken + len(raw) < 1.5 * partition.reader.buffered_bytes
