@@ -297,3 +297,28 @@ async def test_what_comes_before_corrupt_records_is_delivered() -> None:
     async with reading(cluster, HERE, corrupt_retries_max=0) as found:
         await until(lambda: found.errors)
     assert found.offsets == [3]
+
+
+async def test_a_partition_that_is_answered_twice_is_taken_once() -> None:
+    cluster = Cluster()
+    one = batch(3)
+    part = struct.pack(">ihqqqii", 0, 0, 9, 9, 0, 0, -1) + INT32.pack(len(one)) + one
+    twice = struct.pack(">ihi", 0, 0, 0) + items(INT32, [text("t") + items(INT32, [part, part])])
+    cluster.answer(1, kafka.FETCH, twice, fetched(batch(4)))
+    async with reading(cluster, HERE) as found:
+        await until(lambda: len(found.offsets) == 2)
+    assert found.offsets == [3, 4]
+    assert found.errors == []
+
+
+async def test_who_reads_much_of_many_partitions_lets_others_go_on_in_between() -> None:
+    cluster = Cluster()
+    large = b"".join(batch(3 + number) for number in range(1_500))
+    parts = [struct.pack(">ihqqqii", number, 0, 9, 9, 0, 0, -1) + INT32.pack(len(large)) + large for number in range(3)]
+    cluster.answer(1, kafka.FETCH, struct.pack(">ihi", 0, 0, 0) + items(INT32, [text("t") + items(INT32, parts)]))
+    seen = [0]
+    async with reading(cluster, *(HERE._replace(partition=number) for number in range(3))) as found:
+        while seen[-1] < 3:
+            await asyncio.sleep(0)
+            seen.append(sum(reader.fetch_offset > 3 for reader in found.readers))
+    assert set(seen) == {0, 1, 2, 3}
