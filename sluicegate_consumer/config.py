@@ -43,7 +43,8 @@ class Settings:
     """For an answer of a broker, beyond the time that a fetch may wait."""
     backoff_min_s: float = 0.05
     backoff_max_s: float = 2.0
-    """Between attempts, doubled from the one to the other, each between a half and all of it."""
+    """Between attempts, doubled from the one to the other, each between a half and all of it; soon again where
+    brokers say that the coordinator is not there yet, or the one that was it refuses connections."""
     corrupt_retries_max: int = 3
     """Fetches of records whose checksum is wrong, before the error is raised."""
 

@@ -25,7 +25,7 @@ from sluicegate_consumer.fetching import Fetching
 from sluicegate_consumer.listener import Listener
 from sluicegate_consumer.reading import PartitionReader
 from sluicegate_consumer.record import TopicPartition
-from sluicegate_consumer.session import IdTakenError, Session, TryAgain, check_code
+from sluicegate_consumer.session import IdTakenError, NotThereYet, Session, TryAgain, check_code
 from sluicegate_consumer.streams import Flow, StreamQueue
 from sluicegate_consumer.wire.kafka import offset_commit_request, read_offset_commit
 from sluicegate_consumer.wire.push import (
@@ -101,6 +101,7 @@ class Membership:
         self._heard_s = now()
         taken_since_s: float | None = None
         while not self._leaving:
+            soon = False
             try:
                 await self._register_and_answer(pinged=backoff.reset)
             except IdTakenError as error:
@@ -112,12 +113,14 @@ class Membership:
                 self._look_on(error, now())
             except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
+                # What costs nobody much. A broker that hangs up, or does not answer, may have too much to do.
+                soon = isinstance(error, NotThereYet | ConnectionRefusedError)
                 if self._failure is None:
                     self._look_on(error, now())
             if self._failure is not None:
                 raise self._failure
             if not self._leaving:
-                await asyncio.sleep(backoff.next_s())
+                await asyncio.sleep(backoff.next_s(soon=soon))
 
     def _look_on(self, error: Exception, now_s: float) -> None:
         """Whoever has a wrong address, or no broker, is told once for each session, and not with every attempt."""
@@ -176,7 +179,7 @@ class Membership:
         check_code(found.error_code)
         broker = self._brokers.get(found.coordinator_id)
         if broker is None:
-            raise TryAgain(f"the coordinator, broker {found.coordinator_id}, is not there")
+            raise NotThereYet(f"the coordinator, broker {found.coordinator_id}, is not there")
         self._coordinator_id = broker.id
         return broker.host, broker.port
 

@@ -25,11 +25,15 @@ _REFUSED: Mapping[int, str] = {
     Code.GROUP_AUTHORIZATION_FAILED: "the consumer may not read in this group",
     Code.UNSUPPORTED_VERSION: "the broker does not speak the push protocol",
 }
-_AGAIN = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
+_NOT_THERE_YET = {Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
 
 
 class TryAgain(Exception):  # noqa: N818 - it is no error of anybody's
     """Ask for the coordinator again, after a while."""
+
+
+class NotThereYet(TryAgain):
+    """A broker that is well says that the coordinator is another, or none yet: it will be there before long."""
 
 
 class IdTakenError(TryAgain):
@@ -42,7 +46,9 @@ def check_code(code: int) -> None:
         return
     if code == Code.UNRELEASED_INSTANCE_ID:
         raise IdTakenError("the consumer's id is taken")
-    if code in _AGAIN:
+    if code in _NOT_THERE_YET:
+        raise NotThereYet(code_name(code))
+    if code == Code.COORDINATOR_LOAD_IN_PROGRESS:
         raise TryAgain(code_name(code))
     why = _REFUSED.get(code, "it does not say why")
     raise RegistrationRefusedError(code, f"the coordinator refuses the consumer with {code_name(code)}: {why}")

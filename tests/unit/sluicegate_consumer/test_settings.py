@@ -104,3 +104,14 @@ def test_attempts_come_later_and_later_and_not_all_at_once() -> None:
     assert [late.next_s() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
     late.reset()
     assert late.next_s() == 1.0
+
+
+@pytest.mark.parametrize("outage_s", [0.5, 3.4, 7.0])
+def test_a_coordinator_that_comes_back_is_found_soon_by_who_was_told_to_wait(outage_s: float) -> None:
+    """And is not asked all the time: a herd of thousands asks brokers that have a fail-over to do."""
+    backoff, asked_s, attempts = Backoff(0.05, 2.0, lambda: 1.0), 0.0, 0
+    while asked_s < outage_s:
+        asked_s += backoff.next_s(soon=True)
+        attempts += 1
+    assert asked_s <= outage_s + max(0.2, outage_s / 8)
+    assert attempts <= 25
