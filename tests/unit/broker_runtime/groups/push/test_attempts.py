@@ -51,6 +51,21 @@ def test_who_has_time_left_to_stop_is_not_told_so_again() -> None:
     assert coordinator.group_state() is PushState.STABLE
 
 
+def test_who_was_told_again_has_as_much_time_once_more() -> None:
+    coordinator = Coordinator()
+    coordinator.topic("t", 3)
+    quick, slower = Consumer(coordinator, "a"), Consumer(coordinator, "b", session_s=SESSION_S * 11 / 6)
+    for each in (quick, slower):
+        each.register()
+        answer_all([quick, slower])
+    coordinator.topic("t", 4)
+    told = [len(orders(each)) for each in (quick, slower)]
+    assert told == [1, 1]
+    for seconds, wanted in ((4.0, [1, 1]), (2.0, [2, 1]), (1.5, [2, 1]), (2.0, [2, 2]), (0.5, [2, 2]), (2.0, [3, 2])):
+        wait(coordinator, seconds, quick, slower)
+        assert [len(orders(each)) for each in (quick, slower)] == wanted
+
+
 def test_who_was_late_in_an_earlier_rebalance_has_its_time_in_the_next() -> None:
     coordinator, quick, patient = made()
     coordinator.topic("t", 5)
