@@ -41,6 +41,8 @@ _EPOCH_UNKNOWN = -1
 _TAGS_MAX = 2 * TAGS_MAX
 """Those of its file, and as many that brokers have by themselves."""
 _TAG_CHARACTERS_MAX = _TAGS_MAX * 512
+_TEXT_BYTES_MAX = 0x7FFF
+"""A registration can carry longer texts, and answers in versions that are not flexible cannot: one would end all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ def _check(wanted: Registration, image: MetadataImage) -> None:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs an incarnation id")
     if not wanted.endpoints or len({e.listener for e in wanted.endpoints}) != len(wanted.endpoints):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs listeners, each with its own name")
+    _check_texts(wanted)
     _check_tags(wanted)
     supported = {name: (lowest, highest) for name, lowest, highest in wanted.features}
     for name, level in image.cluster.features.items():
@@ -185,6 +188,17 @@ def _check(wanted: Registration, image: MetadataImage) -> None:
                 f"Unable to register because the broker does not support finalized version {level} of {name}. "
                 f"The broker wants a version between {lowest} and {highest}, inclusive.",
             )
+
+
+def _check_texts(wanted: Registration) -> None:
+    places = [text for endpoint in wanted.endpoints for text in (endpoint.listener, endpoint.host)]
+    texts = (*places, wanted.rack or "", *(text for tag in wanted.tags for text in tag))
+    longest = max(len(text.encode()) for text in texts)
+    if longest > _TEXT_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"what a broker says of itself has {_TEXT_BYTES_MAX} bytes at most in one piece, not {longest}",
+        )
 
 
 def _check_tags(wanted: Registration) -> None:

@@ -21,9 +21,6 @@ Buffer = bytes | memoryview
 Read = Callable[[Buffer, int], tuple[Any, int]]
 """(buffer, offset) -> the value and the offset after it."""
 
-STRING_BYTES_MAX = 0x7FFF
-"""Of any text, as in Kafka: a compact length could say more, and what one client has written that way an answer in an
-older version could not carry to the others."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 _NUMBERS: Mapping[str, Struct] = {
@@ -86,8 +83,6 @@ def _text(length: Read) -> Read:
         size, at = length(buffer, at)
         if size < 0:
             return None, at
-        if size > STRING_BYTES_MAX:
-            raise ProtocolError("malformed", f"text of {size} bytes, and {STRING_BYTES_MAX} are allowed")
         end = end_of(buffer, at, size)
         try:
             return str(buffer[at:end], "utf-8"), end

@@ -8,7 +8,6 @@ from struct import Struct, error
 from uuid import UUID
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.wire.primitives import STRING_BYTES_MAX
 from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
 
 _INT16 = Struct(">h")
@@ -165,8 +164,6 @@ class RequestReader(FrameCursor):
         self.position = end = at + length
         if end > len(frame):
             raise self._cut_short()
-        if length > STRING_BYTES_MAX:
-            raise ProtocolError("malformed", f"a name has {length} bytes, and {STRING_BYTES_MAX} are allowed")
         try:
             return str(frame[at:end], "utf-8")
         except UnicodeDecodeError:

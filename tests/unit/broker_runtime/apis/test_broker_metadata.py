@@ -98,14 +98,21 @@ async def test_tags_change_with_the_dynamic_configuration() -> None:
         assert RACK in first["tags"]
 
 
-async def test_a_name_that_is_too_long_for_an_answer_cannot_be_registered() -> None:
-    longest, too_long = ({"key": "rack", "value": count * "x"} for count in (32_767, 32_768))
+async def test_a_text_that_is_too_long_for_an_answer_cannot_be_registered() -> None:
+    known = registration(4, "PLAINTEXT")
+    longest = {"key": "rack", "value": 32_767 * "x"}
+    too_long = {"key": "rack", "value": 16_384 * "\u20ac"}
+    (listener,) = known["listeners"]
     async with ControllerInMemory() as node:
-        content = registration(4, "PLAINTEXT") | {"broker_tags": [longest]}
-        await node.ask(broker_registration.API, 4, content)
+        await node.ask(broker_registration.API, 4, known | {"broker_tags": [longest]})
+        for change in (
+            {"broker_tags": [too_long]},
+            {"rack": 32_768 * "r"},
+            {"listeners": [listener | {"host": 32_768 * "h"}]},
+        ):
+            answer = await node.ask(broker_registration.API, 4, known | change)
+            assert answer["error_code"] == ErrorCode.INVALID_REGISTRATION
         assert (await asked(node, 4))[0]["tags"][-1] == longest
-        with pytest.raises(ProtocolError, match="32768 bytes"):
-            await node.ask(broker_registration.API, 4, content | {"broker_tags": [too_long]})
 
 
 @pytest.mark.parametrize(
