@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from itertools import count
+from random import uniform
 from typing import cast
 from uuid import uuid4
 
@@ -16,7 +17,9 @@ HEARTBEAT_S = 3.0
 SESSION_S = 45.0
 """As clients have it."""
 RETRY_S = 0.1
-"""Between looks for a coordinator, as clients have it."""
+"""Between looks for a coordinator, as clients have it; longer after each that did not help."""
+_RETRY_MAX_S = 1.0
+"""As clients have it (retry.backoff.max.ms)."""
 COMMITTED_PARTITIONS = 10
 MOVED = (14, 15, 16)
 """The coordinator loads, or is another."""
@@ -148,6 +151,7 @@ class Member:
         """Where set, takes how long each heartbeat took."""
         self.answers = 0
         """To heartbeats and commits."""
+        self._retry_s = RETRY_S
         self._coordinators = coordinators
         self._pace = pace
         self._connection: Connection | None = None
@@ -165,11 +169,14 @@ class Member:
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
+            answers = self.answers
             try:
                 if self._connection is None:
                     await self.connect()
                 await self._take_part()
             except ConnectionError:
+                if self.answers > answers:
+                    self._retry_s = RETRY_S
                 await self._look_again()
 
     async def ask(self, frame: bytes) -> bytes:
@@ -185,7 +192,8 @@ class Member:
         self.close()
         self._connection = None
         self._coordinators.forget(self.group)
-        await asyncio.sleep(RETRY_S)
+        await asyncio.sleep(self._retry_s * uniform(0.8, 1.2))
+        self._retry_s = min(2 * self._retry_s, _RETRY_MAX_S)
 
     async def _take_part(self) -> None:
         """Returns or raises ConnectionError when there may be another coordinator."""
