@@ -94,7 +94,8 @@ page.
    (ListOffsets tells where that is). Whatever it was told before is void.
 4. **StopFetcher**: it stops reading all of it, drops what was not delivered yet, and answers. From the answer on it
    delivers nothing. The answer has its last offsets, if it registered with `auto_commit`; else it commits by
-   OffsetCommit before it answers, with its id as member id and -1 as generation.
+   OffsetCommit before it answers, with its id as member id and -1 as generation. A commit with a partition that it was
+   not told to read is refused whole.
 5. **Ping** comes every third of the session. The answer has the offsets, if it registered with `auto_commit`.
    `num_retries` tells how many before it went unanswered; the answer is the same.
 6. Where nothing has come for a whole session, or the connection ends, it stops reading, and begins with 1. A program

@@ -77,6 +77,14 @@ class PushGroup:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "groups of the push protocol have no generations: commit -1")
         if not member.fetching:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"consumer {committer.member_id!r} has not been started")
+        # A commit that was on its way while others were started would put their offsets back.
+        own = {(topic_id, partition) for (_, partition), topic_id in member.assigned.items()}
+        for topic_id, partition in partitions:
+            if topic_id is not None and (topic_id, partition) not in own:
+                raise KafkaError(
+                    ErrorCode.ILLEGAL_GENERATION,
+                    f"consumer {committer.member_id!r} does not read partition {partition} of {topic_id}",
+                )
 
     def check_fetch(self, committer: Committer) -> None:
         """Anybody may ask, as in the classic protocol."""

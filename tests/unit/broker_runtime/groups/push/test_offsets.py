@@ -1,7 +1,11 @@
 """Which offsets a group goes on from: those of the topics that it reads, and not of others that had their names."""
 
+from uuid import UUID
+
 import pytest
 
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.group import Committer
 from broker_runtime.groups.push.calls import Ping, StopFetcher
 from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
@@ -69,3 +73,16 @@ def test_offsets_that_nobody_deleted_with_their_topic_are_not_those_of_the_next_
     assert coordinator.committed() == {T0: 7}, "they do not stand in the way of lower ones either"
     (other,) = coordinator.consumers("b")
     assert other.positions == {T0: 7}
+
+
+def test_nobody_commits_what_another_one_reads(coordinator: Coordinator) -> None:
+    """Such a commit was on its way while the group rebalanced, and what the next owner has told would be put back."""
+    coordinator.topic("u", 2)
+    first, _ = coordinator.consumers("a", "b", topic_count='{"u": 1}')
+    topic_id = coordinator.environment.image.topics["u"].id
+    ((_, own),) = first.positions
+    coordinator.group.check_commit(Committer("a"), [(topic_id, own), (None, 7)])
+    for others in ((topic_id, 1 - own), (UUID(int=7), own)):
+        with pytest.raises(KafkaError) as raised:
+            coordinator.group.check_commit(Committer("a"), [(topic_id, own), others])
+        assert raised.value.code is ErrorCode.ILLEGAL_GENERATION
