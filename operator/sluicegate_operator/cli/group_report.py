@@ -36,7 +36,7 @@ class OffsetRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """`lag` is the sum of all that are known."""
+    """`lag` is the sum of all that are known; None where it is known of no partition: nothing is committed yet."""
 
     id: str
     state: str
@@ -44,7 +44,7 @@ class GroupReport:
     protocol: str
     assignor: str
     epoch: int | None
-    lag: int
+    lag: int | None
     members: tuple[MemberRow, ...]
     offsets: tuple[OffsetRow, ...]
 
@@ -73,6 +73,7 @@ def report(group: GroupView, committed: Mapping[Partition, int], ends: Mapping[P
                 holder.host if holder else None,
             )
         )
+    known = [row.lag for row in offsets if row.lag is not None]
     return GroupReport(
         id=group.id,
         state=group.state,
@@ -80,7 +81,7 @@ def report(group: GroupView, committed: Mapping[Partition, int], ends: Mapping[P
         protocol=group.protocol_type,
         assignor=group.assignor,
         epoch=group.epoch,
-        lag=sum(row.lag or 0 for row in offsets),
+        lag=None if offsets and not known else sum(known),
         members=tuple(
             MemberRow(
                 member.id, member.instance_id, member.client_id, member.host, member.epoch, len(member.partitions)

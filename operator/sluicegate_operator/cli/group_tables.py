@@ -26,6 +26,10 @@ def _number(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
+def _lag(group: GroupReport) -> str:
+    return "unknown" if group.lag is None else str(group.lag)
+
+
 def groups_table(groups: Iterable[GroupListing]) -> Table:
     table = Table(title="Groups")
     for heading in ("group", "state", "type", "protocol"):
@@ -38,7 +42,7 @@ def groups_table(groups: Iterable[GroupListing]) -> Table:
 def members_table(group: GroupReport) -> Table:
     epoch = "" if group.epoch is None else f", epoch {group.epoch}"
     title = _named(
-        f"Group {group.id}: {group.state}, {group.type}{epoch}, {group.assignor or 'no assignor'}, lag {group.lag}"
+        f"Group {group.id}: {group.state}, {group.type}{epoch}, {group.assignor or 'no assignor'}, lag {_lag(group)}"
     )
     table = Table(title=title)
     for heading in ("member", "client", "host", "instance"):

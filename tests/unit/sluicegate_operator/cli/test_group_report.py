@@ -1,6 +1,7 @@
 """What is said of a group: its members, and for each partition how far behind it is."""
 
 from sluicegate_operator.cli.group_report import report
+from sluicegate_operator.cli.group_tables import members_table
 from sluicegate_operator.kafka_admin.group_views import GroupMember, GroupView
 
 TILL = GroupMember("m-1", "till-1", "till", "/10.0.0.1", (("orders", 0), ("orders", 2)), 4)
@@ -26,3 +27,11 @@ def test_a_commit_beyond_the_logs_end_is_no_lag() -> None:
     """The log was cut, or the commit came between the two questions."""
     shown = report(GROUP, {("orders", 0): 101}, {("orders", 0): 100})
     assert (shown.offsets[0].lag, shown.lag) == (0, 0)
+
+
+def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known() -> None:
+    shown = report(GROUP, {}, {("orders", 0): 100, ("orders", 2): 9})
+    assert shown.lag is None
+    assert "lag unknown" in str(members_table(shown).title)
+    idle = GroupView("billing", "Empty", "classic", "", "", (), None)
+    assert report(idle, {}, {}).lag == 0
