@@ -28,7 +28,14 @@ class DecidingTurns:
             return self._stop_s
         turn: asyncio.Future[float] = loop.create_future()
         self._waiting.append(turn)
-        return await turn
+        stop_s = await turn
+        if loop.time() < stop_s:
+            return stop_s
+        # Sockets have taken all of it: whoever waited again because of that would wait as long as they are busy.
+        if self._stop_s is None:
+            return self._open(loop)
+        self._stop_s = stop_s = loop.time() + _TURN_S
+        return stop_s
 
     def end(self) -> None:
         """Who waits goes on, if there is time left."""

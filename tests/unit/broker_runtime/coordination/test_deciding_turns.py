@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from broker_runtime.coordination.deciding_turns import DecidingTurns
 
 TOGETHER, TURN_S = 20, 0.002
@@ -55,4 +57,33 @@ async def test_who_is_cancelled_while_it_waits_or_decides_stands_in_nobodys_way(
     for each in deciding:
         each.cancel()
     async with asyncio.timeout(5):
+        await turns.begin()
+
+
+async def test_who_comes_to_its_turn_late_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where sockets take longer in each turn of the loop than coordinators have, all would wait for ever."""
+    turns, loop, now_s, begun = DecidingTurns(), asyncio.get_running_loop(), 0.0, list[int]()
+    monkeypatch.setattr(loop, "time", lambda: now_s)
+
+    def sockets() -> None:
+        nonlocal now_s
+        now_s += 2 * TURN_S
+        if len(begun) < TOGETHER:
+            loop.call_soon(sockets)
+
+    async def decide(number: int) -> None:
+        nonlocal now_s
+        stop_s = await turns.begin()
+        assert stop_s - now_s == pytest.approx(TURN_S)
+        begun.append(number)
+        now_s = stop_s
+
+    loop.call_soon(sockets)
+    deciding = [asyncio.ensure_future(decide(number)) for number in range(TOGETHER)]
+    for _ in range(2 * TOGETHER):
+        await asyncio.sleep(0)
+    monkeypatch.undo()
+    assert begun == list(range(TOGETHER))
+    async with asyncio.timeout(5):
+        await asyncio.gather(*deciding)
         await turns.begin()
