@@ -2,8 +2,8 @@
 
 import fcntl
 import threading
-import time
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -72,20 +72,19 @@ def test_what_a_killed_run_has_left_is_cleared_away(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_another_run_says_so_and_takes_what_that_one_has_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "program"
     made: list[Path] = []
+    said: Queue[tuple[str, str]] = Queue()
+    monkeypatch.setattr("tests.support.cache.show", lambda *what: said.put(what))
     waiting = threading.Thread(target=obtained, args=(place, is_whole, made.append))
     with (tmp_path / "program.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting.start()
-        said, deadline = "", time.monotonic() + 30
-        while "waiting" not in said and time.monotonic() < deadline:
-            said += capsys.readouterr().err
+        assert said.get(timeout=30) == ("cache", f"another run has {place}; waiting for it")
         place.write_text("whole")
     waiting.join()
-    assert said == f"[cache] another run has {place}; waiting for it\n"
     assert made == []
 
 
