@@ -110,7 +110,9 @@ class PushFrames:
             return _registered(call, ErrorCode.INVALID_REQUEST)
         connection, call.client_id = call.connection, said.consumer_id
         asked = Registration(*said, client_host=f"/{connection.peer[0]}")
-        given_up_s = self._completion.now() + asked.session_timeout_ms / 1000
+        # A session that is shorter than one may be is refused for that, and not for having waited.
+        patience_ms = max(asked.session_timeout_ms, self._context.settings.config.group_min_session_timeout_ms)
+        given_up_s = self._completion.now() + patience_ms / 1000
 
         def decide(state: GroupsState, environment: PushEnvironment) -> tuple[Sequence[GroupRecord], None]:
             if self._callees.get(connection.id) is not callee or self._completion.now() > given_up_s:

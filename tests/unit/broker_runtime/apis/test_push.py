@@ -417,3 +417,14 @@ async def test_a_registration_that_nobody_waits_for_any_more_is_not_written(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     )
     assert "g" not in node.groups.terms[partition_of("g", 2)].state.groups
+
+
+@pytest.mark.parametrize("session_timeout_ms", [-1, 0, 1])
+async def test_a_session_that_is_too_short_is_refused_for_that_however_short(
+    node: CoordinatingBroker, frames: PushFrames, session_timeout_ms: int
+) -> None:
+    client = Client(frames, 1)
+    client.register(session_timeout_ms=session_timeout_ms)
+    node.clock.advance(0.1)
+    answer = await client.received(layouts.REGISTER_CONSUMER_RESPONSE)
+    assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
