@@ -13,7 +13,7 @@ from tests.support.acknowledged import Partitions, create_topic
 from tests.support.broker_admin import until
 from tests.support.broker_process import BrokerGroup, BrokerProcess
 from tests.support.counted_member import FAMILIES
-from tests.support.go_group_member import program
+from tests.support.go_group_member import MEMBER
 from tests.support.groups_at_work import (
     CommittedOffsets,
     Group,
@@ -99,7 +99,7 @@ class Scene:
 
 def test_every_group_reads_everything_whatever_comes_and_goes(brokers: BrokerGroup) -> None:
     create_topic(brokers.bootstrap, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
-    commands = {family: member_command(family) for family in FAMILIES} | {"franz-go": (str(program()),)}
+    commands = {family: member_command(family) for family in FAMILIES} | {"franz-go": (str(MEMBER.program()),)}
     groups = [Group(command, family, brokers.bootstrap, TOPIC) for family, command in commands.items()]
     watched = CommittedOffsets(brokers.bootstrap, [group.name for group in groups])
     try:

@@ -1,11 +1,6 @@
-"""A real S3 server, versitygw, over a folder: `python -m tests.support.s3_server` has its program ready, once.
-
-The program is the one that SLUICEGATE_VERSITYGW names, else in the cache, where Go builds it. Tests only look for it:
-what is built is built before them.
-"""
+"""A real S3 server, versitygw, over a folder: `python -m tests.support.s3_server` has its program ready, once."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,49 +10,14 @@ from typing import Self
 from urllib.parse import quote
 
 from tests.support.apache_kafka import free_port
-from tests.support.cache import ObtainError, cache_root, main, obtained, show
+from tests.support.cache import ObtainError, main
+from tests.support.go_program import of_module
 
-MODULE, VERSION = "github.com/versity/versitygw/cmd/versitygw", "v1.8.0"
-PROGRAM_VARIABLE = "SLUICEGATE_VERSITYGW"
+VERSITYGW = of_module(
+    "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "versitygw", target="s3", variable="SLUICEGATE_VERSITYGW"
+)
 ACCESS_KEY, SECRET_KEY = "sluicegate", "sluicegate-secret"
-_BUILD_TIMEOUT_S = 900
 _START_TIMEOUT_S = 60.0
-
-
-def program() -> Path:
-    """Raises ObtainError when it is not there."""
-    found = _place()
-    if not found.is_file():
-        raise ObtainError(f"{found} is not there: `make s3` builds versitygw")
-    return found
-
-
-def obtain() -> Path:
-    """The program, built when it is not there yet. Raises ObtainError."""
-    if os.environ.get(PROGRAM_VARIABLE):
-        return program()
-    return obtained(_place(), Path.is_file, _build)
-
-
-def _place() -> Path:
-    return Path(os.environ.get(PROGRAM_VARIABLE) or cache_root() / f"versitygw-{VERSION}" / "versitygw")
-
-
-def _build(fresh: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise ObtainError(
-            f"versitygw is not in {_place()} and Go is not installed to build it; install Go, or let "
-            f"{PROGRAM_VARIABLE} name the program"
-        )
-    show("s3", f"building versitygw {VERSION} with Go ...")
-    environment = {**os.environ, "GOBIN": str(fresh.parent), "GOFLAGS": "-trimpath", "CGO_ENABLED": "0"}
-    command = [go, "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False
-    )
-    if done.returncode != 0:
-        raise ObtainError(f"Go could not build versitygw {VERSION}: {done.stderr[-800:]}")
 
 
 class S3Server:
@@ -88,7 +48,7 @@ class S3Server:
         self.stop()
 
     def start(self) -> None:
-        command = [str(program()), "--port", f"127.0.0.1:{self._port}", "--quiet", "posix", str(self._folder)]
+        command = [str(VERSITYGW.program()), "--port", f"127.0.0.1:{self._port}", "--quiet", "posix", str(self._folder)]
         environment = {**os.environ, "ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + _START_TIMEOUT_S
@@ -109,4 +69,4 @@ class S3Server:
 
 
 if __name__ == "__main__":
-    sys.exit(main(obtain))
+    sys.exit(main(VERSITYGW.obtain))

@@ -1,70 +1,27 @@
 """examples/thin-consumer, a client of the push protocol in Go: `python -m tests.support.thin_consumer` builds it, once.
 
-The program is the one that SLUICEGATE_THIN_CONSUMER names, else in the cache, where Go builds it with nothing but its
-standard library. Tests only look for it: what is built is built before them.
+With nothing but Go's standard library.
 """
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import threading
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.cache import ObtainError, cache_root, main, obtained, show
+from tests.support.cache import main
+from tests.support.go_program import of_folder
 
-SOURCE = Path(__file__).parents[2] / "examples" / "thin-consumer"
-PROGRAM_VARIABLE = "SLUICEGATE_THIN_CONSUMER"
-_BUILD_TIMEOUT_S = 900
 _END_S = 30.0
-
-
-def program() -> Path:
-    """Raises ObtainError when it is not there."""
-    found = _place()
-    if not found.is_file():
-        raise ObtainError(f"{found} is not there: `make thin-consumer` builds it")
-    return found
-
-
-def obtain() -> Path:
-    """The program, built when it is not there yet. Raises ObtainError."""
-    if os.environ.get(PROGRAM_VARIABLE):
-        return program()
-    return obtained(_place(), Path.is_file, _build)
-
-
-def _place() -> Path:
-    given = os.environ.get(PROGRAM_VARIABLE)
-    if given:
-        return Path(given)
-    content = b"".join(path.read_bytes() for path in sorted(SOURCE.iterdir()) if path.suffix in (".go", ".mod"))
-    return cache_root() / f"thin-consumer-{sha256(content).hexdigest()[:12]}" / "thin-consumer"
-
-
-def _build(fresh: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise ObtainError(
-            f"the thin consumer is not in {_place()} and Go is not installed to build it; install Go, or let "
-            f"{PROGRAM_VARIABLE} name the program"
-        )
-    show("thin-consumer", "building examples/thin-consumer ...")
-    fresh.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(fresh), "."],
-        cwd=SOURCE,
-        env={**os.environ, "CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ObtainError(f"Go could not build the thin consumer: {done.stderr[-800:]}")
+PROGRAM = of_folder(
+    Path(__file__).parents[2] / "examples" / "thin-consumer",
+    "thin-consumer",
+    "the thin consumer",
+    target="thin-consumer",
+    variable="SLUICEGATE_THIN_CONSUMER",
+    cached_as="thin-consumer",
+)
 
 
 class ThinConsumer:
@@ -78,7 +35,7 @@ class ThinConsumer:
         self.starts = 0
         self.complaints = ""
         """Its standard error, when it has ended."""
-        command = [str(program()), "-bootstrap", bootstrap, "-group", group, "-id", name]
+        command = [str(PROGRAM.program()), "-bootstrap", bootstrap, "-group", group, "-id", name]
         command += ["-topics", f"*1*{pattern}", "-session", f"{session_s}s"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._lock = threading.Lock()
@@ -141,4 +98,4 @@ class ThinConsumer:
 
 
 if __name__ == "__main__":
-    sys.exit(main(obtain))
+    sys.exit(main(PROGRAM.obtain))

@@ -1,0 +1,82 @@
+"""A program that Go builds once, for tests: in the cache, unless an environment variable names one that is there."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from tests.support.cache import ObtainError, cache_root, obtained, show
+
+_BUILD_TIMEOUT_S = 900
+_FLAGS = ("-trimpath", "-ldflags=-s -w")
+
+
+@dataclass(frozen=True, slots=True)
+class GoProgram:
+    """Tests only look for it, by `program`: what is built is built before them, by `obtain`."""
+
+    what: str
+    """As messages name it."""
+    target: str
+    """Of the Makefile, which obtains it."""
+    variable: str
+    """Names the program where somebody has it already."""
+    cached: Path
+    """Below the cache; elsewhere for what is built of something else."""
+    command: Callable[[Path], Sequence[str]]
+    """Go's arguments that make the program at that path, which is in GOBIN."""
+    source: Path | None = None
+    """Where Go runs; None where it fetches all that it builds."""
+
+    def program(self) -> Path:
+        """Raises ObtainError when it is not there."""
+        found = self._place()
+        if not found.is_file():
+            raise ObtainError(f"{found} is not there: `make {self.target}` builds {self.what}")
+        return found
+
+    def obtain(self) -> Path:
+        """The program, built when it is not there yet. Raises ObtainError."""
+        if os.environ.get(self.variable):
+            return self.program()
+        return obtained(self._place(), Path.is_file, self._build)
+
+    def _place(self) -> Path:
+        return Path(os.environ.get(self.variable) or cache_root() / self.cached)
+
+    def _build(self, fresh: Path) -> None:
+        go = shutil.which("go")
+        if go is None:
+            raise ObtainError(
+                f"{self.what} is not in {self._place()} and Go is not installed to build it; install Go, or let "
+                f"{self.variable} name the program"
+            )
+        show(self.target, f"building {self.what} with Go ...")
+        done = subprocess.run(
+            [go, *self.command(fresh)],
+            cwd=self.source,
+            env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(fresh.parent)},
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ObtainError(f"Go could not build {self.what}: {done.stderr[-800:]}")
+
+
+def of_folder(source: Path, name: str, what: str, *, target: str, variable: str, cached_as: str) -> GoProgram:
+    """Built of the Go sources of one folder; `name` is that of its file."""
+    content = b"".join(path.read_bytes() for path in sorted(source.iterdir()) if path.suffix in (".go", ".mod", ".sum"))
+    cached = Path(f"{cached_as}-{sha256(content).hexdigest()[:12]}", name)
+    return GoProgram(what, target, variable, cached, lambda at: ("build", *_FLAGS, "-o", str(at), "."), source)
+
+
+def of_module(module: str, version: str, what: str, *, target: str, variable: str) -> GoProgram:
+    """Built of a published module; its file has the name of the last part."""
+    name = module.rpartition("/")[2]
+    cached = Path(f"{name}-{version}", name)
+    return GoProgram(what, target, variable, cached, lambda _: ("install", *_FLAGS, f"{module}@{version}"))
