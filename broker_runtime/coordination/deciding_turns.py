@@ -17,7 +17,7 @@ class DecidingTurns:
     def __init__(self) -> None:
         self._stop_s: float | None = None
         """Of the turn that is open; None before the first, and in a turn of the loop in which nobody has begun."""
-        self._waiting: deque[asyncio.Future[float]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def begin(self) -> float:
         """When to stop, by the event loop's clock."""
@@ -26,21 +26,20 @@ class DecidingTurns:
             return self._open(loop)
         if not self._waiting and loop.time() < self._stop_s:
             return self._stop_s
-        turn: asyncio.Future[float] = loop.create_future()
+        turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
-        stop_s = await turn
-        if loop.time() < stop_s:
-            return stop_s
-        # Sockets have taken all of it: whoever waited again because of that would wait as long as they are busy.
+        await turn
         if self._stop_s is None:
             return self._open(loop)
-        self._stop_s = stop_s = loop.time() + _TURN_S
-        return stop_s
+        # Where sockets have taken all of it, it has one all the same: it would wait as long as they are busy.
+        if loop.time() >= self._stop_s:
+            self._stop_s = loop.time() + _TURN_S
+        return self._stop_s
 
     def end(self) -> None:
         """Who waits goes on, if there is time left."""
         if self._waiting and self._stop_s is not None and asyncio.get_running_loop().time() < self._stop_s:
-            self._give(self._stop_s)
+            self._wake_one()
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> float:
         self._stop_s = stop_s = loop.time() + _TURN_S
@@ -51,11 +50,12 @@ class DecidingTurns:
         """Another turn of the event loop."""
         self._stop_s = None
         if self._waiting:
-            self._give(self._open(loop))
+            self._open(loop)
+            self._wake_one()
 
-    def _give(self, stop_s: float) -> None:
+    def _wake_one(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(stop_s)
+                turn.set_result(None)
                 return
