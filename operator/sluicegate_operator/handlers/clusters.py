@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import failing_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.settling import Settling
-from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, UnreadableClusterError, gather_snapshot
-from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER

@@ -11,11 +11,12 @@ from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers
 from sluicegate_operator.api.broker_tags import tag_key
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
 from sluicegate_operator.fleet.racks import placed_brokers, read_labels
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
-from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER

@@ -12,12 +12,12 @@ from typing import Any, Literal
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Kind as Resource
 from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
 from sluicegate_operator.handlers.progress import ClusterProgress
 from sluicegate_operator.handlers.said import Said
-from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.handlers.term_figures import Generation, TermFigures
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import KubeClient

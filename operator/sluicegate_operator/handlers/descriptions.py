@@ -5,10 +5,11 @@ A queue of its own: a broker may be slow to answer, and what fences brokers and 
 
 import logging
 
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.descriptions import ask_descriptions
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
-from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import kopf
 
+from sluicegate_operator.engine.work_queue import Retry
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.handlers.work_queue import Retry
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.discovery import served_kinds
 from sluicegate_operator.kube.errors import KubeError

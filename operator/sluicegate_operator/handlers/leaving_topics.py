@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Mapping
 from typing import Literal
 
 from sluicegate_operator.api.topic import FINALIZER, Topic
+from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import delete_topic, observe_topic
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.snapshot import ClusterKey, LeavingTopic, Snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC

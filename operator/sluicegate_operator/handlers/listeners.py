@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kubernetes import broker_addresses
 from sluicegate_operator.fleet.listener_services import ListenerServices, apply_services, read_services, services_of
 from sluicegate_operator.fleet.listeners import Told, ask_listeners, tell_listeners
 from sluicegate_operator.fleet.nodes import read_node
 from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, now
-from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
-from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.children import listener_children

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
 from sluicegate_operator.handlers.context import Context, now
-from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
-from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONFIG_MAP, OBSERVER_PLUGIN
 from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.conditions import STALLED

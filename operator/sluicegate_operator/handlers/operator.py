@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
+from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
@@ -17,11 +19,9 @@ from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
-from sluicegate_operator.handlers.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.handlers.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.settings import Settings
 

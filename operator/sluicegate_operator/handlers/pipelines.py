@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context, now
-from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import PipelineFigures
-from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,

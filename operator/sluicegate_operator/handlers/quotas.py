@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce
 from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
-from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
-from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning import quota_status

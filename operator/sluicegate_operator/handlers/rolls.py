@@ -12,6 +12,8 @@ from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
@@ -19,9 +21,8 @@ from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, nod
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.said import Said
-from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
-from sluicegate_operator.handlers.work_queue import Again
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeConflictError

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.metadata import Kind
-from sluicegate_operator.handlers.snapshot import ClusterKey
+from sluicegate_operator.engine.snapshot import ClusterKey
 
 SETTLE_MAX_S = 10.0
 """However often something changes meanwhile."""

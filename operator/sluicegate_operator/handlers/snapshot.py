@@ -5,7 +5,6 @@ Read anew for each reconcile: a watch says when to look, never what is there, so
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
@@ -15,6 +14,13 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import FINALIZER, Topic
+from sluicegate_operator.engine.snapshot import (
+    ClusterKey,
+    LeavingTopic,
+    Snapshot,
+    Unreadable,
+    UnreadableClusterError,
+)
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
@@ -26,73 +32,11 @@ from sluicegate_operator.kube.kinds import (
     Kind,
 )
 
-ClusterKey = tuple[str, str]
-"""Namespace and name of a BrokerCluster, whether or not it exists."""
-
 OF_CLUSTERS = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
 READ_A_TURN = 50
 """So many objects are parsed before others have the event loop: a few milliseconds."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An object as the API server has it, and why this operator cannot read it."""
-
-    kind: Kind
-    body: Mapping[str, Any]
-    why: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind.kind} {self.body['metadata']['name']}"
-
-    def __str__(self) -> str:
-        return f"{self.name} cannot be read ({self.why})"
-
-
-class UnreadableClusterError(Exception):
-    """There is a BrokerCluster of that name, and nothing may be done as if there were none."""
-
-    def __init__(self, unreadable: Unreadable) -> None:
-        super().__init__(str(unreadable))
-        self.unreadable = unreadable
-
-
-@dataclass(frozen=True, slots=True)
-class LeavingTopic:
-    """A Topic that was deleted and waits for our finalizer; `topic` is None where it cannot be read, as `why` says."""
-
-    body: Mapping[str, Any]
-    topic: Topic | None
-    why: str = ""
-
-    @property
-    def name(self) -> str:
-        return str(self.body["metadata"]["name"])
-
-    @property
-    def uid(self) -> str:
-        return str(self.body["metadata"]["uid"])
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """`listeners`, `quotas`, `topics`, `observers` and `pipelines` are those that name this cluster and can be read;
-    `unreadable` are the others."""
-
-    cluster: BrokerCluster | None
-    listeners: tuple[BrokerListener, ...]
-    quotas: tuple[ConnectionQuota, ...]
-    topics: tuple[Topic, ...]
-    unreadable: tuple[Unreadable, ...] = ()
-    leaving_topics: tuple[LeavingTopic, ...] = ()
-    observers: tuple[ObserverPlugin, ...] = ()
-    pipelines: tuple[AuditPipeline, ...] = ()
-
-    def unreadable_of(self, *kinds: Kind) -> tuple[Unreadable, ...]:
-        return tuple(item for item in self.unreadable if item.kind in kinds)
 
 
 async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[Kind] = OF_CLUSTERS) -> Snapshot:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from sluicegate_operator.handlers.snapshot import ClusterKey
+from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.planning.roll import RollStep, Wait, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from sluicegate_operator.api.topic import Topic, TopicStatus
+from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import TooFewBrokersError, TopicResult, enforce_topic
 from sluicegate_operator.handlers.context import REMEMBERED_FIELDS, Context, now
 from sluicegate_operator.handlers.leaving_topics import LeavingTopics
 from sluicegate_operator.handlers.said import Said
-from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather_snapshot
-from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.errors import KubeError

@@ -13,10 +13,11 @@ from typing import Any
 import kopf
 
 from sluicegate_operator.api.metadata import GROUP, VERSION
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods import node_pod
 from sluicegate_operator.handlers.context import FirstSeen
-from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
-from sluicegate_operator.handlers.work_queue import WorkQueue
+from sluicegate_operator.handlers.snapshot import cluster_keys
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.snapshot import UnreadableClusterError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER
 from sluicegate_operator.settings import read_settings

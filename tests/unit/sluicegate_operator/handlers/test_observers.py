@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.observers import ObserverReconciler
-from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, observer
 from tests.support.memory_kube import MemoryKube

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
-from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import SPARK_APPLICATION, Kind
 from sluicegate_operator.settings import read_settings

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
 from sluicegate_operator.handlers.quotas import QuotaReconciler
-from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.settings import read_settings

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.handlers.snapshot import UnreadableClusterError, gather_cluster, gather_snapshot
+from sluicegate_operator.engine.snapshot import UnreadableClusterError
+from sluicegate_operator.handlers.snapshot import gather_cluster, gather_snapshot
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
 
 

@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.engine.work_queue import Retry
 from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.topics import TopicReconciler
-from sluicegate_operator.handlers.work_queue import Retry
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.views import (
     BrokerView,

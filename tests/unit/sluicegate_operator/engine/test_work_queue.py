@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sluicegate_operator.handlers.work_queue import FAILING_WORKERS_MAX, RETRY_MAX_S, Retry, Schedule, WorkQueue
+from sluicegate_operator.engine.work_queue import FAILING_WORKERS_MAX, RETRY_MAX_S, Retry, Schedule, WorkQueue
 from sluicegate_operator.kube.errors import KubeUnavailableError
 
 

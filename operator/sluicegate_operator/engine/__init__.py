@@ -1,0 +1,1 @@
+"""What the operator and `sluicegate up` have in common between looking and acting."""

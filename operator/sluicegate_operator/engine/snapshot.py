@@ -1,0 +1,75 @@
+"""Everything that planning may look at of one cluster, wherever it was gathered: the API server's cache, or files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.kube.kinds import Kind
+
+ClusterKey = tuple[str, str]
+"""Namespace and name of a BrokerCluster, whether or not it exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object as the API server has it, and why this operator cannot read it."""
+
+    kind: Kind
+    body: Mapping[str, Any]
+    why: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.kind} {self.body['metadata']['name']}"
+
+    def __str__(self) -> str:
+        return f"{self.name} cannot be read ({self.why})"
+
+
+class UnreadableClusterError(Exception):
+    """There is a BrokerCluster of that name, and nothing may be done as if there were none."""
+
+    def __init__(self, unreadable: Unreadable) -> None:
+        super().__init__(str(unreadable))
+        self.unreadable = unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingTopic:
+    """A Topic that was deleted and waits for our finalizer; `topic` is None where it cannot be read, as `why` says."""
+
+    body: Mapping[str, Any]
+    topic: Topic | None
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        return str(self.body["metadata"]["uid"])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`listeners`, `quotas`, `topics`, `observers` and `pipelines` are those that name this cluster and can be read;
+    `unreadable` are the others."""
+
+    cluster: BrokerCluster | None
+    listeners: tuple[BrokerListener, ...]
+    quotas: tuple[ConnectionQuota, ...]
+    topics: tuple[Topic, ...]
+    unreadable: tuple[Unreadable, ...] = ()
+    leaving_topics: tuple[LeavingTopic, ...] = ()
+    observers: tuple[ObserverPlugin, ...] = ()
+    pipelines: tuple[AuditPipeline, ...] = ()
+
+    def unreadable_of(self, *kinds: Kind) -> tuple[Unreadable, ...]:
+        return tuple(item for item in self.unreadable if item.kind in kinds)
