@@ -22,7 +22,7 @@ from sluicegate_operator.api.metadata import (
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule, cluster_ref_stays
 
 FINALIZER = f"{GROUP}/topic"
-"""On a Topic with deletionPolicy Delete, until Kafka's topic is deleted: see handlers.leaving_topics."""
+"""On a Topic with deletionPolicy Delete, until Kafka's topic is deleted: see engine.leaving_topics."""
 TOPIC_PATTERN = "^[a-zA-Z0-9._-]{1,249}$"
 _NAME_MESSAGE = "must be 1 to 249 letters, digits, '.', '_' and '-', not '.' or '..', and not begin with '__'"
 

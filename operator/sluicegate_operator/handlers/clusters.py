@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
+from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import failing_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
-from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.context import Context, say_scaled_by_others
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -113,7 +115,7 @@ class ClusterReconciler:
                 raise
             return _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
-        await self._context.say_scaled_by_others(cluster, nodes)
+        await say_scaled_by_others(self._context, cluster, nodes)
         return _Applied()
 
     async def _observe(
@@ -168,4 +170,4 @@ class ClusterReconciler:
     async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
         """With a Warning when it turns out that a person is needed."""
         await self._context.write_status(cluster, status, without=without)
-        await self._context.say_stalled(cluster, status)
+        await say_stalled(self._context, cluster, status)

@@ -4,23 +4,25 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Kind as Resource
 from sluicegate_operator.api.metadata import Status
-from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
+from sluicegate_operator.engine.context import REMEMBERED_FIELDS, EventType, now, reference
+from sluicegate_operator.engine.progress import ClusterProgress
+from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
-from sluicegate_operator.handlers.progress import ClusterProgress
-from sluicegate_operator.handlers.said import Said
+from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import Generation, TermFigures
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import Kind, kind_of
@@ -29,9 +31,6 @@ from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_statu
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
-
-REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys")
-"""Of a status, and written on their own before something is done: see kube.client."""
 
 STATUS_WRITERS_MAX = 4
 """At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
@@ -93,6 +92,9 @@ class Context:
         self._clients: dict[ClusterKey, AdminClient] = {}
         self._known: dict[ClusterKey, set[tuple[str, int]]] = {}
 
+    async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
+        return await gather_snapshot(self.kube, key, kinds)
+
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
         """The brokers that have an address now; None while there is none. Connections are kept from call to call."""
         return await self.pool_of((cluster.namespace, cluster.name), await self.fleet.broker_addresses(cluster))
@@ -130,10 +132,6 @@ class Context:
             await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
         return True
 
-    async def say_scaled_by_others(self, cluster: BrokerCluster, nodes: AppliedNodes) -> None:
-        for said in nodes.scaled_by_others:
-            await self.post(cluster, "Warning", "ScaledByOthers", said)
-
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
         """Stalled, with a Warning when that begins; what the object's status says besides stays. Raises only what may
         pass: others of its cluster do not wait for a status that is refused."""
@@ -160,20 +158,18 @@ class Context:
         if message not in [one["message"] for one in old.get("conditions") or ()]:
             await self.events.record(found.body, "Warning", UNREADABLE, message)
 
-    async def say_stalled(self, resource: Resource, status: Status) -> None:
-        """A Warning when its new `status` says that a person is needed, and its old one did not. What cannot be read is
-        told by say_unreadable."""
-        old: Status = getattr(resource, "status")  # noqa: B009  as above
-        before, after = old.condition(STALLED), status.condition(STALLED)
-        if after is None or after.status != "True" or after.reason == UNREADABLE:
-            return
-        if before is None or (before.status, before.reason) != (after.status, after.reason):
-            await self.post(resource, "Warning", after.reason, after.message)
+    async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
+        await self.events.record(reference(resource), type_, reason, message)
 
-    async def post(self, resource: Resource, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        meta = {"name": resource.name, "namespace": resource.namespace, "uid": resource.metadata.uid}
-        body = {"apiVersion": resource.api_version, "kind": type(resource).__name__, "metadata": meta}
-        await self.events.record(body, type_, reason, message)
+    async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
+        kind, namespace, name = api_kind(resource), resource.namespace, resource.name
+        await self.kube.apply_status(kind, namespace, name, fields, manager=CONFIG_STATUS_MANAGER)
+
+    async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
+        meta = body["metadata"]
+        seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        fields = {"finalizers": list(finalizers)}
+        await self.kube.patch_metadata(kind_of(body), meta["namespace"], meta["name"], fields, seen)
 
     def resync_s(self, cluster: BrokerCluster) -> float:
         """Spread out, so that many clusters are not looked at in one burst."""
@@ -183,6 +179,11 @@ class Context:
     async def close(self) -> None:
         for key in list(self._clients):
             await self.forget_cluster(key)
+
+
+async def say_scaled_by_others(context: Context, cluster: BrokerCluster, nodes: AppliedNodes) -> None:
+    for said in nodes.scaled_by_others:
+        await context.post(cluster, "Warning", "ScaledByOthers", said)
 
 
 def _nobody_to_tell(queue: str, key: ClusterKey) -> None:
@@ -195,7 +196,3 @@ def _nobody_waits(queue: str, key: ClusterKey) -> bool:
 
 def api_kind(resource: Resource) -> Kind:
     return kind_of({"apiVersion": resource.api_version, "kind": type(resource).__name__})
-
-
-def now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)

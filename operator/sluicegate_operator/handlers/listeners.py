@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kubernetes import broker_addresses
 from sluicegate_operator.fleet.listener_services import ListenerServices, apply_services, read_services, services_of
 from sluicegate_operator.fleet.listeners import Told, ask_listeners, tell_listeners
 from sluicegate_operator.fleet.nodes import read_node
 from sluicegate_operator.fleet.pods import NodePod, broker_count
-from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
@@ -185,7 +187,7 @@ class ListenerReconciler:
         listeners to be open."""
         status = listener_status(listener, layout, seen, now(), services)
         await self._context.write_status(listener, status)
-        await self._context.say_stalled(listener, status)
+        await say_stalled(self._context, listener, status)
         old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
         hidden = (old and old.message, new and new.message)
         return listener.status.brokers != status.brokers or hidden[0] != hidden[1]

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
+from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
-from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONFIG_MAP, OBSERVER_PLUGIN
 from sluicegate_operator.planning.cluster_layout import plan_cluster
-from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.observer_code import ModulesFound, find_modules
 from sluicegate_operator.planning.observer_status import observer_status, remark
 from sluicegate_operator.planning.observers import ObserverPlan, nobody_lands, plan_observers
@@ -93,11 +94,9 @@ class ObserverReconciler:
 
     async def _say(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
         """Once it is loaded everywhere, when a person is needed, and when a broker begins to say something of it."""
-        ready, stalled = status.condition("Ready"), status.condition(STALLED)
-        before_ready, before = plugin.status.condition("Ready"), plugin.status.condition(STALLED)
-        if ready is not None and ready.status == "True" and (before_ready is None or before_ready.status != "True"):
+        ready, before = status.condition("Ready"), plugin.status.condition("Ready")
+        if ready is not None and ready.status == "True" and (before is None or before.status != "True"):
             await self._context.post(plugin, "Normal", ready.reason, ready.message)
-        if stalled is not None and stalled.status == "True" and (before is None or before.reason != stalled.reason):
-            await self._context.post(plugin, "Warning", stalled.reason, stalled.message)
+        await say_stalled(self._context, plugin, status)
         if (said := remark(status)) and not remark(plugin.status):
             await self._context.post(plugin, "Warning", "BrokerRemarks", said)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
+from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.configs import ConfigReconciler
@@ -20,7 +21,6 @@ from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
-from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.settings import Settings
@@ -39,11 +39,12 @@ async def lead(
 ) -> None:
     """Runs until `stop`. Raises what ends a queue, which none may by itself."""
     context = Context(kube, settings, may_write)
+    topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
     reconcilers: dict[str, Reconcile] = {
         "quotas": QuotaReconciler(context).reconcile,
         "clusters": ClusterReconciler(context).reconcile,
         "listeners": ListenerReconciler(context).reconcile,
-        "topics": TopicReconciler(context).reconcile,
+        "topics": topics.reconcile,
         "registrations": RegistrationReconciler(context).reconcile,
         "racks": RackReconciler(context).reconcile,
         "rolls": RollReconciler(context).reconcile,

@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
+from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import PipelineFigures
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError

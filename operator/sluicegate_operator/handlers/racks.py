@@ -7,10 +7,10 @@ import asyncio
 import logging
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.racks import rack_pods, read_labels
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import POD

@@ -11,13 +11,14 @@ from collections.abc import Collection, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration
+from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_cluster, read_all
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError

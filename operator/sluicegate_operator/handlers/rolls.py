@@ -12,15 +12,15 @@ from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions
-from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.context import Context, say_scaled_by_others
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
-from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
 from sluicegate_operator.kafka_admin.client import BrokerHandle
@@ -185,7 +185,7 @@ class RollReconciler:
             except KubeConflictError as conflict:
                 log.info("cluster %s is not scaled by what was decided before it changed: %s", cluster.name, conflict)
                 return CHANGED_AGAIN_S
-            await self._context.say_scaled_by_others(cluster, nodes)
+            await say_scaled_by_others(self._context, cluster, nodes)
             await self._context.post(
                 cluster, "Normal", step.reason.value, f"from {current} to {step.replicas} brokers. {step.message}"
             )

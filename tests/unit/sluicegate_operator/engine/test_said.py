@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.handlers.said import Said
+from sluicegate_operator.engine.said import Said
 
 
 def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
@@ -16,7 +16,7 @@ def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
 
 
 def test_who_was_spoken_of_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate_operator.handlers.said.SUBJECTS_MAX", 2)
+    monkeypatch.setattr("sluicegate_operator.engine.said.SUBJECTS_MAX", 2)
     said: Said[str] = Said()
     for subject in ("one", "two", "one", "three"):
         said.note(subject, "waits", 1.0)

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.topics import TooFewBrokersError, TopicResult
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.topics import ObservedTopic
-from sluicegate_operator.settings import read_settings
+from sluicegate_operator.settings import TOPIC_DELETION_S, read_settings
 from tests.support.bad_manifests import cluster, topic
 from tests.support.memory_kube import MemoryKube
 
@@ -39,7 +39,7 @@ class Brokers:
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     brokers = Brokers(online=2)
-    monkeypatch.setattr("sluicegate_operator.handlers.topics.enforce_topic", brokers)
+    monkeypatch.setattr("sluicegate_operator.engine.topics.enforce_topic", brokers)
 
     async def pool(*_: object) -> BrokerPool:
         return BrokerPool(AdminClient([("b0", 9091)]), (BrokerAddress(0, "b0", 9091),))
@@ -48,14 +48,14 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     return brokers
 
 
-def reconciler(kube: MemoryKube, patience_s: str) -> TopicReconciler:
-    environment = {"SLUICEGATE_TOPIC_PATIENCE_SECONDS": patience_s}
-    return TopicReconciler(Context(kube, read_settings(environment, None, None, None)))  # type: ignore[arg-type]
+def reconciler(kube: MemoryKube, patience_s: float) -> TopicReconciler:
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    return TopicReconciler(context, patience_s=patience_s, deletion_s=TOPIC_DELETION_S)
 
 
 async def test_a_topic_waits_for_all_brokers_of_the_spec(brokers: Brokers) -> None:
     kube = MemoryKube(cluster(), topic())
-    topics = reconciler(kube, "60")
+    topics = reconciler(kube, 60.0)
     for _ in range(2):
         await topics.reconcile(SHOP)
     waits = kube.condition("Topic", "orders")
@@ -70,7 +70,7 @@ async def test_a_topic_waits_for_all_brokers_of_the_spec(brokers: Brokers) -> No
 
 async def test_it_does_not_wait_for_ever(brokers: Brokers) -> None:
     kube = MemoryKube(cluster(), topic())
-    topics = reconciler(kube, "0")
+    topics = reconciler(kube, 0.0)
     for _ in range(2):
         await topics.reconcile(SHOP)
     assert kube.condition("Topic", "orders")["reason"] == "Applied"
@@ -79,7 +79,7 @@ async def test_it_does_not_wait_for_ever(brokers: Brokers) -> None:
 
 async def test_a_broker_that_is_away_is_waited_for_and_a_refusal_is_a_matter_for_a_person(brokers: Brokers) -> None:
     kube = MemoryKube(cluster(), topic())
-    topics = reconciler(kube, "60")
+    topics = reconciler(kube, 60.0)
     brokers.error = NoBrokerError("broker 0: cannot connect")
     await topics.reconcile(SHOP)
     assert kube.condition("Topic", "orders")["reason"] == "WaitingForBrokers"

@@ -7,16 +7,14 @@ left behind, with a Warning. The deadline runs by our own clock from when this o
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Literal
 
 from sluicegate_operator.api.topic import FINALIZER, Topic
+from sluicegate_operator.engine.context import EventType, ReconcileContext, reference
 from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import delete_topic, observe_topic
-from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import TOPIC
 from sluicegate_operator.planning.topics import why_another_topic, why_kept
 
 log = logging.getLogger(__name__)
@@ -25,8 +23,9 @@ log = logging.getLogger(__name__)
 class LeavingTopics:
     """Holds Topics by their finalizer until what they stand for is deleted, or never will be."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReconcileContext, deletion_s: float) -> None:
         self._context = context
+        self._deletion_s = deletion_s
         self._since_s: dict[ClusterKey, dict[str, float]] = {}
         """When a Topic was first tried in vain, by uid."""
 
@@ -36,10 +35,7 @@ class LeavingTopics:
         if topic.spec.deletion_policy == "Delete":
             finalizers.append(FINALIZER)
         if set(finalizers) != set(topic.metadata.finalizers):
-            meta = topic.metadata
-            seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-            fields = {"finalizers": finalizers}
-            await self._context.kube.patch_metadata(TOPIC, meta.namespace, meta.name, fields, seen)
+            await self._context.set_finalizers(reference(topic), finalizers)
 
     async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> bool:
         """Whether none is left that waits."""
@@ -58,7 +54,7 @@ class LeavingTopics:
         tried = self._since_s.get(key, {})
         for leaving in snapshot.leaving_topics:
             since_s = tried.get(leaving.uid, now_s)
-            overdue = now_s - since_s >= self._context.settings.topic_deletion_s
+            overdue = now_s - since_s >= self._deletion_s
             problem = await _refused(self._part_with(pool, leaving, snapshot, unreadable, overdue=overdue))
             if problem:
                 if self._context.is_news(problem, "leaving", leaving.uid):
@@ -117,21 +113,16 @@ class LeavingTopics:
     async def _leave_behind(self, leaving: LeavingTopic, problem: str) -> None:
         message = (
             f"the topic stays on the brokers: it could not be deleted within"
-            f" {self._context.settings.topic_deletion_s:g} s ({problem}); delete it with Kafka's tools"
+            f" {self._deletion_s:g} s ({problem}); delete it with Kafka's tools"
         )
         await self._let_go(leaving, "Warning", "TopicLeftBehind", message)
 
-    async def _let_go(
-        self, leaving: LeavingTopic, type_: Literal["Normal", "Warning"], reason: str, message: str
-    ) -> None:
+    async def _let_go(self, leaving: LeavingTopic, type_: EventType, reason: str, message: str) -> None:
         log.info("Topic %s goes: %s", leaving.name, message)
         await self._context.events.record(leaving.body, type_, reason, message)
-        meta = leaving.body["metadata"]
-        seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-        left = [found for found in meta["finalizers"] if found != FINALIZER]
+        left = [found for found in leaving.body["metadata"]["finalizers"] if found != FINALIZER]
         try:
-            fields = {"finalizers": left}
-            await self._context.kube.patch_metadata(TOPIC, meta["namespace"], meta["name"], fields, seen)
+            await self._context.set_finalizers(leaving.body, left)
         except KubeError as error:
             if error.status != 404:
                 raise

@@ -5,19 +5,17 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from sluicegate_operator.api.topic import Topic, TopicStatus
+from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileContext, now
+from sluicegate_operator.engine.leaving_topics import LeavingTopics
+from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
+from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import TooFewBrokersError, TopicResult, enforce_topic
-from sluicegate_operator.handlers.context import REMEMBERED_FIELDS, Context, now
-from sluicegate_operator.handlers.leaving_topics import LeavingTopics
-from sluicegate_operator.handlers.said import Said
-from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
-from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
-from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, judge_topics
 
@@ -27,15 +25,18 @@ WAITING_RETRY = Retry(2.0, 10.0)
 class TopicReconciler:
     """Keeps topics as their Topic objects say, and says in their status how that went."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReconcileContext, *, patience_s: float, deletion_s: float) -> None:
+        """A topic is made after `patience_s` on the brokers that there are, when the others have not come; a deletion
+        that fails is given up after `deletion_s`."""
         self._context = context
-        self._leaving = LeavingTopics(context)
+        self._patience_s = patience_s
+        self._leaving = LeavingTopics(context, deletion_s)
         self._waits: Said[str] = Said()
         """By uid, Topics that wait for brokers."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        snapshot = await gather_snapshot(context.kube, key, [TOPIC])
+        snapshot = await context.gather(key, [TOPIC])
         await context.say_unreadable(snapshot.unreadable_of(TOPIC))
         cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
         verdicts = judge_topics(cluster, snapshot.topics, unreadable)
@@ -76,9 +77,7 @@ class TopicReconciler:
     async def _write(self, topic: Topic, status: TopicStatus) -> None:
         """With a Warning when it turns out that a person is needed."""
         await self._context.write_status(topic, status, without=REMEMBERED_FIELDS)
-        before, after = topic.status.condition(STALLED), status.condition(STALLED)
-        if after is not None and after.status == "True" and (before is None or before.reason != after.reason):
-            await self._context.post(topic, "Warning", after.reason, after.message)
+        await say_stalled(self._context, topic, status)
 
     async def _enforce(
         self, pool: BrokerPool | None, topic: Topic, brokers: int
@@ -104,15 +103,14 @@ class TopicReconciler:
             result = await enforce_topic(pool, topic, remember, create_on=brokers)
         except TooFewBrokersError:
             waited_s = self._waits.note(uid, "waits", asyncio.get_running_loop().time())
-            if waited_s is None or waited_s < self._context.settings.topic_patience_s:
+            if waited_s is None or waited_s < self._patience_s:
                 raise
             result = await enforce_topic(pool, topic, remember)
         self._waits.forget(uid)
         return result
 
     async def _remember(self, topic: Topic, managed: tuple[str, ...]) -> None:
-        status = {"configKeys": list(managed)}
-        await self._context.kube.apply_status(TOPIC, topic.namespace, topic.name, status, manager=CONFIG_STATUS_MANAGER)
+        await self._context.remember(topic, {"configKeys": list(managed)})
 
     async def _tell(self, topic: Topic, result: TopicResult) -> None:
         changes = "; ".join(str(change) for change in result.changes)

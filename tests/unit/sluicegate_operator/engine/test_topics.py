@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Retry
 from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.views import (
     BrokerView,
@@ -24,7 +24,7 @@ from sluicegate_operator.kafka_admin.views import (
     TopicView,
 )
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.settings import TOPIC_DELETION_S, read_settings
+from sluicegate_operator.settings import TOPIC_DELETION_S, TOPIC_PATIENCE_S, read_settings
 from tests.support.bad_manifests import cluster, topic
 from tests.support.memory_kube import Json, MemoryKube
 
@@ -97,7 +97,7 @@ class Operator:
     def again(self) -> None:
         self._context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
         self._context.pool = self._pool  # type: ignore[method-assign, assignment]
-        self._reconciler = TopicReconciler(self._context)
+        self._reconciler = TopicReconciler(self._context, patience_s=TOPIC_PATIENCE_S, deletion_s=TOPIC_DELETION_S)
 
     async def _pool(self, _: object) -> Brokers:
         return self.brokers

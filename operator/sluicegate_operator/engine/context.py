@@ -1,0 +1,71 @@
+"""What a reconciler needs of where it runs: where objects are and their statuses are kept, which brokers there are, and
+whom it tells. The operator has a Kubernetes API server for that, `sluicegate up` has files and processes.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.metadata import Kind as Resource
+from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.kube.kinds import Kind
+
+REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys")
+"""Of a status, and written on their own before something is done: see ReconcileContext.remember."""
+
+EventType = Literal["Normal", "Warning"]
+
+
+class Events(Protocol):
+    """Tells people."""
+
+    async def record(self, body: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
+        """An Event of the object that `body` names, see `reference`."""
+
+
+class ReconcileContext(Protocol):
+    """Everything here raises KubeError where an API server is asked and does not do it."""
+
+    @property
+    def events(self) -> Events: ...
+
+    async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
+        """All objects of these kinds that name the cluster, and the cluster. Raises UnreadableClusterError."""
+
+    async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
+        """The brokers that have an address now; None while there is none."""
+
+    async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
+        """Write it where it differs from what is there; whether it did. Fields in `without` are somebody else's."""
+
+    async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
+        """Keeps these fields of its status for good: it has returned before what they speak of is done."""
+
+    async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
+        """Of this object as it was seen, whose apiVersion, kind and metadata `body` has. One that is gone is left."""
+
+    async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
+        """In their statuses. Raises only what may pass."""
+
+    async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
+        """An Event of it."""
+
+    def is_news(self, sentence: str, *subject: Hashable) -> bool:
+        """Whether something else was said of the subject before."""
+
+    def resync_s(self, cluster: BrokerCluster) -> float:
+        """After which everything is looked at again, though nothing is known to have changed."""
+
+
+def reference(resource: Resource) -> dict[str, Any]:
+    """What names an object, as it was seen."""
+    meta = resource.metadata
+    named = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
+    return {"apiVersion": resource.api_version, "kind": type(resource).__name__, "metadata": named}
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
