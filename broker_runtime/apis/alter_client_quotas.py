@@ -4,7 +4,9 @@ from collections.abc import Collection, Sequence
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
+from broker_runtime.config import BrokerConfig
 from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
+from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
@@ -24,7 +26,8 @@ async def handle(request: AlterClientQuotasRequest, call: Call, context: Control
                 ErrorCode.INVALID_REQUEST, f"One request may name {_HOSTS_MAX} hosts that are no IP addresses."
             )
         resolved = await context.resolve_hosts(hosts)
-        answers = await context.controller.submit(lambda image: _alter_all(request, resolved, image))
+        limits = _limits(context.settings.config)
+        answers = await context.controller.submit(lambda image: _alter_all(request, resolved, limits, image))
     except KafkaError as error:
         answers = [_answer(entry, error) for entry in request.entries]
     return {"entries": answers}
@@ -34,9 +37,18 @@ def _hosts(request: AlterClientQuotasRequest) -> list[str]:
     return sorted(hosts_to_resolve([_parts(entry) for entry in request.entries]))
 
 
+def _limits(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        config.sluicegate_connection_groups_max,
+        config.sluicegate_connection_groups_members_max,
+        config.sluicegate_connection_group_members_max,
+    )
+
+
 def _alter_all(
-    request: AlterClientQuotasRequest, resolved: Collection[str], image: MetadataImage
+    request: AlterClientQuotasRequest, resolved: Collection[str], limits: GroupLimits, image: MetadataImage
 ) -> tuple[Sequence[Record], Sequence[Fields]]:
+    room = GroupRoom(image.connection_groups, limits)
     records: list[Record] = []
     answers = []
     seen = set()
@@ -48,7 +60,9 @@ def _alter_all(
             if entity in seen:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each quota entity must appear at most once.")
             seen.add(entity)
-            records += alter_quotas(parts, changes, image, resolved)
+            altered = alter_quotas(parts, changes, image, resolved)
+            room.take(altered)
+            records += altered
         except KafkaError as error:
             answers.append(_answer(entry, error))
         else:

@@ -119,6 +119,27 @@ class QuotaConfig(Config):
         "Refused connections held open until their delay is over; beyond it they are closed at once.",
         at_least(1),
     )
+    sluicegate_connection_groups_max: Key[int] = static(
+        "sluicegate.connection.groups.max",
+        INT,
+        10_000,
+        "Connection groups that the cluster may have, as its controller is configured.",
+        at_least(0),
+    )
+    sluicegate_connection_groups_members_max: Key[int] = static(
+        "sluicegate.connection.groups.members.max",
+        INT,
+        100_000,
+        "Addresses and ranges that all connection groups may have together.",
+        at_least(0),
+    )
+    sluicegate_connection_group_members_max: Key[int] = static(
+        "sluicegate.connection.group.members.max",
+        INT,
+        20_000,
+        "Addresses and ranges that one connection group may have.",
+        at_least(0),
+    )
 
 
 class ProxyConfig(Config):

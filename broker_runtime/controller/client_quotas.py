@@ -1,7 +1,8 @@
 """Client quotas (KIP-546, KIP-612 as shipped): what may be set. Pure.
 
-Only `connection_creation_rate` of `ip` entities is enforced; the keys of users and client ids are checked and kept as
-Kafka does. An `ip` may be a host name: whether it resolves is the caller's to find out (`hosts_to_resolve`).
+Only `connection_creation_rate` of `ip` entities and what connection groups have is enforced; the keys of users and
+client ids are checked and kept as Kafka does. An `ip` may be a host name: whether it resolves is the caller's to find
+out (`hosts_to_resolve`).
 """
 
 import math
@@ -10,10 +11,19 @@ from dataclasses import dataclass
 
 from broker_runtime.config import INT_MAX, LONG_MAX, Type
 from broker_runtime.config.addresses import canonical_address
+from broker_runtime.controller.connection_groups import check_flag, check_member, check_name
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.describe_quotas import ENTITY_TYPES, IP
+from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.describe_quotas import ENTITY_TYPES
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord, QuotaEntity
+from broker_runtime.metadata.quotas import (
+    CONNECTION_GROUP,
+    IP,
+    IP_RATE_KEY,
+    MEMBER_KEY,
+    ClientQuotaRecord,
+    QuotaEntity,
+)
 
 _USER_KEYS: Mapping[str, Type] = {
     "producer_byte_rate": Type.LONG,
@@ -22,6 +32,13 @@ _USER_KEYS: Mapping[str, Type] = {
     "controller_mutation_rate": Type.DOUBLE,
 }
 _IP_KEYS: Mapping[str, Type] = {IP_RATE_KEY: Type.INT}
+_GROUP_KEYS: Mapping[str, Type] = {
+    IP_RATE_KEY: Type.INT,
+    MAX_CONNECTIONS_KEY: Type.INT,
+    SHARED_KEY: Type.BOOLEAN,
+    OBSERVE_KEY: Type.BOOLEAN,
+}
+_MEMBER_KEYS: Mapping[str, Type] = {MEMBER_KEY: Type.BOOLEAN}
 _LARGEST = {Type.INT: INT_MAX, Type.LONG: LONG_MAX}
 _FRACTION_MAX = 1e-6
 
@@ -44,7 +61,7 @@ def alter_quotas(
     """The records that differ from what is set. `resolved` are the host names that were found to have an address."""
     entity = _entity(parts)
     keys = _keys_of(entity, resolved)
-    current = image.quotas.get(entity, {})
+    current = _current(entity, image)
     records = []
     seen = set()
     for change in changes:
@@ -61,10 +78,26 @@ def alter_quotas(
     return records
 
 
+def _current(entity: QuotaEntity, image: MetadataImage) -> Mapping[str, float]:
+    kind, name = entity[0]
+    if kind != CONNECTION_GROUP:
+        return image.quotas.get(entity, {})
+    group = None if name is None else image.connection_groups.get(name)
+    if group is None:
+        return {}
+    if len(entity) == 1:
+        return group.keys
+    return {MEMBER_KEY: 1.0} if entity[1][1] in group.members else {}
+
+
 def hosts_to_resolve(entities: Sequence[EntityParts]) -> set[str]:
-    """The names of `ip` entities that are no addresses."""
+    """The names of `ip` entities that are no addresses; a member of a connection group is never a host's name."""
     return {
-        name for parts in entities for kind, name in parts if kind == IP and name and canonical_address(name) is None
+        name
+        for parts in entities
+        if not any(kind == CONNECTION_GROUP for kind, _ in parts)
+        for kind, name in parts
+        if kind == IP and name and canonical_address(name) is None
     }
 
 
@@ -83,6 +116,8 @@ def _entity(parts: EntityParts) -> QuotaEntity:
 
 def _keys_of(entity: QuotaEntity, resolved: Collection[str]) -> Mapping[str, Type]:
     named = dict(entity)
+    if CONNECTION_GROUP in named:
+        return _keys_of_group(named)
     if IP not in named:
         return _USER_KEYS
     if len(named) > 1:
@@ -93,7 +128,20 @@ def _keys_of(entity: QuotaEntity, resolved: Collection[str]) -> Mapping[str, Typ
     return _IP_KEYS
 
 
+def _keys_of_group(named: Mapping[str, str | None]) -> Mapping[str, Type]:
+    if not named.keys() <= {CONNECTION_GROUP, IP}:
+        raise _invalid("Invalid quota entity combination, a connection-group should only be combined with an ip")
+    check_name(named[CONNECTION_GROUP])
+    if IP not in named:
+        return _GROUP_KEYS
+    check_member(named[IP])
+    return _MEMBER_KEYS
+
+
 def _check_value(key: str, kind: Type, value: float) -> None:
+    if kind is Type.BOOLEAN:
+        check_flag(key, value)
+        return
     if not value > 0:
         raise _invalid(f"Quota {key} must be greater than 0")
     largest = _LARGEST.get(kind)

@@ -54,3 +54,5 @@ class Changes(_Sets):
     """None is the cluster-wide default."""
     ip_quotas: set[str | None] = field(default_factory=set)
     """Names of `ip` entities; None is the default entity."""
+    connection_groups: set[tuple[str, str | None]] = field(default_factory=set)
+    """(name of the group, its member); a member of None stands for the group's own keys."""

@@ -1,15 +1,18 @@
 """Describing client quotas (KIP-546): which entities a filter finds. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.quotas import QuotaEntity
+from broker_runtime.metadata.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, QuotaEntity
 
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
-ENTITY_TYPES = (USER, CLIENT_ID, IP)
+USER, CLIENT_ID = "user", "client-id"
+ENTITY_TYPES = (USER, CLIENT_ID, IP, CONNECTION_GROUP)
+
+Described = tuple[QuotaEntity, Mapping[str, float]]
+_IS_MEMBER: Mapping[str, float] = {MEMBER_KEY: 1.0}
 
 
 class Match(IntEnum):
@@ -29,13 +32,18 @@ class Component:
     match: str | None
 
 
-def describe_quotas(
-    components: Sequence[Component], strict: bool, image: MetadataImage
-) -> Sequence[tuple[QuotaEntity, Mapping[str, float]]]:
-    """The entities that every component matches; with `strict` those that have no other types."""
+def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Sequence[Described]:
+    """The entities that every component matches; with `strict` those that have no other types.
+
+    Connection groups are found by filters that name their type, and by no others: who knows nothing of them sees what
+    Apache Kafka has, and does not take their members for `ip` entities.
+    """
     names, types = _filter(components)
     found = []
-    for entity, values in image.quotas.items():
+    everything: Iterable[Described] = image.quotas.items()
+    if CONNECTION_GROUP in names or CONNECTION_GROUP in types:
+        everything = _of_groups(names, strict and len(components) == 1, image)
+    for entity, values in everything:
         named = dict(entity)
         if strict and len(named) != len(components):
             continue
@@ -44,6 +52,18 @@ def describe_quotas(
         ):
             found.append((entity, values))
     return sorted(found, key=lambda item: [(kind, name is not None, name or "") for kind, name in item[0]])
+
+
+def _of_groups(names: Mapping[str, str | None], without_members: bool, image: MetadataImage) -> Iterator[Described]:
+    """Of the one group that is asked for, or of all."""
+    groups = image.connection_groups
+    for name in groups if CONNECTION_GROUP not in names else groups.keys() & {names[CONNECTION_GROUP]}:
+        group, entity = groups[name], (CONNECTION_GROUP, name)
+        if group.keys:
+            yield (entity,), group.keys
+        if not without_members:
+            for member in group.members:
+                yield (entity, (IP, member)), _IS_MEMBER
 
 
 def _filter(components: Sequence[Component]) -> tuple[dict[str, str | None], set[str]]:
@@ -63,7 +83,9 @@ def _filter(components: Sequence[Component]) -> tuple[dict[str, str | None], set
         else:
             names[kind] = component.match
     asked = names.keys() | types
-    if IP in asked and len(asked) > 1:
+    if CONNECTION_GROUP in asked and not asked <= {CONNECTION_GROUP, IP}:
+        raise _invalid("A connection-group filter component can only be used with an ip filter component.")
+    if IP in asked and not asked <= {CONNECTION_GROUP, IP}:
         raise _invalid(
             "Invalid entity filter component combination. IP filter component should not be used with user or "
             "clientId filter component."

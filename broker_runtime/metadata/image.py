@@ -14,6 +14,7 @@ from broker_runtime.metadata.brokers import Brokers
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.cluster import Cluster
 from broker_runtime.metadata.configs import Configs
+from broker_runtime.metadata.connection_groups import ConnectionGroups
 from broker_runtime.metadata.producers import Producers
 from broker_runtime.metadata.quotas import Quotas
 from broker_runtime.metadata.record import Record
@@ -39,6 +40,7 @@ class MetadataImage:
     topics: Topics = field(default_factory=Topics)
     configs: Configs = field(default_factory=Configs)
     quotas: Quotas = field(default_factory=Quotas)
+    connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
     producers: Producers = field(default_factory=Producers)
     offset: int = -1
     """Of the record that was applied last."""

@@ -9,6 +9,11 @@ from broker_runtime.metadata.record import Record
 
 IP_RATE_KEY = "connection_creation_rate"
 
+CONNECTION_GROUP = "connection-group"
+IP = "ip"
+MEMBER_KEY = "member"
+"""Of an address or a range in a connection group: 1 puts it there."""
+
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """(entity type, name) pairs sorted by type; a name of None is the default entity of its type."""
 
@@ -21,19 +26,31 @@ class ClientQuotaRecord(Record, frozen=True, tag=9):
     value: float | None
 
 
+def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None:
+    """The connection group that a record is about, and its member where it is about one; None: it is a client quota."""
+    match record.entity:
+        case ((kind, str(name)),) if kind == CONNECTION_GROUP:
+            return name, None
+        case ((kind, str(name)), (member_kind, str(member))) if (
+            kind == CONNECTION_GROUP and member_kind == IP and record.key == MEMBER_KEY
+        ):
+            return name, member
+    return None
+
+
 class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
-    """The quotas of each entity that has some, by key."""
+    """The quotas of each entity that has some, by key; what is said of connection groups has an area of its own."""
 
     __slots__ = ()
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ClientQuotaRecord,)
 
     def ip_rate(self, ip: str | None) -> float | None:
         """The connection creation rate set for exactly this `ip` entity; None is the default entity."""
-        return self._entries.get((("ip", ip),), {}).get(IP_RATE_KEY)
+        return self._entries.get(((IP, ip),), {}).get(IP_RATE_KEY)
 
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
         match record:
-            case ClientQuotaRecord():
+            case ClientQuotaRecord() if group_and_member(record) is None:
                 set_key(self._entries, record.entity, record.key, record.value)
                 if record.key == IP_RATE_KEY:
                     changes.ip_quotas |= _ips([record.entity])
@@ -56,4 +73,4 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
 
 def _ips(entities: list[QuotaEntity]) -> set[str | None]:
     """The names of those that are an address alone."""
-    return {entity[0][1] for entity in entities if len(entity) == 1 and entity[0][0] == "ip"}
+    return {entity[0][1] for entity in entities if len(entity) == 1 and entity[0][0] == IP}

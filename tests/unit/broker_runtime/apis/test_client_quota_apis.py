@@ -76,3 +76,36 @@ async def test_a_bad_filter_is_refused_as_a_whole() -> None:
     async with ControllerInMemory() as node:
         answer = await node.ask(describe_client_quotas.API, 1, question(0))
         assert (answer["error_code"], answer["entries"]) == (ErrorCode.INVALID_REQUEST, None)
+
+
+def one(entity: dict[str, str], **values: float) -> dict[str, Any]:
+    return {
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()],
+        "ops": [{"key": key, "value": value, "remove": False} for key, value in values.items()],
+    }
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_connection_group_with_one_address_and_a_rate(version: int) -> None:
+    group = {"connection-group": "shop/ingest"}
+    async with ControllerInMemory() as node:
+        entries = [one(group | {"ip": "10.0.0.1"}, member=1.0), one(group, connection_creation_rate=5.0)]
+        answer = await node.ask(alter_client_quotas.API, version, {"entries": entries, "validate_only": False})
+        assert [entry["error_code"] for entry in answer["entries"]] == [ErrorCode.NONE] * 2
+        asked = {"entity_type": "connection-group", "match_type": 0, "match": "shop/ingest"}
+        found = await node.ask(describe_client_quotas.API, version, {"components": [asked], "strict": False})
+        assert [(len(e["entity"]), e["values"]) for e in found["entries"]] == [
+            (1, [{"key": RATE, "value": 5.0}]),
+            (2, [{"key": "member", "value": 1.0}]),
+        ]
+        assert (await node.ask(describe_client_quotas.API, version, question(2)))["entries"] == []
+
+
+async def test_the_controllers_limits_of_groups_are_those_of_its_configuration() -> None:
+    async with ControllerInMemory(properties={"sluicegate.connection.groups.max": "1"}) as node:
+        entries = [one({"connection-group": name}, connection_creation_rate=5.0) for name in ("a", "b")]
+        answer = await node.ask(alter_client_quotas.API, 1, {"entries": entries, "validate_only": False})
+        assert [entry["error_message"] for entry in answer["entries"]] == [
+            None,
+            "There are 1 connection-groups, as many as sluicegate.connection.groups.max allows",
+        ]

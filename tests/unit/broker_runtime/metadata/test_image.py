@@ -92,6 +92,7 @@ def test_changes_take_over_every_kind_of_later_ones() -> None:
             topic_configs={f"t{n}"},
             broker_configs={n},
             ip_quotas={f"10.0.0.{n}"},
+            connection_groups={("g", f"10.0.0.{n}")},
         )
         for n in (1, 2)
     )

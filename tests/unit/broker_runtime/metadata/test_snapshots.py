@@ -11,6 +11,7 @@ from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBro
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
 from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.connection_groups import ConnectionGroup
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
@@ -67,6 +68,21 @@ _records: st.SearchStrategy[Record] = st.one_of(
         st.sampled_from([(("ip", None),), (("ip", "::1"),), (("client-id", "x"), ("user", None))]),
         st.sampled_from(["connection_creation_rate", "producer_byte_rate"]),
         st.sampled_from([None, 1.5]),
+    ),
+    st.builds(
+        ClientQuotaRecord,
+        st.sampled_from(["a", "b"]).map(lambda name: (("connection-group", name),)),
+        st.sampled_from(["connection_creation_rate", "shared"]),
+        st.sampled_from([None, 1.0]),
+    ),
+    st.builds(
+        ClientQuotaRecord,
+        st.tuples(
+            st.sampled_from(["a", "b"]).map(lambda name: ("connection-group", name)),
+            st.sampled_from(["::1", "10.0.0.0/8"]).map(lambda member: ("ip", member)),
+        ),
+        st.just("member"),
+        st.sampled_from([None, 1.0]),
     ),
     st.builds(ProducerIdsRecord, _small, _small, st.integers(1, 9).map(lambda n: n * 1000)),
 )
@@ -130,6 +146,13 @@ def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[R
         assert (broker_id in changes.broker_configs) == different
     for ip in (None, "::1"):
         assert (ip in changes.ip_quotas) == (before.quotas.ip_rate(ip) != image.quotas.ip_rate(ip))
+    for name in ("a", "b"):
+        old_group, group = (i.connection_groups.get(name, ConnectionGroup()) for i in (before, image))
+        assert ((name, None) in changes.connection_groups) == (old_group.keys != group.keys)
+        for member in ("::1", "10.0.0.0/8"):
+            differs = (member in old_group.members) != (member in group.members)
+            assert ((name, member) in changes.connection_groups) == differs
+    assert image.connection_groups.members_total == sum(len(g.members) for g in image.connection_groups.values())
 
 
 @settings(deadline=None, max_examples=100)

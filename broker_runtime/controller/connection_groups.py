@@ -1,0 +1,119 @@
+"""Connection groups: which may be set, and how many there may be. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Network, ip_network
+
+from broker_runtime.config import BrokerConfig
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.connection_groups import ConnectionGroups
+from broker_runtime.metadata.quotas import MEMBER_KEY, ClientQuotaRecord, group_and_member
+
+_NAME = re.compile("[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?")
+_NAME_LENGTH_MAX = 320
+
+
+def check_name(name: str | None) -> None:
+    """Raises KafkaError. The name is a label of metrics and stands in the audit log."""
+    if name is None or len(name) > _NAME_LENGTH_MAX or _NAME.fullmatch(name) is None:
+        raise _invalid(
+            "The name of a connection-group is letters, digits, dots, dashes and underscores, with one slash at most "
+            f"between them, up to {_NAME_LENGTH_MAX} characters, for example shop/ingest"
+        )
+
+
+def check_member(member: str | None) -> None:
+    """Raises KafkaError but for the one spelling of an address or of a range."""
+    if member is None:
+        raise _invalid("A member of a connection-group is an address or a range; there is no default member")
+    try:
+        network = ip_network(member)
+    except ValueError:
+        raise _invalid(_not_a_member(member)) from None
+    if isinstance(network, IPv6Network) and (
+        network.network_address.ipv4_mapped is not None or network.network_address.scope_id is not None
+    ):
+        raise _invalid(f"{member}: clients with IPv4 addresses are known by those; write it as IPv4, without a zone")
+    whole = network.prefixlen == network.max_prefixlen
+    canonical = network.network_address.compressed if whole else network.compressed
+    if member != canonical:
+        raise _invalid(f"{member} must be written as {canonical}")
+
+
+def _not_a_member(member: str) -> str:
+    try:
+        range_of_it = ip_network(member, strict=False).compressed
+    except ValueError:
+        return f"{member} is neither an IP address nor a range such as 10.0.0.0/8"
+    return f"{member} has bits set beyond its prefix; the range that it is in is {range_of_it}"
+
+
+def check_flag(key: str, value: float) -> None:
+    """`shared` and `observe`, 0 or 1, and `member`, which is 1 or removed. Raises KafkaError."""
+    if key == MEMBER_KEY and value != 1:
+        raise _invalid(f"{key} must be 1; remove it to take the member out of the group")
+    if value not in (0, 1):
+        raise _invalid(f"{key} must be 0 or 1")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """How many groups, members of all of them, and members of one a cluster may have."""
+
+    groups: int = BrokerConfig.sluicegate_connection_groups_max.default
+    members: int = BrokerConfig.sluicegate_connection_groups_members_max.default
+    members_of_one: int = BrokerConfig.sluicegate_connection_group_members_max.default
+
+
+class GroupRoom:
+    """What a request may still add, entry by entry."""
+
+    def __init__(self, groups: ConnectionGroups, limits: GroupLimits) -> None:
+        self._groups = groups
+        self._limits = limits
+        self._new: set[str] = set()
+        self._members: Counter[str] = Counter()
+        """By group: members that entries before have added, less those that they have removed."""
+
+    def take(self, records: Sequence[ClientQuotaRecord]) -> None:
+        """`records` are one entry's, and all change something. Raises KafkaError when there is no room for them."""
+        new, members = set(self._new), Counter[str]()
+        for record in records:
+            about = group_and_member(record)
+            if about is None:
+                continue
+            name, member = about
+            if member is not None:
+                members[name] += -1 if record.value is None else 1
+            if record.value is not None and name not in self._groups:
+                new.add(name)
+        self._check(new, members)
+        self._new = new
+        self._members.update(members)
+
+    def _check(self, new: set[str], members: Mapping[str, int]) -> None:
+        limits = self._limits
+        if len(new) > len(self._new) and len(self._groups) + len(new) > limits.groups:
+            raise _invalid(
+                _full(f"{limits.groups} connection-groups", BrokerConfig.sluicegate_connection_groups_max.name)
+            )
+        total = self._groups.members_total + self._members.total()
+        for name, more in members.items():
+            total += more
+            known = len(self._groups[name].members) if name in self._groups else 0
+            if more > 0 and known + self._members[name] + more > limits.members_of_one:
+                what = f"{limits.members_of_one} members of one connection-group"
+                raise _invalid(_full(what, BrokerConfig.sluicegate_connection_group_members_max.name))
+            if more > 0 and total > limits.members:
+                what = f"{limits.members} members of all connection-groups"
+                raise _invalid(_full(what, BrokerConfig.sluicegate_connection_groups_members_max.name))
+
+
+def _full(what: str, key: str) -> str:
+    return f"There are {what}, as many as {key} allows"
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

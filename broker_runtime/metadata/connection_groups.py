@@ -1,0 +1,97 @@
+"""The area of connection groups: addresses and ranges that limits on connections are set for together. Pure.
+
+They come as client quotas (KIP-546) of entities of our own: `{connection-group: NAME}` has the limits,
+`{connection-group: NAME, ip: ADDRESS-OR-RANGE}` with the key `member` puts somebody under them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+from broker_runtime.metadata.area import ReadOnlyTable
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, ClientQuotaRecord, group_and_member
+from broker_runtime.metadata.record import Record
+
+MAX_CONNECTIONS_KEY = "max_connections"
+SHARED_KEY = "shared"
+"""1: all members together have the limits; without it each address has them."""
+OBSERVE_KEY = "observe"
+"""1: nothing is held back, it is counted what would have been."""
+
+
+@dataclass(slots=True)
+class ConnectionGroup:
+    """`keys` are its limits and what kind it is; without any it holds nobody, whoever its members are."""
+
+    keys: dict[str, float] = field(default_factory=dict)
+    members: set[str] = field(default_factory=set)
+    """Addresses and ranges, in their canonical spelling."""
+
+
+class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
+    """The groups by name, each with keys, members or both."""
+
+    __slots__ = ("_own", "members_total")
+    RECORDS: ClassVar[tuple[type[Record], ...]] = (ClientQuotaRecord,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.members_total = 0
+        self._own: set[str] = set()
+        """Names of groups that no copy shares: a change of one member must not copy all groups."""
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        match record:
+            case ClientQuotaRecord():
+                about = group_and_member(record)
+                if about is not None:
+                    self._change(*about, record)
+                    changes.connection_groups.add(about)
+
+    def _change(self, name: str, member: str | None, record: ClientQuotaRecord) -> None:
+        group = self._owned(name)
+        before = len(group.members)
+        if member is None:
+            if record.value is None:
+                group.keys.pop(record.key, None)
+            else:
+                group.keys[record.key] = record.value
+        elif record.value is None:
+            group.members.discard(member)
+        else:
+            group.members.add(member)
+        self.members_total += len(group.members) - before
+        if not group.keys and not group.members:
+            del self._entries[name]
+            self._own.discard(name)
+
+    def _owned(self, name: str) -> ConnectionGroup:
+        if name not in self._own:
+            shared = self._entries.get(name, ConnectionGroup())
+            self._entries[name] = ConnectionGroup(dict(shared.keys), set(shared.members))
+            self._own.add(name)
+        return self._entries[name]
+
+    def records(self) -> Iterator[Record]:
+        for name in sorted(self._entries):
+            group = self._entries[name]
+            entity = ((CONNECTION_GROUP, name),)
+            for key in sorted(group.keys):
+                yield ClientQuotaRecord(entity, key, group.keys[key])
+            for member in sorted(group.members):
+                yield ClientQuotaRecord((*entity, (IP, member)), MEMBER_KEY, 1.0)
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other._entries = dict(self._entries)
+        other.members_total = self.members_total
+        self._own = set()
+        return other
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        for name in self.keys() | newer.keys():
+            was, now = self.get(name, ConnectionGroup()), newer.get(name, ConnectionGroup())
+            if was.keys != now.keys:
+                changes.connection_groups.add((name, None))
+            changes.connection_groups |= {(name, member) for member in was.members ^ now.members}
