@@ -261,17 +261,14 @@ ROWS = (
 
 def machine() -> str:
     """What the figures were taken on."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        "unknown processor",
-    )
     version = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
-    cores = len([line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("processor")])
-    return f"{cores} cores, {model}; {version}; librdkafka clients on the same cores"
+    return f"{processors()}; {version}; librdkafka clients on the same cores"
+
+
+def processors() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), "unknown processor")
+    return f"{sum(line.startswith('processor') for line in lines)} cores, {model}"
 
 
 def needs() -> str | None:

@@ -1,13 +1,12 @@
 """One control plane, one kubelet, one operator and one cluster for the whole run; each test finds it settled."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.operator_process import OPERATOR_NAMESPACE, REPOSITORY, OperatorProcess
+from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
 from e2e.shop import Shop, install_crds
 from tests.support.process_kubelet.api import Access
 from tests.support.process_kubelet.kubelet import ProcessKubelet
@@ -32,14 +31,7 @@ def kubelet(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="session")
 def operator_kubeconfig(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the rights that deploy/ gives to the operator, and no others."""
-    plane.kubectl("apply", "-f", str(REPOSITORY / "deploy" / "rbac.yaml"))
-    arguments = ("create", "token", "sluicegate-operator", "-n", OPERATOR_NAMESPACE, "--duration=4h")
-    document = json.loads(plane.kubeconfig.read_text())
-    [user] = document["users"]
-    user["user"] = {"token": plane.kubectl(*arguments).strip()}
-    path = tmp_path_factory.mktemp("account") / "kubeconfig"
-    path.write_text(json.dumps(document))
-    return path
+    return operator_account(plane, tmp_path_factory.mktemp("account"))
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The operator as people run it, a process of its own, for the tests to start, kill and start again."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.process import free_port
 
 REPOSITORY = Path(__file__).parents[1]
@@ -19,8 +21,22 @@ RESYNC_S = 3
 """Drift is looked for this often; the default of 60 s is for clusters, not for tests."""
 
 
+def operator_account(plane: ControlPlane, folder: Path) -> Path:
+    """A kubeconfig with the rights that deploy/ gives to the operator, and no others; makes its namespace, too."""
+    plane.kubectl("apply", "-f", str(REPOSITORY / "deploy" / "rbac.yaml"))
+    arguments = ("create", "token", "sluicegate-operator", "-n", OPERATOR_NAMESPACE, "--duration=4h")
+    document = json.loads(plane.kubeconfig.read_text())
+    [user] = document["users"]
+    user["user"] = {"token": plane.kubectl(*arguments).strip()}
+    path = folder / "operator-kubeconfig"
+    path.write_text(json.dumps(document))
+    return path
+
+
 class OperatorProcess:
-    def __init__(self, kubeconfig: Path, log: Path, identity: str, resync_s: int = RESYNC_S) -> None:
+    """`resync_s` None leaves it to each cluster's spec, as people run it."""
+
+    def __init__(self, kubeconfig: Path, log: Path, identity: str, resync_s: int | None = RESYNC_S) -> None:
         self.log = log
         self._resync_s = resync_s
         self.identity = identity
@@ -50,7 +66,7 @@ class OperatorProcess:
             "KUBECONFIG": str(self._kubeconfig),
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")]),
             "PYTHONUNBUFFERED": "1",
-            "SLUICEGATE_RESYNC_SECONDS": str(self._resync_s),
+            "SLUICEGATE_RESYNC_SECONDS": "" if self._resync_s is None else str(self._resync_s),
             "SLUICEGATE_IDENTITY": self.identity,
             "SLUICEGATE_METRICS_LISTENER": f"127.0.0.1:{self.metrics_port}",
             "POD_NAMESPACE": OPERATOR_NAMESPACE,

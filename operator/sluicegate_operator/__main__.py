@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from sluicegate_operator.handlers.health import Liveness, Readiness
+from sluicegate_operator.handlers.loop_turns import TimedSelector, loop_on
 from sluicegate_operator.handlers.operator import lead
 from sluicegate_operator.handlers.released_topics import release_topics
-from sluicegate_operator.handlers.telemetry import LEADING, LOOP_SILENT, READY
+from sluicegate_operator.handlers.telemetry import LEADING, LOOP_LONG_TURNS, LOOP_LONGEST_TURN, LOOP_SILENT, READY
 from sluicegate_operator.handlers.telemetry_server import TelemetryServer
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
@@ -51,7 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"settings: {error}", file=sys.stderr)  # noqa: T201
         return 2
     work = _release(lease_client, settings) if options.release_topics else _run(lease_client, settings)
-    return asyncio.run(work)
+    turns = TimedSelector()
+    LOOP_LONGEST_TURN.set_function(lambda: turns.longest_s)
+    LOOP_LONG_TURNS.set_function(lambda: turns.long)
+    with asyncio.Runner(loop_factory=loop_on(turns)) as runner:
+        return runner.run(work)
 
 
 def _parser() -> argparse.ArgumentParser:

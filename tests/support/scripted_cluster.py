@@ -89,11 +89,16 @@ class ScriptedCluster:
     @staticmethod
     def _answer(kind: type[Request], handle: Callable[[Request], ResponsePayload]) -> Callable[[PeerRequest], bytes]:
         def answer(request: PeerRequest) -> bytes:
-            header, header_size = entity_reader(kind.__header_schema__)(request.frame, 0)
-            body, _size = entity_reader(kind)(request.frame, header_size)
-            return framed(header.correlation_id, b"\x00" + encode(handle(body)))
+            body = ScriptedCluster.decoded(kind, request)
+            return framed(request.correlation_id, b"\x00" + encode(handle(body)))
 
         return answer
+
+    @staticmethod
+    def decoded(kind: type[Request], request: PeerRequest) -> Request:
+        _header, header_size = entity_reader(kind.__header_schema__)(request.frame, 0)
+        body, _size = entity_reader(kind)(request.frame, header_size)
+        return body
 
     def _describe(self, number: int, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         (resource,) = request.resources

@@ -1,56 +1,56 @@
-"""Many clusters played by one process, for measurements of the operator: pods of a real API server that are Ready at
-once, brokers that answer the admin protocol on real sockets, controllers that show their view.
+"""Many clusters played by one process, for measurements and tests of the operator: pods of a real API server that are
+Ready at once, brokers that answer the admin protocol on real sockets, controllers that show their view.
 
-A pod is placed at `127.20.<cluster>.<node>`; nothing runs in it.
+A pod is placed at `127.20.<cluster>.<node>`; nothing runs in it. The broker registers when its pod is placed, and its
+session ends when the pod goes.
 """
 
 import asyncio
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from uuid import UUID
-
-from kio.schema.describe_cluster.v0.response import DescribeClusterResponse
-from kio.schema.errors import ErrorCode
-from kio.schema.types import BrokerId
 
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE, ROLE_LABEL
-from tests.support.process_kubelet.api import ApiRefused, Json, KubeApi
-from tests.support.scripted_cluster import ScriptedCluster
-from tests.support.scripted_peer import NO_THROTTLE, PeerRequest, ScriptedPeer
+from tests.support.kube_watch import KubeWatch
+from tests.support.process_kubelet.api import Access, ApiRefused, ApiUnavailable, Json, KubeApi
+from tests.support.scripted_peer import PeerRequest
+from tests.support.served_cluster import ServedCluster
 
-LOOK_EVERY_S = 0.3
-INCARNATION = UUID(int=0)
+PLACERS = 4
 
 
 class ServedClusters:
-    """Use as `async with`. `clusters` by name; what a broker enforces is in its ScriptedCluster."""
+    """Use as `async with`. `brokers` by the name of the cluster, one controller each."""
 
-    def __init__(self, api: KubeApi, namespace: str, names: list[str], brokers: int) -> None:
-        self._api = api
+    def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int]) -> None:
+        self._access = access
         self._namespace = namespace
-        self._brokers = brokers
-        self.clusters: Mapping[str, ScriptedCluster] = {name: ScriptedCluster(brokers) for name in names}
-        self._numbers = {name: number for number, name in enumerate(names, 1)}
+        self._numbers = {name: number for number, name in enumerate(brokers, 1)}
+        self.clusters: Mapping[str, ServedCluster] = {
+            name: ServedCluster(name, count, lambda node_id, name=name: self.host(name, node_id))  # type: ignore[misc]
+            for name, count in brokers.items()
+        }
         self._servers: list[asyncio.Server] = []
-        self._placing: asyncio.Task[None] | None = None
+        self._placers = ThreadPoolExecutor(PLACERS, thread_name_prefix="placing")
         self._placed: set[str] = set()
+        self._pods = KubeWatch(access, f"/api/v1/namespaces/{namespace}/pods", self._heard)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> "ServedClusters":
+        self._loop = asyncio.get_running_loop()
         for name, cluster in self.clusters.items():
-            for broker_id, peer in enumerate(cluster.peers):
-                peer.answer(_described(name))
-                await self._listen(self.host(name, broker_id), INTERNAL_PORT, _Broker(peer))
-            await self._listen(self.host(name, FIRST_CONTROLLER_ID), HTTP_PORT, _Controller(self._view(name)))
-        self._placing = asyncio.create_task(self._place())
+            for broker_id in range(cluster.brokers):
+                await self._listen(self.host(name, broker_id), INTERNAL_PORT, _Broker(cluster, broker_id))
+            await self._listen(self.host(name, FIRST_CONTROLLER_ID), HTTP_PORT, _Controller(cluster))
+        self._pods.__enter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._placing is not None:
-            self._placing.cancel()
-            await asyncio.gather(self._placing, return_exceptions=True)
+        await asyncio.to_thread(self._pods.__exit__, None, None, None)
+        self._placers.shutdown(cancel_futures=True)
         for server in self._servers:
             server.close()
 
@@ -61,51 +61,38 @@ class ServedClusters:
     async def _listen(self, host: str, port: int, serve: "_Broker | _Controller") -> None:
         self._servers.append(await asyncio.start_server(serve, host, port))
 
-    def _view(self, name: str) -> bytes:
-        brokers = [
-            {
-                "id": broker_id,
-                "epoch": broker_id + 1,
-                "incarnation": str(INCARNATION),
-                "state": "Online",
-                "rack": None,
-                "heartbeatAgeSeconds": 0.1,
-                "leaders": 0,
-                "replicas": 0,
-                "outOfSync": 0,
-                "metadataLag": 0,
-                "host": self.host(name, broker_id),
-            }
-            for broker_id in range(self._brokers)
-        ]
-        view = {
-            "clusterId": name,
-            "controllerId": FIRST_CONTROLLER_ID,
-            "controllerEpoch": 1,
-            "metadataOffset": 1,
-            "brokers": brokers,
-        }
-        return json.dumps(view).encode()
-
-    async def _place(self) -> None:
-        while True:
-            await asyncio.to_thread(self._place_new)
-            await asyncio.sleep(LOOK_EVERY_S)
-
-    def _place_new(self) -> None:
-        path = f"/api/v1/namespaces/{self._namespace}/pods"
-        for pod in self._api.get(path)["items"]:
-            meta = pod["metadata"]
-            if meta["uid"] in self._placed or meta["labels"].get(CLUSTER_LABEL) not in self._numbers:
-                continue
-            try:
-                self._api.patch(f"{path}/{meta['name']}/status", self._running(meta))
-            except ApiRefused:
-                continue
+    def _heard(self, event: str, pod: Json) -> None:
+        meta = pod["metadata"]
+        labels = meta.get("labels") or {}
+        if labels.get(CLUSTER_LABEL) not in self._numbers or ROLE_LABEL not in labels:
+            return
+        if event == "DELETED":
+            self._say(meta, begins=False)
+        elif meta["uid"] not in self._placed and not meta.get("deletionTimestamp"):
             self._placed.add(meta["uid"])
+            self._placers.submit(self._place, meta)
+
+    def _place(self, meta: Json) -> None:
+        api = KubeApi(self._access)
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{meta['name']}/status"
+        try:
+            api.patch(path, self._running(meta))
+        except (ApiRefused, ApiUnavailable):
+            # Another change of it, which is heard of, tries again.
+            self._placed.discard(meta["uid"])
+            return
+        finally:
+            api.close()
+        self._say(meta, begins=True)
+
+    def _say(self, meta: Json, *, begins: bool) -> None:
+        if meta["labels"][ROLE_LABEL] != "broker" or self._loop is None:
+            return
+        cluster = self.clusters[meta["labels"][CLUSTER_LABEL]]
+        self._loop.call_soon_threadsafe(cluster.begin if begins else cluster.end, _ordinal(meta))
 
     def _running(self, meta: Json) -> Json:
-        role, ordinal = meta["labels"][ROLE_LABEL], int(meta["name"].rpartition("-")[2])
+        role, ordinal = meta["labels"][ROLE_LABEL], _ordinal(meta)
         node_id = ordinal if role == "broker" else FIRST_CONTROLLER_ID + ordinal
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         kinds = ("PodScheduled", "Initialized", "ContainersReady", READINESS_GATE, "Ready")
@@ -113,6 +100,7 @@ class ServedClusters:
         host = self.host(meta["labels"][CLUSTER_LABEL], node_id)
         container = {"name": role, "image": "none", "imageID": "none", "ready": True, "restartCount": 0}
         return {
+            "metadata": {"uid": meta["uid"]},
             "status": {
                 "phase": "Running",
                 "podIP": host,
@@ -120,29 +108,40 @@ class ServedClusters:
                 "startTime": now,
                 "conditions": conditions,
                 "containerStatuses": [{**container, "state": {"running": {"startedAt": now}}}],
-            }
+            },
         }
 
 
-def _described(cluster_id: str) -> DescribeClusterResponse:
-    return DescribeClusterResponse(
-        throttle_time=NO_THROTTLE,
-        error_code=ErrorCode.none,
-        cluster_id=cluster_id,
-        controller_id=BrokerId(FIRST_CONTROLLER_ID),
-        brokers=(),
-    )
+def _ordinal(meta: Json) -> int:
+    return int(meta["name"].rpartition("-")[2])
+
+
+def make_sick(clusters: Iterable[ServedCluster], late_s: float = 0.0) -> None:
+    """They do not answer, brokers and controller, or `late_s` later."""
+    for cluster in clusters:
+        cluster.silent, cluster.late_s = not late_s, late_s
+
+
+def make_well(clusters: Iterable[ServedCluster]) -> None:
+    """Questions that were not answered stay so: their connections have been given up."""
+    for cluster in clusters:
+        cluster.silent, cluster.late_s = False, 0.0
 
 
 class _Broker:
-    def __init__(self, peer: ScriptedPeer) -> None:
-        self._peer = peer
+    def __init__(self, cluster: ServedCluster, broker_id: int) -> None:
+        self._cluster = cluster
+        self._peer = cluster.peers[broker_id]
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = await reader.readexactly(size)
+                if self._cluster.late_s:
+                    await asyncio.sleep(self._cluster.late_s)
+                if self._cluster.silent:
+                    continue
                 api_key, version, correlation_id = struct.unpack_from(">hhi", frame, 0)
                 answer = self._peer.answer_to(PeerRequest(api_key, version, correlation_id, frame))
                 if answer is not None:
@@ -154,13 +153,22 @@ class _Broker:
 
 
 class _Controller:
-    def __init__(self, view: bytes) -> None:
-        self._answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(view), view)
+    def __init__(self, cluster: ServedCluster) -> None:
+        self._cluster = cluster
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(self._answer)
+            if self._cluster.late_s:
+                await asyncio.sleep(self._cluster.late_s)
+            if self._cluster.silent:
+                await reader.read()
+                return
+            view = json.dumps(self._cluster.view()).encode()
+            head = (
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+            )
+            writer.write(head % len(view) + view)
             await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             return

@@ -30,6 +30,16 @@ LOOP_SILENT = Gauge(
     "Since the operator's event loop last turned; it beats every five seconds",
     registry=REGISTRY,
 )
+LOOP_LONGEST_TURN = Gauge(
+    "sluicegate_operator_loop_longest_turn_seconds",
+    "The longest turn of the operator's event loop since it was started: what is due waits for the turn that runs",
+    registry=REGISTRY,
+)
+LOOP_LONG_TURNS = Gauge(
+    "sluicegate_operator_loop_long_turns",
+    "Turns of the operator's event loop that took longer than 50 ms, since it was started",
+    registry=REGISTRY,
+)
 READY = Gauge("sluicegate_ready", "1 while /readyz of this operator has nothing to say", registry=REGISTRY)
 QUEUE_DEPTH = Gauge("sluicegate_queue_depth", "Keys that wait or are worked on", ["queue"], registry=REGISTRY)
 LEADING = Gauge("sluicegate_leading", "1 while this operator holds the Lease", registry=REGISTRY)

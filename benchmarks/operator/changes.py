@@ -1,0 +1,93 @@
+"""Quotas that are changed at a steady pace, whether the ones before are in force or not: how long each takes."""
+
+import asyncio
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.operator.objects import Seen, Writers
+from tests.support.process_kubelet.api import Json
+from tests.support.served_clusters import ServedClusters
+
+GIVE_UP_S = 60.0
+LOOK_EVERY_S = 0.05
+RATES = itertools.count(1000)
+"""No two changes set the same."""
+PLURAL = "connectionquotas"
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds from before the request that changed the quota: until the brokers were told, and until its status was
+    seen Ready of that generation. Infinite where it was given up."""
+
+    enforced_s: float
+    told_s: float
+
+
+async def change_all(
+    writers: Writers, served: ServedClusters, seen: Seen, quotas: Sequence[Json], every_s: float
+) -> list[Took]:
+    changing = []
+    for quota in quotas:
+        changing.append(asyncio.create_task(_change(writers, served, seen, quota)))
+        await asyncio.sleep(every_s)
+    return await asyncio.gather(*changing)
+
+
+async def _change(writers: Writers, served: ServedClusters, seen: Seen, quota: Json) -> Took:
+    rate, name = next(RATES), quota["metadata"]["name"]
+    cluster = served.clusters[quota["spec"]["clusterRef"]["name"]]
+    enforced = cluster.expect(quota["spec"]["target"]["ip"], float(rate))
+    started_s = time.monotonic()
+    generation = await asyncio.to_thread(writers.change, PLURAL, name, {"maxConnectionCreationRate": rate})
+    try:
+        async with asyncio.timeout(GIVE_UP_S):
+            enforced_s = await enforced - started_s
+    except TimeoutError:
+        return Took(math.inf, math.inf)
+    for _ in range(round(GIVE_UP_S / LOOK_EVERY_S)):
+        told_s = seen.ready_at_s(PLURAL, name, generation)
+        if told_s is not None:
+            return Took(enforced_s, told_s - started_s)
+        await asyncio.sleep(LOOK_EVERY_S)
+    return Took(enforced_s, math.inf)
+
+
+class OthersChange:
+    """While it is entered, four threads change other quotas one after another, round and round."""
+
+    def __init__(self, writers: Writers, quotas: Sequence[Json]) -> None:
+        self._writers = writers
+        self._quotas = quotas
+        self._over = False
+        self._running: list[asyncio.Task[None]] = []
+        self.changed = 0
+
+    async def __aenter__(self) -> "OthersChange":
+        threads = 4
+        self._running = [
+            asyncio.create_task(asyncio.to_thread(self._write, self._quotas[first::threads]))
+            for first in range(threads)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._over = True
+        await asyncio.gather(*self._running)
+
+    def _write(self, quotas: Sequence[Json]) -> None:
+        for quota in itertools.cycle(quotas):
+            if self._over:
+                return
+            spec = {"maxConnectionCreationRate": 10 + (self.changed & 511)}
+            self._writers.change(PLURAL, quota["metadata"]["name"], spec)
+            self.changed += 1
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The smallest value that this part of all does not exceed."""
+    in_order = sorted(values)
+    return in_order[max(0, math.ceil(part * len(in_order)) - 1)]

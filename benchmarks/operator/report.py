@@ -1,0 +1,93 @@
+"""Figures of all rounds, as JSON has them and as a table."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+Figures = Mapping[str, float]
+
+WANTED: Mapping[str, float] = {
+    "memory at its most (VmHWM), MiB": 150,
+    "start: all Ready, s": 120,
+    "idle: processor, % of a core": 3,
+    "idle: requests a minute besides the Lease": 30,
+    "quiet: enforced p99, s": 1,
+    "busy: enforced p99, s": 1,
+    "sick: enforced p99, s": 1,
+    "roll: enforced p99, s": 1,
+    "wide: enforced p99, s": 2,
+    "Leases lost": 0,
+    "turns over 50 ms": 0,
+}
+"""What is reached at or below this."""
+
+BESIDE: Mapping[str, str] = {
+    "memory at its most (VmHWM), MiB": "Strimzi's default limit is 384 Mi, raised from 256; out of memory with it:"
+    " its issues 4471, 5040, 6854, 11964",
+    "start: all Ready, s": "Strimzi's issues 4902 and 4914: 30 to 90 s for about 100 clusters of which none changed,"
+    " over 30 s for 20",
+    "idle: processor, % of a core": "Strimzi looks at all clusters at once every two minutes, its default; its issue"
+    " 4902 shows the processor's spikes",
+    "quiet: enforced p99, s": "Strimzi has no limit of an address; what its watch has missed it finds with the next"
+    " two minutes' tick",
+}
+"""What others say of themselves; nothing of it was measured here."""
+
+
+def summarized(rounds: Sequence[Figures]) -> Mapping[str, Mapping[str, Any]]:
+    """By row: all rounds, their median, least and greatest. A number that is not there, or infinite, is None."""
+    rows = dict.fromkeys(row for figures in rounds for row in figures)
+    return {row: _summary(row, [_number(figures.get(row)) for figures in rounds]) for row in rows}
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(value, 3)
+
+
+def _summary(row: str, values: Sequence[float | None]) -> Mapping[str, Any]:
+    known = [value for value in values if value is not None]
+    found: dict[str, Any] = {"rounds": list(values)}
+    if known:
+        found |= {"median": median(known), "least": min(known), "greatest": max(known)}
+    if row in WANTED:
+        found |= {"wanted": WANTED[row], "reached": len(known) == len(values) and median(known) <= WANTED[row]}
+    return found
+
+
+def table(figures: Mapping[str, Any]) -> str:
+    size = figures["size"]
+    lines = [
+        "# One operator and many clusters",
+        "",
+        f"{size['clusters']} clusters x {size['brokers']} brokers, {size['quotas']:,} ConnectionQuotas,"
+        f" {size['topics']:,} Topics; {figures['machine']}; {figures['rounds']} rounds, medians (least to greatest)."
+        " The played brokers, which are one process, the API server with its audit log and etcd share the cores with"
+        " the operator.",
+        "",
+        "| row | found | wanted | reached | beside |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [_line(row, summary) for row, summary in figures["rows"].items()]
+    for name, requests in figures["requests"].items():
+        lines += ["", f"Idle, requests a minute of the operator's own account ({name}):", ""]
+        lines += [f"- {key}: {count:.3g}" for key, count in requests.items()] or ["- none"]
+    return "\n".join([*lines, ""])
+
+
+def _line(row: str, summary: Mapping[str, Any]) -> str:
+    wanted = f"<= {summary['wanted']:g}" if "wanted" in summary else ""
+    reached = {True: "yes", False: "**no**"}[summary["reached"]] if "wanted" in summary else ""
+    return f"| {row} | {_found(summary)} | {wanted} | {reached} | {BESIDE.get(row, '')} |"
+
+
+def _found(summary: Mapping[str, Any]) -> str:
+    if "median" not in summary:
+        return "never"
+    lost = sum(value is None for value in summary["rounds"])
+    spread = f" ({_short(summary['least'])} to {_short(summary['greatest'])})" if len(summary["rounds"]) > 1 else ""
+    return _short(summary["median"]) + spread + (f", and {lost} never" if lost else "")
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
