@@ -16,6 +16,7 @@ import yaml
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
+from sluicegate_operator.api.kinds import KINDS as CUSTOM_KINDS
 from sluicegate_operator.cli.storm_load import Storm, StormPlan
 from sluicegate_operator.cli.storm_report import StormReport
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
@@ -36,15 +37,7 @@ QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
 LAPTOP = Path(__file__).parents[1] / "examples" / "laptop"
 """For pods that are processes on this machine."""
 CRDS = Path(__file__).parents[1] / "crds"
-KINDS = (
-    "brokerclusters",
-    "brokerlisteners",
-    "connectionquotas",
-    "observerplugins",
-    "topics",
-    "brokerregistrations",
-    "auditpipelines",
-)
+KINDS = tuple(kind.plural for kind in CUSTOM_KINDS.values())
 UNLIMITED = 2147483647
 
 READY_TIMEOUT_S = 120.0

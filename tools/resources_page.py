@@ -7,7 +7,7 @@ from sluicegate_operator.api.config_keys import BROKER_CONFIG, TOPIC_CONFIG
 from sluicegate_operator.api.config_orders import BROKER_ORDERS, TOPIC_ORDERS
 from sluicegate_operator.api.config_values import VALUE_REFUSED
 from sluicegate_operator.api.crd import schema
-from sluicegate_operator.api.manifests import KINDS
+from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.metadata import API_VERSION
 
 _HEAD = f"""# Resources
@@ -30,7 +30,7 @@ def render_reference() -> str:
 
 
 def _kind(name: str) -> str:
-    model = KINDS[name]
+    model = KINDS[name].model
     root = schema(model)
     lines = [f"\n## {name} (`{model.short_name}`)\n", f"{root['description']}\n"]
     for part in ("spec", "status"):

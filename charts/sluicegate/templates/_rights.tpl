@@ -1,13 +1,21 @@
+{{- /* Plurals of the kinds that people write, from the CRDs: the operator alone writes brokerregistrations. */}}
+{{- define "sluicegate.kinds" -}}
+{{- $kinds := list }}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" }}
+{{- $kinds = append $kinds ($path | base | trimPrefix "sluicegate.dev_" | trimSuffix ".yaml") }}
+{{- end }}
+{{- without $kinds "brokerregistrations" | join ", " }}
+{{- end }}
 {{- /* What the operator may do where its clusters are: in every namespace, or in the one that it watches. */}}
 {{- define "sluicegate.rights" -}}
 - apiGroups: [sluicegate.dev]
-  resources: [auditpipelines, brokerclusters, brokerlisteners, connectionquotas, observerplugins, topics]
+  resources: [{{ include "sluicegate.kinds" . }}]
   verbs: [list, watch]
 - apiGroups: [sluicegate.dev]
   resources: [brokerclusters]
   verbs: [get]
 - apiGroups: [sluicegate.dev]
-  resources: [auditpipelines/status, brokerclusters/status, brokerlisteners/status, connectionquotas/status, observerplugins/status, topics/status]
+  resources: [{{ include "sluicegate.kinds" . | replace "," "/status," }}/status]
   verbs: [patch]
 # The finalizer of Topics with deletionPolicy Delete; nothing else of what people write is changed.
 - apiGroups: [sluicegate.dev]

@@ -9,12 +9,11 @@ from sluicegate_operator.api.manifests import (
     InvalidManifest,
     ManifestError,
     Manifests,
-    Resource,
     load_manifests,
     parse_resource,
     validate,
 )
-from sluicegate_operator.api.metadata import API_VERSION, GROUP, VERSION, Condition
+from sluicegate_operator.api.metadata import API_VERSION, GROUP, VERSION, Condition, Resource
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import Topic
 

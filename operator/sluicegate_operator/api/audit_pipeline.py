@@ -18,8 +18,8 @@ from sluicegate_operator.api.metadata import (
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
-    Kind,
     PrinterColumn,
+    Resource,
     Status,
 )
 from sluicegate_operator.api.resource_amounts import Resources
@@ -321,7 +321,7 @@ class AuditPipelineStatus(Status):
     """How long the last run that ended well took, as it says itself."""
 
 
-class AuditPipeline(Kind):
+class AuditPipeline(Resource):
     """Computes what a cluster's audit log answers: traffic, cost, objectives, idle topics, storms, and a report."""
 
     plural: ClassVar = "auditpipelines"

@@ -14,7 +14,7 @@ from sluicegate_operator.api.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLa
 from sluicegate_operator.api.config_orders import BROKER_ORDERS, config_order_rule
 from sluicegate_operator.api.config_values import OthersKeys, config_keys_rule, config_value_rules
 from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
-from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
+from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, PrinterColumn, Resource, Status
 from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.api.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
@@ -413,7 +413,7 @@ def cluster_name_rule(field: str = "metadata.name") -> Rule:
     )
 
 
-class BrokerCluster(Kind):
+class BrokerCluster(Resource):
     """Brokers that speak Kafka's protocol, and their controller."""
 
     plural: ClassVar = "brokerclusters"
@@ -445,3 +445,7 @@ class BrokerCluster(Kind):
     """What the cluster should be."""
     status: BrokerClusterStatus = Field(default_factory=BrokerClusterStatus)
     """What the operator last saw."""
+
+    @property
+    def cluster_name(self) -> str:
+        return self.name

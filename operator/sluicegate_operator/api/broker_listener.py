@@ -20,8 +20,8 @@ from sluicegate_operator.api.metadata import (
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
-    Kind,
     PrinterColumn,
+    Resource,
     Status,
 )
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule, cluster_ref_stays
@@ -166,7 +166,7 @@ class BrokerListenerStatus(Status):
     """host:port for clients to begin with: inside the Kubernetes cluster, or outside where exposure says so."""
 
 
-class BrokerListener(Kind):
+class BrokerListener(Resource):
     """A port that all brokers of a cluster open for clients."""
 
     plural: ClassVar = "brokerlisteners"

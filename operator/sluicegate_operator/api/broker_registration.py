@@ -14,8 +14,8 @@ from sluicegate_operator.api.metadata import (
     INT_MAX,
     READY_COLUMN,
     ClusterRef,
-    Kind,
     PrinterColumn,
+    Resource,
     Status,
 )
 from sluicegate_operator.api.rules import Model, TransitionRule
@@ -72,7 +72,7 @@ class BrokerRegistrationStatus(Status):
     by hand; the first 128 by name."""
 
 
-class BrokerRegistration(Kind):
+class BrokerRegistration(Resource):
     """What the active controller thinks of one broker; written by the operator, to be read only."""
 
     plural: ClassVar = "brokerregistrations"

@@ -15,8 +15,8 @@ from sluicegate_operator.api.metadata import (
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
-    Kind,
     PrinterColumn,
+    Resource,
     Status,
 )
 from sluicegate_operator.api.rules import Model, Rule, cluster_ref_stays
@@ -130,7 +130,7 @@ class ConnectionQuotaStatus(Status):
     """What is enforced on the target now."""
 
 
-class ConnectionQuota(Kind):
+class ConnectionQuota(Resource):
     """A limit on connections. A change reaches every broker at once, without a restart."""
 
     plural: ClassVar = "connectionquotas"

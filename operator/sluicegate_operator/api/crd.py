@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from sluicegate_operator.api.manifests import KINDS
-from sluicegate_operator.api.metadata import GROUP, VERSION, Kind, PrinterColumn
+from sluicegate_operator.api.kinds import KINDS
+from sluicegate_operator.api.metadata import GROUP, VERSION, PrinterColumn, Resource
 
 Json = dict[str, Any]
 
@@ -37,14 +37,14 @@ _KEPT = (
 def render_crds() -> dict[str, str]:
     """File name -> text, as committed in crds/."""
     return {
-        f"{GROUP}_{model.plural}.yaml": _HEAD
+        f"{GROUP}_{kind.plural}.yaml": _HEAD
         + yaml.safe_dump(definition(name), sort_keys=False, width=110, allow_unicode=True)
-        for name, model in KINDS.items()
+        for name, kind in KINDS.items()
     }
 
 
 def definition(kind: str) -> Json:
-    model = KINDS[kind]
+    model = KINDS[kind].model
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -79,7 +79,7 @@ def _column(column: PrinterColumn) -> Json:
     return shown | {"priority": column.priority} if column.priority else shown
 
 
-def schema(model: type[Kind]) -> Json:
+def schema(model: type[Resource]) -> Json:
     """The structural schema of a kind; its description is the first paragraph of the class."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     spec = _structural(raw["properties"]["spec"], raw["$defs"])

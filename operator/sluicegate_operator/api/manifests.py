@@ -8,35 +8,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.broker_registration import BrokerRegistration
-from sluicegate_operator.api.connection_quota import ConnectionQuota
-from sluicegate_operator.api.metadata import API_VERSION, GROUP, Kind
-from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.kinds import KINDS
+from sluicegate_operator.api.metadata import API_VERSION, GROUP, Resource
 from sluicegate_operator.api.rules import Problem, broken_rules
-from sluicegate_operator.api.topic import Topic
 
-Resource = (
-    AuditPipeline | BrokerCluster | BrokerListener | BrokerRegistration | ConnectionQuota | ObserverPlugin | Topic
-)
-KINDS: Final[Mapping[str, type[Kind]]] = {
-    "AuditPipeline": AuditPipeline,
-    "BrokerCluster": BrokerCluster,
-    "BrokerListener": BrokerListener,
-    "BrokerRegistration": BrokerRegistration,
-    "ConnectionQuota": ConnectionQuota,
-    "ObserverPlugin": ObserverPlugin,
-    "Topic": Topic,
-}
 SUFFIXES = (".yaml", ".yml", ".json")
+Found = TypeVar("Found", bound=Resource)
+
 FILE_BYTES_MAX = 4 << 20
 """As much as the API server takes in one object is 1.5 MB; a file may hold several."""
 
@@ -65,29 +50,21 @@ class InvalidManifest(ValueError):  # noqa: N818 - it is what the manifest is
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    clusters: tuple[BrokerCluster, ...] = ()
-    listeners: tuple[BrokerListener, ...] = ()
-    quotas: tuple[ConnectionQuota, ...] = ()
-    topics: tuple[Topic, ...] = ()
-    observers: tuple[ObserverPlugin, ...] = ()
-    pipelines: tuple[AuditPipeline, ...] = ()
+    """What was found in files."""
+
+    resources: tuple[Resource, ...] = ()
     errors: tuple[ManifestError, ...] = field(default=())
 
     @classmethod
     def of(cls, resources: Sequence[Resource], errors: Sequence[ManifestError] = ()) -> "Manifests":
-        return cls(
-            clusters=tuple(r for r in resources if isinstance(r, BrokerCluster)),
-            listeners=tuple(r for r in resources if isinstance(r, BrokerListener)),
-            quotas=tuple(r for r in resources if isinstance(r, ConnectionQuota)),
-            topics=tuple(r for r in resources if isinstance(r, Topic)),
-            observers=tuple(r for r in resources if isinstance(r, ObserverPlugin)),
-            pipelines=tuple(r for r in resources if isinstance(r, AuditPipeline)),
-            errors=tuple(errors),
-        )
+        return cls(tuple(resources), tuple(errors))
+
+    def of_kind(self, model: type[Found]) -> tuple[Found, ...]:
+        return tuple(resource for resource in self.resources if isinstance(resource, model))
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
-        return (*self.clusters, *self.listeners, *self.quotas, *self.topics, *self.observers, *self.pipelines)
+    def clusters(self) -> tuple[BrokerCluster, ...]:
+        return self.of_kind(BrokerCluster)
 
 
 def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> Resource:
@@ -108,17 +85,17 @@ def _parse(mapping: Mapping[str, Any], old: Resource | None, unknown: Literal["i
     kind = mapping.get("kind")
     if mapping.get("apiVersion") != API_VERSION:
         raise InvalidManifest([Problem("apiVersion", f"must be {API_VERSION}")])
-    model = KINDS.get(kind) if isinstance(kind, str) else None
-    if model is None:
+    known = KINDS.get(kind) if isinstance(kind, str) else None
+    if known is None:
         raise InvalidManifest([Problem("kind", f"must be one of {', '.join(KINDS)}, not {kind!r}")])
     try:
-        resource = model.model_validate_json(json.dumps(_without_nulls(mapping), default=str), extra=unknown)
+        resource = known.model.model_validate_json(json.dumps(_without_nulls(mapping), default=str), extra=unknown)
     except ValidationError as error:
         raise InvalidManifest([_problem(detail) for detail in error.errors()]) from None
     broken = list(broken_rules(resource, old))
     if broken:
         raise InvalidManifest(broken)
-    return resource  # type: ignore[return-value]
+    return resource
 
 
 def validate(mapping: Mapping[str, Any], old: Resource | None = None) -> list[str]:
@@ -144,7 +121,7 @@ def load_manifests(paths: Sequence[Path], *, skip_others: bool = False) -> Manif
         except InvalidManifest as error:
             errors += [ManifestError(file, index, p.field, p.message) for p in error.problems]
             continue
-        if isinstance(resource, BrokerRegistration):
+        if not KINDS[resource.kind].by_people:
             sentence = "is written by the operator alone; take it out of the file"
             errors.append(ManifestError(file, index, "kind", sentence))
             continue

@@ -90,15 +90,18 @@ class PrinterColumn(Model):
     priority: int = 0
 
 
-class Kind(Model):
-    """A custom resource. The class variables are what its CRD needs beside the schema."""
+class Resource(Model):
+    """What all custom resources are. The class variables are what its CRD needs beside the schema."""
 
     plural: ClassVar[str]
     short_name: ClassVar[str]
     columns: ClassVar[tuple[PrinterColumn, ...]]
 
     api_version: Literal["sluicegate.dev/v1alpha1"] = API_VERSION
+    kind: str
     metadata: ObjectMeta
+    spec: Any
+    status: Any
 
     @property
     def name(self) -> str:
@@ -107,6 +110,11 @@ class Kind(Model):
     @property
     def namespace(self) -> str:
         return self.metadata.namespace
+
+    @property
+    def cluster_name(self) -> str:
+        """Of the BrokerCluster that it belongs to."""
+        return str(self.spec.cluster_ref.name)
 
 
 READY_COLUMN = PrinterColumn(name="Ready", json_path='.status.conditions[?(@.type=="Ready")].status')

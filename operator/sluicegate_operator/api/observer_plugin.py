@@ -12,8 +12,8 @@ from sluicegate_operator.api.metadata import (
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
-    Kind,
     PrinterColumn,
+    Resource,
     Status,
 )
 from sluicegate_operator.api.rules import Model, Rule, cluster_ref_stays
@@ -210,7 +210,7 @@ class ObserverPluginStatus(Status):
     """Each broker, those that need a look first."""
 
 
-class ObserverPlugin(Kind):
+class ObserverPlugin(Resource):
     """An observer of requests and connections, loaded by every broker of a cluster without a restart."""
 
     plural: ClassVar = "observerplugins"

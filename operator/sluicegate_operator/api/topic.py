@@ -15,8 +15,8 @@ from sluicegate_operator.api.metadata import (
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
-    Kind,
     PrinterColumn,
+    Resource,
     Status,
 )
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule, cluster_ref_stays
@@ -102,7 +102,7 @@ class TopicStatus(Status):
     """Keys of spec.config that the operator has set on the topic and takes away again once they leave spec.config."""
 
 
-class Topic(Kind):
+class Topic(Resource):
     """A topic of a cluster."""
 
     plural: ClassVar = "topics"

@@ -22,8 +22,6 @@ from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_
 from sluicegate_operator.planning.observers import ObserverPlan, PluginOutcome, plan_observers
 from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey, plan_quotas
 
-Dependent = BrokerListener | ConnectionQuota | ObserverPlugin | Topic
-
 
 @dataclass(frozen=True, slots=True)
 class DesiredCluster:
@@ -72,27 +70,27 @@ def plan(manifests: Manifests) -> Desired:
     return Desired(manifests, clusters, tuple(complaints))
 
 
-def _dependents(manifests: Manifests) -> list[Dependent]:
-    return [*manifests.listeners, *manifests.quotas, *manifests.topics, *manifests.observers]
+def _dependents(manifests: Manifests) -> list[Resource]:
+    return [resource for resource in manifests.resources if not isinstance(resource, BrokerCluster)]
 
 
 def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[DesiredCluster, list[Complaint]]:
-    layout = plan_cluster(cluster, manifests.listeners)
-    quotas = plan_quotas(cluster, manifests.listeners, manifests.quotas)
+    layout = plan_cluster(cluster, manifests.of_kind(BrokerListener))
+    quotas = plan_quotas(cluster, manifests.of_kind(BrokerListener), manifests.of_kind(ConnectionQuota))
     complaints = [Complaint("BrokerListener", clash.resource, clash.message) for clash in layout.clashes]
     complaints += [
         Complaint("ConnectionQuota", verdict.quota, verdict.message)
         for verdict in quotas.verdicts.values()
         if not verdict.target_found or verdict.conflicts
     ]
-    observers = plan_observers(cluster, manifests.observers)
+    observers = plan_observers(cluster, manifests.of_kind(ObserverPlugin))
     complaints += [
         Complaint("ObserverPlugin", name, verdict.message)
         for name, verdict in observers.verdicts.items()
         if verdict.outcome not in (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED)
     ]
     topics: dict[str, Topic] = {}
-    for topic in manifests.topics:
+    for topic in manifests.of_kind(Topic):
         if (topic.spec.cluster_ref.name, topic.namespace) != (cluster.name, cluster.namespace):
             continue
         if topic.topic_name in topics:
@@ -100,7 +98,7 @@ def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[Desired
             complaints.append(_complaint(topic, f"Topic {other} has the same topicName; choose another"))
         else:
             topics[topic.topic_name] = topic
-    target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, manifests.listeners)))
+    target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, manifests.of_kind(BrokerListener))))
     return DesiredCluster(target, quotas, observers, topics, float(cluster.spec.resync_seconds)), complaints
 
 
@@ -125,7 +123,7 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
     code = [
         f"ObserverPlugin {plugin.name}: spec.source is of Kubernetes, and `sluicegate up` has none; take it"
         " out, and have the module where Python finds it (PYTHONPATH)"
-        for plugin in manifests.observers
+        for plugin in manifests.of_kind(ObserverPlugin)
         if plugin.spec.source is not None
     ]
     return (

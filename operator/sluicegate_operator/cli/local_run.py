@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluicegate_operator.api import ObserverPlugin
 from sluicegate_operator.cli.desired import Desired, DesiredCluster, changed_limits, removed_topics
 from sluicegate_operator.cli.local_landers import LocalLanders
 from sluicegate_operator.cli.local_observers import LocalObservers
@@ -176,7 +177,7 @@ class LocalRun:
 
     async def _keep_observers(self, name: str, cluster: DesiredCluster) -> None:
         assert self._desired is not None
-        plugins, pool = self._desired.manifests.observers, self._clusters[name].pool
+        plugins, pool = self._desired.manifests.of_kind(ObserverPlugin), self._clusters[name].pool
         await self._observers.enforce(name, pool, cluster.observers, plugins, cluster.resync_s)
         await self._landers.keep(name, [broker.broker_id for broker in pool.brokers], cluster.observers)
 
@@ -218,7 +219,7 @@ class LocalRun:
             progress = {what: getattr(life, what).describe() for what in PROGRESS} if life else {}
             clusters[name] = {"nodes": self._fleet.describe(name), "resources": [], "progress": progress}
         for resource in self._desired.manifests.resources:
-            owner = resource.name if resource.kind == "BrokerCluster" else resource.spec.cluster_ref.name
+            owner = resource.cluster_name
             row = {"kind": resource.kind, "name": resource.name, **self._judge(owner, resource.kind, resource.name)}
             clusters.setdefault(owner, {"nodes": [], "resources": []})["resources"].append(row)
         self._data.write_state({"pid": os.getpid(), "clusters": clusters, "last_change": self._last_change})

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.metadata import Kind as Resource
-from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.kube.kinds import Kind

@@ -1,16 +1,19 @@
 """Everything that planning may look at of one cluster, wherever it was gathered: the API server's cache, or files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.kube.kinds import Kind
+
+Found = TypeVar("Found", bound=Resource)
 
 ClusterKey = tuple[str, str]
 """Namespace and name of a BrokerCluster, whether or not it exists."""
@@ -59,17 +62,35 @@ class LeavingTopic:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`listeners`, `quotas`, `topics`, `observers` and `pipelines` are those that name this cluster and can be read;
-    `unreadable` are the others."""
+    """`resources` are those that name this cluster and can be read, by their models; `unreadable` are the others."""
 
     cluster: BrokerCluster | None
-    listeners: tuple[BrokerListener, ...]
-    quotas: tuple[ConnectionQuota, ...]
-    topics: tuple[Topic, ...]
+    resources: Mapping[type[Resource], tuple[Resource, ...]] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     leaving_topics: tuple[LeavingTopic, ...] = ()
-    observers: tuple[ObserverPlugin, ...] = ()
-    pipelines: tuple[AuditPipeline, ...] = ()
+
+    def of_kind(self, model: type[Found]) -> tuple[Found, ...]:
+        return tuple(resource for resource in self.resources.get(model, ()) if isinstance(resource, model))
 
     def unreadable_of(self, *kinds: Kind) -> tuple[Unreadable, ...]:
         return tuple(item for item in self.unreadable if item.kind in kinds)
+
+    @property
+    def listeners(self) -> tuple[BrokerListener, ...]:
+        return self.of_kind(BrokerListener)
+
+    @property
+    def quotas(self) -> tuple[ConnectionQuota, ...]:
+        return self.of_kind(ConnectionQuota)
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        return self.of_kind(Topic)
+
+    @property
+    def observers(self) -> tuple[ObserverPlugin, ...]:
+        return self.of_kind(ObserverPlugin)
+
+    @property
+    def pipelines(self) -> tuple[AuditPipeline, ...]:
+        return self.of_kind(AuditPipeline)

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.metadata import Kind as Resource
-from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, EventType, now, reference
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
@@ -124,7 +123,7 @@ class Context:
 
     async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
         """Write it where it differs from what is there; whether it did. Fields in `without` are somebody else's."""
-        old: Status = getattr(resource, "status")  # noqa: B009  every kind has one, of its own class
+        old: Status = resource.status
         manifest, before = ({k: v for k, v in s.manifest().items() if k not in without} for s in (status, old))
         if manifest == before:
             return False

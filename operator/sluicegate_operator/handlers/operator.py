@@ -39,21 +39,9 @@ async def lead(
 ) -> None:
     """Runs until `stop`. Raises what ends a queue, which none may by itself."""
     context = Context(kube, settings, may_write)
-    topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
-    reconcilers: dict[str, Reconcile] = {
-        "quotas": QuotaReconciler(context).reconcile,
-        "clusters": ClusterReconciler(context).reconcile,
-        "listeners": ListenerReconciler(context).reconcile,
-        "topics": topics.reconcile,
-        "registrations": RegistrationReconciler(context).reconcile,
-        "racks": RackReconciler(context).reconcile,
-        "rolls": RollReconciler(context).reconcile,
-        "configs": ConfigReconciler(context).reconcile,
-        "descriptions": DescriptionReconciler(context).reconcile,
-        "observers": ObserverReconciler(context).reconcile,
-        "pipelines": PipelineReconciler(context).reconcile,
+    queues = {
+        name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers(context, settings).items()
     }
-    queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers.items()}
     context.mark = lambda name, key: queues[name].mark(key)
     context.is_due = lambda name, key: queues[name].is_due(key)
     _show(queues)
@@ -69,6 +57,24 @@ async def lead(
     finally:
         REGISTRY.unregister(context.figures)
         await context.close()
+
+
+def reconcilers(context: Context, settings: Settings) -> dict[str, Reconcile]:
+    """By the names of their queues, see api.kinds."""
+    topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
+    return {
+        "quotas": QuotaReconciler(context).reconcile,
+        "clusters": ClusterReconciler(context).reconcile,
+        "listeners": ListenerReconciler(context).reconcile,
+        "topics": topics.reconcile,
+        "registrations": RegistrationReconciler(context).reconcile,
+        "racks": RackReconciler(context).reconcile,
+        "rolls": RollReconciler(context).reconcile,
+        "configs": ConfigReconciler(context).reconcile,
+        "descriptions": DescriptionReconciler(context).reconcile,
+        "observers": ObserverReconciler(context).reconcile,
+        "pipelines": PipelineReconciler(context).reconcile,
+    }
 
 
 def _show(queues: Mapping[str, WorkQueue[ClusterKey]]) -> None:

@@ -7,7 +7,7 @@ were made of the first alone would be replaced as soon as the others are seen.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sluicegate_operator.api.metadata import Kind
+from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.engine.snapshot import ClusterKey
 
 SETTLE_MAX_S = 10.0
@@ -28,7 +28,7 @@ class Settling:
     quiet_s: float
     _sights: dict[ClusterKey, _Sight] = field(default_factory=dict)
 
-    def wait_s(self, key: ClusterKey, resources: Iterable[Kind], now_s: float) -> float:
+    def wait_s(self, key: ClusterKey, resources: Iterable[Resource], now_s: float) -> float:
         """What is left; zero once the cluster has settled."""
         objects = frozenset((one.metadata.uid, one.metadata.generation) for one in resources)
         sight = self._sights.get(key)

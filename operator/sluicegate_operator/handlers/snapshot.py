@@ -7,12 +7,10 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
-from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.topic import FINALIZER, Topic
 from sluicegate_operator.engine.snapshot import (
     ClusterKey,
@@ -23,11 +21,9 @@ from sluicegate_operator.engine.snapshot import (
 )
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import (
-    AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,
-    OBSERVER_PLUGIN,
     TOPIC,
     Kind,
 )
@@ -44,28 +40,18 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[K
     it, and UnreadableClusterError: a part is never taken for the whole."""
     namespace, name = key
 
-    async def listed(kind: Kind) -> list[Mapping[str, Any]]:
-        return _of_cluster(name, await kube.list(kind, namespace)) if kind in kinds else []
-
-    found, listeners, quotas, topics, observers, pipelines = await asyncio.gather(
-        kube.get(BROKER_CLUSTER, namespace, name),
-        listed(BROKER_LISTENER),
-        listed(CONNECTION_QUOTA),
-        listed(TOPIC),
-        listed(OBSERVER_PLUGIN),
-        listed(AUDIT_PIPELINE),
+    found, listed = await asyncio.gather(
+        kube.get(BROKER_CLUSTER, namespace, name), asyncio.gather(*(kube.list(kind, namespace) for kind in kinds))
     )
+    objects = {kind: _of_cluster(name, items) for kind, items in zip(kinds, listed, strict=True)}
     unreadable: list[Unreadable] = []
-    return Snapshot(
-        _cluster(found),
-        await _read_in_turns(BrokerListener, BROKER_LISTENER, listeners, unreadable),
-        await _read_in_turns(ConnectionQuota, CONNECTION_QUOTA, quotas, unreadable),
-        await _read_in_turns(Topic, TOPIC, topics, unreadable),
-        observers=await _read_in_turns(ObserverPlugin, OBSERVER_PLUGIN, observers, unreadable),
-        pipelines=await _read_in_turns(AuditPipeline, AUDIT_PIPELINE, pipelines, unreadable),
-        unreadable=tuple(unreadable),
-        leaving_topics=tuple(_leaving(topic) for topic in topics if _is_leaving(topic)),
-    )
+    cluster = _cluster(found)
+    resources: dict[type[Resource], tuple[Resource, ...]] = {}
+    for kind, items in objects.items():
+        model = KINDS[kind.kind].model
+        resources[model] = await _read_in_turns(model, kind, items, unreadable)
+    leaving = tuple(_leaving(topic) for topic in objects.get(TOPIC, ()) if _is_leaving(topic))
+    return Snapshot(cluster, resources, tuple(unreadable), leaving)
 
 
 async def _read_in_turns(

@@ -5,13 +5,14 @@ on.event handlers leave no finalizer and no annotation on anybody's object.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import kopf
 
+from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.metadata import GROUP, VERSION
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
@@ -19,12 +20,7 @@ from sluicegate_operator.fleet.pods import node_pod
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.snapshot import cluster_keys
 from sluicegate_operator.kube.kinds import (
-    AUDIT_PIPELINE,
     BROKER_CLUSTER,
-    BROKER_LISTENER,
-    CONNECTION_QUOTA,
-    OBSERVER_PLUGIN,
-    TOPIC,
     Kind,
 )
 from sluicegate_operator.planning.fencing import ContainerEnd
@@ -85,7 +81,7 @@ class Watch:
         for key in cluster_keys(kind, body):
             if type_ == "DELETED" and kind is BROKER_CLUSTER:
                 self._departed[key] = body
-            for queue in _CONCERNED[kind]:
+            for queue in KINDS[kind.kind].queues:
                 self._queues[queue].mark(key)
 
     def on_pod(self, type_: str | None, body: Mapping[str, Any]) -> None:
@@ -120,28 +116,6 @@ def _written(body: Mapping[str, Any]) -> int:
     meta = body["metadata"]
     pairs = [tuple(sorted((meta.get(field) or {}).items())) for field in ("labels", "annotations")]
     return hash((meta.get("generation"), meta.get("deletionTimestamp"), *pairs))
-
-
-_CONCERNED: Mapping[Kind, Sequence[str]] = {
-    BROKER_CLUSTER: (
-        "quotas",
-        "clusters",
-        "listeners",
-        "topics",
-        "registrations",
-        "racks",
-        "rolls",
-        "configs",
-        "descriptions",
-        "observers",
-        "pipelines",
-    ),
-    BROKER_LISTENER: ("quotas", "listeners", "clusters", "rolls"),
-    CONNECTION_QUOTA: ("quotas",),
-    AUDIT_PIPELINE: ("pipelines",),
-    OBSERVER_PLUGIN: ("observers",),
-    TOPIC: ("topics",),
-}
 
 
 @dataclass(frozen=True, slots=True)

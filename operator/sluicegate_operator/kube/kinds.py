@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate_operator.api.metadata import API_VERSION
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.broker_registration import BrokerRegistration
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.kinds import BY_PEOPLE
+from sluicegate_operator.api.metadata import API_VERSION, Resource
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.topic import Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +34,20 @@ class Kind:
         return f"{root}{scope}/{self.plural}" + (f"/{name}" if name else "")
 
 
-BROKER_CLUSTER = Kind(API_VERSION, "BrokerCluster", "brokerclusters")
-BROKER_LISTENER = Kind(API_VERSION, "BrokerListener", "brokerlisteners")
-CONNECTION_QUOTA = Kind(API_VERSION, "ConnectionQuota", "connectionquotas")
-OBSERVER_PLUGIN = Kind(API_VERSION, "ObserverPlugin", "observerplugins")
-TOPIC = Kind(API_VERSION, "Topic", "topics")
-AUDIT_PIPELINE = Kind(API_VERSION, "AuditPipeline", "auditpipelines")
-CUSTOM = (AUDIT_PIPELINE, BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN, TOPIC)
+def of_model(model: type[Resource]) -> Kind:
+    """A kind of ours."""
+    return Kind(API_VERSION, model.__name__, model.plural)
+
+
+BROKER_CLUSTER = of_model(BrokerCluster)
+BROKER_LISTENER = of_model(BrokerListener)
+BROKER_REGISTRATION = of_model(BrokerRegistration)
+CONNECTION_QUOTA = of_model(ConnectionQuota)
+OBSERVER_PLUGIN = of_model(ObserverPlugin)
+TOPIC = of_model(Topic)
+AUDIT_PIPELINE = of_model(AuditPipeline)
+CUSTOM = tuple(of_model(kind.model) for kind in BY_PEOPLE)
 """People write these, and each change of one is news."""
-BROKER_REGISTRATION = Kind(API_VERSION, "BrokerRegistration", "brokerregistrations")
 
 POD = Kind("v1", "Pod", "pods")
 NODE = Kind("v1", "Node", "nodes")

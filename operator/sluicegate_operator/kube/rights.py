@@ -6,28 +6,23 @@ that the operator has asked for while all else is tested. Who adds a request add
 
 from collections.abc import Mapping
 
+from sluicegate_operator.api.kinds import BY_PEOPLE
+from sluicegate_operator.api.metadata import GROUP
+
 Resource = tuple[str, str]
 """Its API group, and its name with that of a subresource behind a '/'."""
 
-_OURS = "sluicegate.dev"
-_WRITTEN_BY_PEOPLE = (
-    "auditpipelines",
-    "brokerclusters",
-    "brokerlisteners",
-    "connectionquotas",
-    "observerplugins",
-    "topics",
-)
+_WRITTEN_BY_PEOPLE = tuple(kind.plural for kind in BY_PEOPLE)
 _APPLIED = frozenset({"get", "create", "patch"})
 """Of children: see KubeClient.apply."""
 
 CALLED: Mapping[Resource, frozenset[str]] = {
-    **{(_OURS, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
-    **{(_OURS, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_PEOPLE, "brokerregistrations")},
-    (_OURS, "brokerclusters"): frozenset({"get", "list", "watch"}),
+    **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
+    **{(GROUP, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_PEOPLE, "brokerregistrations")},
+    (GROUP, "brokerclusters"): frozenset({"get", "list", "watch"}),
     # Patched for its finalizer.
-    (_OURS, "topics"): frozenset({"list", "watch", "patch"}),
-    (_OURS, "brokerregistrations"): _APPLIED | {"list", "delete"},
+    (GROUP, "topics"): frozenset({"list", "watch", "patch"}),
+    (GROUP, "brokerregistrations"): _APPLIED | {"list", "delete"},
     ("", "services"): _APPLIED | {"list", "delete"},
     ("", "serviceaccounts"): _APPLIED,
     ("", "configmaps"): _APPLIED | {"list", "delete"},
@@ -58,7 +53,7 @@ HELD: Mapping[Resource, frozenset[str]] = {
     ("", "configmaps"): frozenset({"update"}),
     # OwnerReferencesPermissionEnforcement, which some clusters have, asks for these of who sets blockOwnerDeletion, and
     # of who makes claims go with their cluster.
-    **{(_OURS, f"{kind}/finalizers"): frozenset({"update"}) for kind in _WRITTEN_BY_PEOPLE[:3]},
+    **{(GROUP, f"{kind.plural}/finalizers"): frozenset({"update"}) for kind in BY_PEOPLE if kind.owns_children},
     ("", "persistentvolumeclaims"): frozenset({"delete"}),
 }
 """Never asked for by the operator itself, and asked of it by the API server all the same."""

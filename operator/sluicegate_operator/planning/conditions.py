@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluicegate_operator.api.metadata import Condition, Kind, Status
+from sluicegate_operator.api.metadata import Condition, Resource, Status
 
 READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
 NAME_TAKEN = "NameTaken"
@@ -59,15 +59,15 @@ def _three(reason: str, message: str, *, ready_: bool, working: bool, stuck: boo
     )
 
 
-def conditions(resource: Kind, old: Status, findings: Sequence[Finding], now: datetime) -> tuple[Condition, ...]:
+def conditions(resource: Resource, old: Status, findings: Sequence[Finding], now: datetime) -> tuple[Condition, ...]:
     return tuple(_condition(finding, old.condition(finding.type), resource, now) for finding in findings)
 
 
-def observed_generation(resource: Kind, old: Status, progress: Progress) -> int:
+def observed_generation(resource: Resource, old: Status, progress: Progress) -> int:
     return resource.metadata.generation if progress.settled else old.observed_generation
 
 
-def _condition(finding: Finding, old: Condition | None, resource: Kind, now: datetime) -> Condition:
+def _condition(finding: Finding, old: Condition | None, resource: Resource, now: datetime) -> Condition:
     status = "Unknown" if finding.holds is None else str(finding.holds)
     return Condition.model_validate(
         {

@@ -6,11 +6,11 @@ Names of children follow from names that people choose, so an object that somebo
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.api.metadata import API_VERSION, Kind
+from sluicegate_operator.api.metadata import API_VERSION, Resource
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL
 
 
-def owner_reference(owner: Kind) -> dict[str, Any]:
+def owner_reference(owner: Resource) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": type(owner).__name__,
@@ -21,7 +21,7 @@ def owner_reference(owner: Kind) -> dict[str, Any]:
     }
 
 
-def child_metadata(owner: Kind, name: str, labels: dict[str, str]) -> dict[str, Any]:
+def child_metadata(owner: Resource, name: str, labels: dict[str, str]) -> dict[str, Any]:
     return {
         "name": name,
         "namespace": owner.namespace,

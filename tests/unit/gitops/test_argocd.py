@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.api.manifests import KINDS
+from sluicegate_operator.api.kinds import KINDS
 from tests.support.argo_health import health_checks
 from tests.support.bad_manifests import Json, cluster, topic
 from tests.support.kstatus import kstatus

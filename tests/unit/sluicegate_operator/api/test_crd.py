@@ -11,7 +11,7 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS
 from broker_runtime.config.definition import UpdateMode
 from sluicegate_operator.api import config_keys
 from sluicegate_operator.api.crd import definition, render_crds
-from sluicegate_operator.api.manifests import KINDS
+from sluicegate_operator.api.kinds import KINDS
 from tools.resources_page import render_reference
 
 ROOT = Path(__file__).resolve().parents[4]

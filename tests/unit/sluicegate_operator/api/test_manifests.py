@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.api import BrokerCluster, load_manifests, parse_resource
+from sluicegate_operator.api import (
+    AuditPipeline,
+    BrokerCluster,
+    ConnectionQuota,
+    ObserverPlugin,
+    Topic,
+    load_manifests,
+    parse_resource,
+)
 from tests.support.bad_manifests import GOOD, cluster
 from tests.support.listener_manifests import GOOD_LISTENERS
 from tests.support.observer_manifests import GOOD_OBSERVERS
@@ -32,16 +40,18 @@ def test_the_quickstart_is_one_cluster_one_listener_one_quota_and_a_topic() -> N
         "shop-external-rate",
         "orders",
     ]
-    assert manifests.quotas[0].spec.max_connection_creation_rate == 50
-    assert manifests.topics[0].spec.deletion_policy == "Retain"
+    assert manifests.of_kind(ConnectionQuota)[0].spec.max_connection_creation_rate == 50
+    assert manifests.of_kind(Topic)[0].spec.deletion_policy == "Retain"
 
 
 def test_only_what_is_for_laptops_names_an_address_of_this_machine() -> None:
-    (quota,) = load_manifests([ROOT / "examples" / "laptop"]).quotas
+    (quota,) = load_manifests([ROOT / "examples" / "laptop"]).of_kind(ConnectionQuota)
     assert quota.spec.target.ip == "127.0.1.7"
     others = [folder for folder in (ROOT / "examples").iterdir() if folder.name != "laptop"]
     assert len(others) > 1
-    assert [q.name for q in load_manifests(others).quotas if (q.spec.target.ip or "").startswith("127.")] == []
+    assert [
+        q.name for q in load_manifests(others).of_kind(ConnectionQuota) if (q.spec.target.ip or "").startswith("127.")
+    ] == []
 
 
 def test_the_highly_available_example_survives_the_loss_of_any_one_node() -> None:
@@ -50,7 +60,7 @@ def test_the_highly_available_example_survives_the_loss_of_any_one_node() -> Non
     (made,) = manifests.clusters
     assert made.spec.shares_journal
     min_isr = int((made.spec.config or {})["min.insync.replicas"])
-    assert all(topic.spec.replicas > min_isr > 1 for topic in manifests.topics)
+    assert all(topic.spec.replicas > min_isr > 1 for topic in manifests.of_kind(Topic))
 
 
 def test_the_audited_example_lands_what_its_brokers_write() -> None:
@@ -58,14 +68,14 @@ def test_the_audited_example_lands_what_its_brokers_write() -> None:
     assert manifests.errors == ()
     (made,) = manifests.clusters
     assert made.spec.landing is not None
-    assert [observer.spec.built_in for observer in manifests.observers] == ["audit-log"]
-    assert [pipeline.spec.cluster_ref.name for pipeline in manifests.pipelines] == [made.name]
+    assert [observer.spec.built_in for observer in manifests.of_kind(ObserverPlugin)] == ["audit-log"]
+    assert [pipeline.spec.cluster_ref.name for pipeline in manifests.of_kind(AuditPipeline)] == [made.name]
 
 
 def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
     path = written(tmp_path, TOPIC + "---\n" + TOPIC.replace("partitions: 6", "partitions: 0") + "---\n---\n")
     manifests = load_manifests([path])
-    assert [topic.name for topic in manifests.topics] == ["orders"]
+    assert [topic.name for topic in manifests.of_kind(Topic)] == ["orders"]
     (error,) = manifests.errors
     assert str(error) == f"{path}, document 2: spec.partitions: must be at least 1"
 
@@ -108,18 +118,18 @@ def test_a_folder_is_read_in_order_of_name_and_other_files_are_left(tmp_path: Pa
     written(tmp_path, TOPIC.replace("orders", "second"), "b.yml")
     written(tmp_path, TOPIC.replace("orders", "first"), "a.yaml")
     written(tmp_path, "not a manifest", "README.md")
-    assert [topic.name for topic in load_manifests([tmp_path]).topics] == ["first", "second"]
+    assert [topic.name for topic in load_manifests([tmp_path]).of_kind(Topic)] == ["first", "second"]
 
 
 def test_a_list_of_kubectl_get_is_taken_apart(tmp_path: Path) -> None:
     items = "".join(f"- {line}\n" if not at else f"  {line}\n" for at, line in enumerate(TOPIC.splitlines()))
     manifests = load_manifests([written(tmp_path, "apiVersion: v1\nkind: List\nitems:\n" + items)])
-    assert [topic.name for topic in manifests.topics] == ["orders"]
+    assert [topic.name for topic in manifests.of_kind(Topic)] == ["orders"]
 
 
 def test_dates_stay_text_and_metadata_that_nobody_needs_is_left(tmp_path: Path) -> None:
     text = TOPIC.replace("{name: orders}", "{name: orders, annotations: {since: 2026-01-01}, managedFields: []}")
-    (topic,) = load_manifests([written(tmp_path, text)]).topics
+    (topic,) = load_manifests([written(tmp_path, text)]).of_kind(Topic)
     assert topic.metadata.annotations == {"since": "2026-01-01"}
 
 

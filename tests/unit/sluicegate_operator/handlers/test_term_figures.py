@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from sluicegate_operator.api.metadata import Kind
+from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.term_figures import PipelineFigures, TermFigures
@@ -31,7 +31,7 @@ def shown(figures: TermFigures) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def topic(generation: int, uid: str = "u") -> Kind:
+def topic(generation: int, uid: str = "u") -> Resource:
     return Topic.model_validate(
         {
             "metadata": {"name": "orders", "uid": uid, "generation": generation},

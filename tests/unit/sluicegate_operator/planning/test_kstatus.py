@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate_operator import planning
-from sluicegate_operator.api.manifests import KINDS
+from sluicegate_operator.api.kinds import KINDS
 from tests.support.bad_manifests import Json, cluster
 from tests.support.kstatus import kstatus
 from tests.support.shown_statuses import Shown, shown_statuses, unreadable, unseen

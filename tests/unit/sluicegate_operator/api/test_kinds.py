@@ -1,0 +1,42 @@
+"""The table of kinds is the one place where a kind is told of: what a new one has to touch is counted here."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sluicegate_operator.api.kinds import BY_PEOPLE, KINDS, CustomKind
+from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.operator import reconcilers
+from sluicegate_operator.kube.kinds import CUSTOM
+from sluicegate_operator.settings import read_settings
+from tests.support.memory_kube import MemoryKube
+
+ROOT = Path(__file__).resolve().parents[4]
+SOURCES = ROOT / "operator" / "sluicegate_operator"
+RIGHTS_OF_THEIR_OWN = {"brokerclusters", "brokerregistrations"}
+"""Read one by one, or written: kube.rights has a line more for these."""
+UNMISTAKABLE = [kind for kind in KINDS.values() if kind.plural != "topics"]
+"""The other is a word of Kafka's as well."""
+
+
+def test_every_model_has_a_line() -> None:
+    assert {kind.model for kind in KINDS.values()} == set(Resource.__subclasses__())
+    assert [kind.kind for kind in CUSTOM] == [kind.name for kind in BY_PEOPLE]
+
+
+def test_every_queue_hears_of_its_cluster_and_every_queue_that_is_named_is_there() -> None:
+    settings = read_settings({}, None, None, None)
+    queues = set(reconcilers(Context(MemoryKube(), settings), settings))  # type: ignore[arg-type]
+    assert set(KINDS["BrokerCluster"].queues) == queues
+    assert {queue for kind in BY_PEOPLE for queue in kind.queues} <= queues
+
+
+@pytest.mark.parametrize("kind", UNMISTAKABLE, ids=lambda kind: kind.name)
+def test_a_plural_is_said_by_the_model_alone(kind: CustomKind) -> None:
+    word = re.compile(rf"\b{kind.plural}\b")
+    said = {path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.py") if word.search(path.read_text())}
+    of_the_model = Path(kind.model.__module__.replace(".", "/")).relative_to("sluicegate_operator").as_posix()
+    rights = {"kube/rights.py"} if kind.plural in RIGHTS_OF_THEIR_OWN else set()
+    assert said == {f"{of_the_model}.py"} | rights
