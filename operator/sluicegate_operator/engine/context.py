@@ -2,12 +2,13 @@
 whom it tells. The operator has a Kubernetes API server for that, `sluicegate up` has files and processes.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.kube.kinds import Kind
@@ -30,6 +31,14 @@ class ReconcileContext(Protocol):
 
     @property
     def events(self) -> Events: ...
+
+    @property
+    def progress(self) -> Mapping[ClusterKey, ClusterProgress]:
+        """Of every cluster, also one that nothing has been noted of."""
+
+    @property
+    def mark(self) -> Callable[[str, ClusterKey], None]:
+        """Puts a cluster into another queue, by the queue's name."""
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
         """All objects of these kinds that name the cluster, and the cluster. Raises UnreadableClusterError."""

@@ -3,18 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
+from sluicegate_operator.engine.configs import ConfigReconciler
+from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.handlers.clusters import ClusterReconciler
-from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import DescriptionReconciler
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.handlers.kopf_thread import KopfThread
 from sluicegate_operator.handlers.listeners import ListenerReconciler
-from sluicegate_operator.handlers.observers import ObserverReconciler
+from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
+from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
 from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
@@ -70,9 +73,9 @@ def reconcilers(context: Context, settings: Settings) -> dict[str, Reconcile]:
         "registrations": RegistrationReconciler(context).reconcile,
         "racks": RackReconciler(context).reconcile,
         "rolls": RollReconciler(context).reconcile,
-        "configs": ConfigReconciler(context).reconcile,
+        "configs": ConfigReconciler(context, partial(own_tags, context)).reconcile,
         "descriptions": DescriptionReconciler(context).reconcile,
-        "observers": ObserverReconciler(context).reconcile,
+        "observers": ObserverReconciler(context, CodeInConfigMaps(context)).reconcile,
         "pipelines": PipelineReconciler(context).reconcile,
     }
 

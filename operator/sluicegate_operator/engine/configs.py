@@ -4,27 +4,23 @@ changed it.
 The keys are written into the cluster's status before they are set, see planning.broker_config.
 """
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers
-from sluicegate_operator.api.broker_tags import tag_key
+from sluicegate_operator.engine.context import ReconcileContext
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
-from sluicegate_operator.fleet.racks import placed_brokers, read_labels
-from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER
 from sluicegate_operator.planning.broker_config import OwnTags
 from sluicegate_operator.planning.cluster_layout import dynamic_config
-from sluicegate_operator.planning.node_tags import node_tags
 
 LAGGING_RETRY = Retry(1.0, 10.0)
+
+OwnTagsOf = Callable[[BrokerCluster, Brokers, frozenset[int]], Awaitable[tuple[OwnTags, dict[int, str]]]]
+"""Tags that brokers do not all have, and why a broker's are not known; of these brokers, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +34,15 @@ class _InForce:
 class ConfigReconciler:
     """Keeps the dynamic configuration of brokers as the BrokerCluster says. Raises KubeError, which is tried again."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReconcileContext, own_tags: OwnTagsOf) -> None:
         self._context = context
+        self._own_tags = own_tags
         self._in_force: dict[ClusterKey, _InForce] = {}
         """What was last seen on all brokers: a difference found on the same ones while it is still wanted is drift."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        cluster = await gather_cluster(context.kube, key)
+        cluster = (await context.gather(key, ())).cluster
         if cluster is None or cluster.spec.brokers is None:
             self._in_force.pop(key, None)
             return None
@@ -71,27 +68,6 @@ class ConfigReconciler:
             self._in_force[key] = looked
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
 
-    async def _own_tags(
-        self, cluster: BrokerCluster, brokers: Brokers, everybody: frozenset[int]
-    ) -> tuple[OwnTags, dict[int, str]]:
-        """And why a broker's are not known. Raises KubeError for what may pass. Nodes are not watched: they are read
-        again at each look."""
-        label_of = brokers.tags_from_node_labels
-        if not label_of:
-            return OwnTags(brokers=everybody), {}
-        node_of = placed_brokers(await self._context.fleet.pods(cluster))
-        names = sorted(set(node_of.values()))
-        read = await asyncio.gather(*(read_labels(self._context.kube, name) for name in names))
-        nodes = dict(zip(names, read, strict=True))
-        untold = {
-            broker_id: f"its tags stay as they are: the labels of node {name} cannot be read: {nodes[name].unseen}"
-            for broker_id, name in node_of.items()
-            if nodes[name].labels is None
-        }
-        for broker_id, sentence in untold.items():
-            await self._context.post(cluster, "Warning", "NodeUnreadable", f"broker {broker_id}: {sentence}")
-        return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody), untold
-
     def _note(self, cluster: BrokerCluster, lagging: Mapping[int, str], refused: str = "") -> None:
         key, generation = (cluster.namespace, cluster.name), cluster.metadata.generation
         progress = self._context.progress[key]
@@ -101,10 +77,7 @@ class ConfigReconciler:
             self._context.mark("clusters", key)
 
     async def _remember(self, cluster: BrokerCluster, managed: tuple[str, ...]) -> None:
-        status = {"dynamicConfigKeys": list(managed)}
-        await self._context.kube.apply_status(
-            BROKER_CLUSTER, cluster.namespace, cluster.name, status, manager=CONFIG_STATUS_MANAGER
-        )
+        await self._context.remember(cluster, {"dynamicConfigKeys": list(managed)})
 
     async def _tell(self, cluster: BrokerCluster, result: ConfigResult, *, drifted: bool) -> None:
         post = self._context.post

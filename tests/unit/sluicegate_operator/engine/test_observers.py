@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.observers import ObserverReconciler
+from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, observer
 from tests.support.memory_kube import MemoryKube
@@ -29,7 +30,7 @@ class Shop:
             return pool
 
         self.context.pool = the_pool  # type: ignore[method-assign, assignment]
-        self._reconciler = ObserverReconciler(self.context)
+        self._reconciler = ObserverReconciler(self.context, CodeInConfigMaps(self.context))
 
     def say(self, text: str, *brokers: int) -> None:
         for number in brokers or range(3):

@@ -1,10 +1,13 @@
 """When a difference in dynamic configuration is called drift, and when a broker has only just come."""
 
+from functools import partial
+
 import pytest
 
+from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.fleet.asking import BrokerPool
-from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster
@@ -27,7 +30,7 @@ class Shop:
         self.context.mark = lambda queue, _: self.marked.append(queue)
         self.there = self.brokers.pool()
         self.context.pool = self._pool  # type: ignore[method-assign, assignment]
-        self._reconciler = ConfigReconciler(self.context)
+        self._reconciler = ConfigReconciler(self.context, partial(own_tags, self.context))
 
     async def _pool(self, _: object) -> BrokerPool:
         return self.there

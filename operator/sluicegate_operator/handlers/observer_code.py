@@ -1,0 +1,36 @@
+"""Code of observers from ConfigMaps: read where ObserverPlugins name it, and given to brokers in one of our own."""
+
+from collections.abc import Sequence
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.kinds import CONFIG_MAP
+from sluicegate_operator.planning.observer_code import ModulesFound, find_modules
+from sluicegate_operator.planning.observers import ObserverPlan, nobody_lands
+from sluicegate_operator.resources.observer_code import observer_code, observer_code_name
+
+
+class CodeInConfigMaps:
+    """What observers are given by Kubernetes. Raises KubeError."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
+        names = {name for plugin in plugins if (name := plugin.spec.config_map_name) is not None}
+        found = {name: await self._context.kube.get(CONFIG_MAP, key[0], name) for name in sorted(names)}
+        return find_modules({plugin.name: plugin for plugin in plugins}, found)
+
+    async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
+        if not cluster.spec.allows_config_map_code:
+            return
+        files = {module.file_name: module.text for module in plan.modules.values()}
+        if hold:
+            given = await self._context.kube.get(CONFIG_MAP, cluster.namespace, observer_code_name(cluster.name))
+            files = {**((given or {}).get("data") or {}), **files}
+        await self._context.kube.apply(observer_code(cluster, files))
+
+    def note(self, cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
+        return nobody_lands(cluster, plugin)

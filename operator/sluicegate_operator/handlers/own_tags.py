@@ -1,0 +1,32 @@
+"""Tags of each broker's own: from labels of the Kubernetes nodes that their pods are on."""
+
+import asyncio
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers
+from sluicegate_operator.api.broker_tags import tag_key
+from sluicegate_operator.fleet.racks import placed_brokers, read_labels
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.planning.broker_config import OwnTags
+from sluicegate_operator.planning.node_tags import node_tags
+
+
+async def own_tags(
+    context: Context, cluster: BrokerCluster, brokers: Brokers, everybody: frozenset[int]
+) -> tuple[OwnTags, dict[int, str]]:
+    """And why a broker's are not known. Raises KubeError for what may pass. Nodes are not watched: they are read again
+    at each look."""
+    label_of = brokers.tags_from_node_labels
+    if not label_of:
+        return OwnTags(brokers=everybody), {}
+    node_of = placed_brokers(await context.fleet.pods(cluster))
+    names = sorted(set(node_of.values()))
+    read = await asyncio.gather(*(read_labels(context.kube, name) for name in names))
+    nodes = dict(zip(names, read, strict=True))
+    untold = {
+        broker_id: f"its tags stay as they are: the labels of node {name} cannot be read: {nodes[name].unseen}"
+        for broker_id, name in node_of.items()
+        if nodes[name].labels is None
+    }
+    for broker_id, sentence in untold.items():
+        await context.post(cluster, "Warning", "NodeUnreadable", f"broker {broker_id}: {sentence}")
+    return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody), untold
