@@ -5,8 +5,11 @@ from collections.abc import Mapping, Sequence
 from broker_runtime.config import BrokerConfig, BrokerSettings
 from broker_runtime.config.addresses import canonical_address, networks, per_ip_overrides
 from broker_runtime.config.effective import EffectiveConfig
+from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
+from broker_runtime.metadata.quotas import IP_RATE_KEY
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.host_names import HostNames
-from broker_runtime.network.settings import ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.settings import UNLIMITED, ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
 
 _CONTROLLER_RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
@@ -53,6 +56,16 @@ def _overrides(effective: EffectiveConfig, hosts: Addresses) -> Mapping[str, int
     given = per_ip_overrides(effective.config.max_connections_per_ip_overrides)
     named = {address: count for host, count in given.items() for address in hosts.get(host, ())}
     return named | {host: count for host, count in given.items() if canonical_address(host) is not None}
+
+
+def group_limits(keys: Mapping[str, float]) -> GroupLimits:
+    """Of a connection group, as its client quotas say."""
+    return GroupLimits(
+        int(keys.get(IP_RATE_KEY, UNLIMITED)),
+        int(keys.get(MAX_CONNECTIONS_KEY, UNLIMITED)),
+        shared=keys.get(SHARED_KEY) == 1,
+        observe=keys.get(OBSERVE_KEY) == 1,
+    )
 
 
 def host_names(settings: BrokerSettings) -> HostNames:

@@ -1,10 +1,11 @@
-"""Which connection limits this broker's server has: configuration and `ip` quotas as they come, host names resolved.
+"""Which connection limits this broker's server has: configuration, `ip` quotas and connection groups as they come, host
+names resolved.
 
 What is stored and cannot be applied is left out and told (`problems`); the rest is in force.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from broker_runtime.config import BrokerSettings
@@ -12,12 +13,15 @@ from broker_runtime.config.addresses import canonical_address
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.errors import ConfigError
 from broker_runtime.host_limits import HostLimits
-from broker_runtime.limits import override_hosts, quota_settings
+from broker_runtime.limits import group_limits, override_hosts, quota_settings
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 
 log = logging.getLogger(__name__)
+
+_GROUP_CHANGES_PER_PIECE = 100
 
 
 class LimitedServer(Protocol):
@@ -26,6 +30,17 @@ class LimitedServer(Protocol):
     def update_limits(self, quotas: QuotaSettings) -> None: ...
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None: ...
+
+    @property
+    def connection_groups(self) -> "LimitedGroups": ...
+
+
+class LimitedGroups(Protocol):
+    """The part of ChangingGroups that limits are given to."""
+
+    def set_limits(self, name: str, limits: GroupLimits) -> None: ...
+
+    def set_member(self, name: str, member: str, *, is_in: bool) -> None: ...
 
 
 class LimitsInForce:
@@ -49,12 +64,14 @@ class LimitsInForce:
         self._hosts = HostLimits(host_names, self._on_resolved)
         self._quota_hosts: set[str] = set()
         self._refused: str | None = None
+        self._odd_members: set[tuple[str, str]] = set()
 
     @property
     def problems(self) -> list[str]:
         """Stored values that are not in force, a sentence each."""
         refused = [] if self._refused is None else [self._refused]
-        return [*self._effective.ignored, *refused, *self._hosts.problems]
+        odd = [f"{len(self._odd_members)} members of connection groups are not used"] if self._odd_members else []
+        return [*self._effective.ignored, *refused, *self._hosts.problems, *odd]
 
     async def start(self) -> None:
         """Resolve the names of the properties file. Raises ConfigError: then its limits would not be what it says."""
@@ -92,6 +109,32 @@ class LimitsInForce:
         for entity in names:
             if entity not in named:
                 self._set_rate(entity, None if entity is None else canonical_address(entity))
+
+    def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
+        """Groups, and members of groups, have changed. What is in force is out of `changed`, a piece at a time."""
+        while changed:
+            for _ in range(min(len(changed), _GROUP_CHANGES_PER_PIECE)):
+                name, member = changed.pop()
+                try:
+                    self._apply_to_group(name, member)
+                except Exception:
+                    changed.add((name, member))
+                    raise
+            yield
+
+    def _apply_to_group(self, name: str, member: str | None) -> None:
+        group = self._image.connection_groups.get(name)
+        if member is None:
+            self._server.connection_groups.set_limits(name, group_limits({} if group is None else group.keys))
+            return
+        self._odd_members.discard((name, member))
+        try:
+            is_in = group is not None and member in group.members
+            self._server.connection_groups.set_member(name, member, is_in=is_in)
+        except ValueError as error:
+            # A controller of another version may know more kinds of members.
+            self._odd_members.add((name, member))
+            log.error("a member of connection group %s is not used: %s", name, error)
 
     def _set_rate(self, name: str | None, address: str | None) -> None:
         """`name` is the entity's, `address` as the network layer spells a client's."""

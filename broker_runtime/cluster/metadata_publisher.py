@@ -31,6 +31,10 @@ class ConnectionLimits(Protocol):
 
     def on_ip_quotas(self, names: Collection[str | None]) -> None: ...
 
+    def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
+        """What is in force is taken out of `changed`."""
+        ...
+
 
 class Configured(Protocol):
     """What goes by the configuration only, listeners and observers."""
@@ -66,6 +70,8 @@ class MetadataPublisher:
         """Partitions, by the name of their topic, that have changed or failed and that no step has taken up yet."""
         self._ip_quotas: set[str | None] = set()
         """Names of `ip` entities whose quotas have changed and are not in force yet."""
+        self._connection_groups: set[tuple[str, str | None]] = set()
+        """Connection groups, and members of them, that have changed and are not in force yet."""
         self.on_topics: Callable[[Collection[str], Mapping[str, UUID]], None] = _nobody
         """Told the names of topics that are new or changed, and of those that records have removed, with their ids."""
         self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
@@ -103,6 +109,9 @@ class MetadataPublisher:
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
             run("applying quotas of addresses", self._apply_ip_quotas)
+        if changes.connection_groups:
+            self._connection_groups |= changes.connection_groups
+            self.reactions.run_over_turns("applying connection groups", self._apply_connection_groups)
         if self._active and changes:
             self._apply_to_replicas(changes)
         self.reactions.when_done("telling which metadata is in force", done)
@@ -111,6 +120,9 @@ class MetadataPublisher:
         """Also those that an earlier change has left, as it failed."""
         self._limits.on_ip_quotas(self._ip_quotas)
         self._ip_quotas = set()
+
+    def _apply_connection_groups(self) -> Iterator[None]:
+        return self._limits.on_connection_groups(self._connection_groups)
 
     def _apply_to_replicas(self, changes: Changes) -> None:
         if changes.brokers:

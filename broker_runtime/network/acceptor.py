@@ -22,7 +22,7 @@ from broker_runtime.network.connection_notices import BACKLOG, ConnectionNotice,
 from broker_runtime.network.limit_met import limit_met
 from broker_runtime.network.listening import waiting_clients
 from broker_runtime.network.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome, PassedOn
-from broker_runtime.network.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.quotas import AcceptDecision, ConnectionQuotas, Outcome
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.refused_sockets import RefusedSockets
 from broker_runtime.network.shared import Shared
@@ -236,7 +236,7 @@ class Acceptor:
             accepted.setblocking(False)
             self._connect(accepted, self.listener, peer, now_s)
         else:
-            self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
+            self._carry_out(decision, accepted, peer)
 
     def _decide_of_proxy(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
         """Whoever is no proxy that is trusted could claim to be anybody. It costs the listener's rate nothing."""
@@ -245,7 +245,7 @@ class Acceptor:
             self._note_refusal(peer, HeaderOutcome.UNTRUSTED)
             return
         decision = self._quotas.on_accepted(self.listener, None, int(now_s * 1000))
-        self._carry_out(decision.outcome, decision.at_ms, accepted, peer, by_proxy=True)
+        self._carry_out(decision, accepted, peer, by_proxy=True)
 
     def _identified(
         self, accepted: socket.socket, proxy: tuple[str, int], passed_on: PassedOn, waited_s: float
@@ -255,7 +255,7 @@ class Acceptor:
         self.header_outcomes[HeaderOutcome.CLIENT if passed_on.client else HeaderOutcome.LOCAL] += 1
         now_ms, waited_ms = int(self._now() * 1000), int(waited_s * 1000)
         decision = self._quotas.on_identified(self.listener, peer[0], now_ms, waited_ms)
-        self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
+        self._carry_out(decision, accepted, peer)
 
     def _not_identified(self, proxy: tuple[str, int], outcome: HeaderOutcome) -> None:
         self._quotas.on_identified(self.listener, None, int(self._now() * 1000))
@@ -270,15 +270,15 @@ class Acceptor:
 
     def _carry_out(
         self,
-        outcome: Outcome,
-        at_ms: int,
+        decision: AcceptDecision,
         accepted: socket.socket,
         peer: tuple[str, int],
         *,
         by_proxy: bool = False,
     ) -> None:
+        outcome = decision.outcome
         if outcome is not Outcome.ADMIT and self._runtime.shared.notices.tell is not None:
-            self._tell_of_limit(outcome, at_ms, peer)
+            self._tell_of_limit(decision, peer)
         if outcome is Outcome.ADMIT:
             accepted.setblocking(False)
             if by_proxy:
@@ -289,9 +289,9 @@ class Acceptor:
             self._held = (accepted, peer, by_proxy)
             self._pause_accepting()
             if outcome is Outcome.WAIT_UNTIL:
-                self._arm_wait(at_ms)
+                self._arm_wait(decision.at_ms)
         elif outcome is Outcome.REFUSE_DELAYED:
-            self._refused.add(accepted, at_ms)
+            self._refused.add(accepted, decision.at_ms)
         else:
             accepted.close()
 
@@ -300,11 +300,12 @@ class Acceptor:
         if tell is not None:
             tell(ConnectionNotice(kind, self.listener, *peer, reason=reason))
 
-    def _tell_of_limit(self, outcome: Outcome, at_ms: int, peer: tuple[str, int]) -> None:
+    def _tell_of_limit(self, decision: AcceptDecision, peer: tuple[str, int]) -> None:
         tell = self._runtime.shared.notices.tell
         assert tell is not None
         now_ms = int(self._now() * 1000)
-        limit = limit_met(self._quotas, self.listener, outcome, now_ms)
+        outcome, at_ms = decision.outcome, decision.at_ms
+        limit = limit_met(self._quotas, self.listener, decision, now_ms)
         waits = outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT)
         delay_s = (at_ms - now_ms) / 1000 if outcome in (Outcome.WAIT_UNTIL, Outcome.REFUSE_DELAYED) else None
         kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
@@ -335,7 +336,7 @@ class Acceptor:
         if decision.outcome is Outcome.WAIT_FOR_SLOT:
             return
         self._held = None
-        self._carry_out(decision.outcome, decision.at_ms, accepted, peer, by_proxy=by_proxy)
+        self._carry_out(decision, accepted, peer, by_proxy=by_proxy)
         self._resume_accepting()
         # Often the next client is already there; the loop's next turn would find it only after a poll.
         self._on_ready()

@@ -166,6 +166,7 @@ class Connections:
             self._figures.idle_closed_total += 1
             self._close(connection, IDLE)
         self._quotas.ip_rates.expire(int(now_s * 1000))
+        self._quotas.groups.meters.expire(int(now_s * 1000))
 
     async def drain(self, drain_s: float) -> None:
         """Give requests in progress `drain_s` to be answered, and take nothing more."""

@@ -10,6 +10,7 @@ from itertools import islice
 from math import isnan
 from typing import Literal, Protocol
 
+from broker_runtime.network.connection_groups import ConnectionGroups
 from broker_runtime.network.listener_quota import ListenerQuota
 from broker_runtime.network.proxy_header import HeaderOutcome
 from broker_runtime.network.quotas import ConnectionQuotas
@@ -17,6 +18,9 @@ from broker_runtime.network.refusals import RefusalLog
 
 MAX_IP_SERIES = 100
 """Addresses shown at most, the most recently seen ones: a flood of addresses must not flood the scrape."""
+
+MAX_GROUP_SERIES = 1_000
+"""Connection groups shown at most, the first by name: more are for GET /connection-quotas."""
 
 Kind = Literal["gauge", "counter"]
 
@@ -76,6 +80,7 @@ class AcceptorFigures(Protocol):
 _SERVER = "kafka_server_socket_server_"
 _ACCEPTOR = "kafka_network_acceptor_"
 _PROXY = "sluicegate_proxy_"
+_GROUP = "sluicegate_connection_group"
 
 
 def collect(
@@ -89,6 +94,7 @@ def collect(
     yield from _broker(quotas, figures, now_ms)
     yield from _by_listener(list(quotas.listeners.values()), now_ms)
     yield from _by_acceptor(acceptors)
+    yield from _by_group(quotas.groups)
     for kind, total in sorted(refusals.totals.items()):
         yield Sample(
             _SERVER + "refused_total",
@@ -142,6 +148,46 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> I
             "New connections per second of an address with a limit; the most recently seen addresses only",
             {"ip": ip},
         )
+
+
+def _by_group(groups: ConnectionGroups) -> Iterator[Sample]:
+    """Nothing while there are no groups."""
+    in_force = [group for group in groups.by_name.values() if group.in_force]
+    if not in_force:
+        return
+    shown = sorted(in_force, key=lambda group: group.name)[:MAX_GROUP_SERIES]
+    yield Sample(
+        _GROUP + "s_left_out",
+        len(in_force) - len(shown),
+        "gauge",
+        "Connection groups beyond the thousand that are shown; GET /connection-quotas has them",
+    )
+    for group in shown:
+        yield Sample(
+            _GROUP + "_connections",
+            group.connections,
+            "gauge",
+            "Open connections of addresses that a connection group holds, or observes",
+            {"group": group.name},
+        )
+    for group in shown:
+        for reason, total in sorted(group.held.items()):
+            yield Sample(
+                _GROUP + "_held_total",
+                total,
+                "counter",
+                "Connections that a connection group has kept out: too many, or too fast (delayed or dropped)",
+                {"group": group.name, "reason": reason},
+            )
+    for group in shown:
+        for reason, total in sorted(group.would_hold.items()):
+            yield Sample(
+                _GROUP + "_would_hold_total",
+                total,
+                "counter",
+                "Connections that a connection group with `observe` would have kept out",
+                {"group": group.name, "reason": reason},
+            )
 
 
 def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample]:

@@ -1,20 +1,15 @@
 """What is known of each client address: its connection count and its connection rate. Pure.
 
-Rates exist only for addresses to which a rate limit applies, and for a bounded number of them: under a flood
-of addresses the longest idle one is forgotten first, so memory stays flat. KIP-308 (counts), KIP-612 (rates).
+Rates exist only for addresses to which a rate limit applies, and for a bounded number of them. KIP-308 (counts),
+KIP-612 (rates).
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 
 from broker_runtime.errors import ConfigError
-from broker_runtime.network.rate import Meter, meter
+from broker_runtime.network.kept_meters import KeptMeters
+from broker_runtime.network.rate import Meter
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
-
-IDLE_EXPIRY_MS = 3_600_000
-"""Kafka removes an address's sensor after an hour without a connection."""
-
-_EXPIRIES_PER_RECORD = 2
 
 
 class IpCounts:
@@ -49,6 +44,14 @@ class IpCounts:
     def count(self, ip: str) -> int:
         return self._counts.get(ip, 0)
 
+    def limit(self, ip: str) -> int:
+        return self._overrides.get(ip, self._limit)
+
+    @property
+    def addresses(self) -> KeysView[str]:
+        """Those with an open connection."""
+        return self._counts.keys()
+
     def __len__(self) -> int:
         return len(self._counts)
 
@@ -62,7 +65,7 @@ class IpRates:
         self._settings = settings
         self._default: int | None = None
         self._overrides: dict[str, int] = {}
-        self._meters: OrderedDict[str, Meter] = OrderedDict()
+        self._meters: KeptMeters[str] = KeptMeters(settings)
         self._note_active()
 
     def _note_active(self) -> None:
@@ -73,11 +76,15 @@ class IpRates:
         return self._settings.max_connection_creation_rate_per_ip if self._default is None else self._default
 
     def configure(self, settings: QuotaSettings, now_ms: int) -> None:
-        self._settings = settings
+        self._settings = self._meters.settings = settings
         self._rebind(now_ms)
 
     def limit(self, ip: str) -> int:
         return self._overrides.get(ip, self._fallback)
+
+    def has_own(self, ip: str) -> bool:
+        """Whether the address has a rate of its own, and not that of all others."""
+        return ip in self._overrides
 
     def update(self, ip: str | None, rate: int | None, now_ms: int) -> None:
         """Set or (None) remove the rate of one address, or of the default when `ip` is None."""
@@ -107,35 +114,23 @@ class IpRates:
         limit = self.limit(ip)
         if limit >= UNLIMITED:
             return 0
-        known = self._meters.get(ip)
-        if known is None:
-            self._make_room(now_ms)
-            known = self._meters[ip] = meter(self._settings, limit, now_ms)
-        else:
-            self._meters.move_to_end(ip)
+        known = self._meters.used(ip, limit, now_ms)
         known.record(now_ms)
         throttle_ms = known.throttle_ms(now_ms)
         if throttle_ms:
             known.unrecord(now_ms)
         return throttle_ms
 
-    def _make_room(self, now_ms: int) -> None:
-        while len(self._meters) >= self._settings.max_tracked_ips:
-            self._meters.popitem(last=False)
-        # Two for each new one: expiry keeps up without ever walking the whole table at once.
-        for _ in range(_EXPIRIES_PER_RECORD):
-            if not self._meters or not self._expired(next(iter(self._meters.values())), now_ms):
-                return
-            self._meters.popitem(last=False)
-
-    @staticmethod
-    def _expired(known: Meter, now_ms: int) -> bool:
-        return now_ms - known.last_ms >= IDLE_EXPIRY_MS
+    def unrecord(self, ip: str, now_ms: int) -> None:
+        """Take back what `record` has counted just now: another limit has refused the connection."""
+        if self.limit(ip) < UNLIMITED:
+            known = self._meters.get(ip)
+            if known is not None:
+                known.unrecord(now_ms)
 
     def expire(self, now_ms: int) -> None:
         """Forget every address that was idle for an hour."""
-        while self._meters and self._expired(next(iter(self._meters.values())), now_ms):
-            self._meters.popitem(last=False)
+        self._meters.expire(now_ms)
 
     def rate(self, ip: str, now_ms: int) -> float:
         known = self._meters.get(ip)
@@ -143,8 +138,7 @@ class IpRates:
 
     def recent(self) -> Iterator[tuple[str, Meter]]:
         """Addresses with a limit, the most recently seen first."""
-        for ip in reversed(self._meters):
-            known = self._meters[ip]
+        for ip, known in self._meters.newest_first():
             if known.limit < UNLIMITED:
                 yield ip, known
 

@@ -2,7 +2,8 @@
 
 One acceptor per listener asks; while it is told to wait it holds that one socket and accepts nothing more.
 Order, as in Kafka: broker and listener rate, then the wait (delay and slot together), then the address's rate
-(a refusal un-records all three), then the counts, then the address's count. Times are milliseconds, given.
+(a refusal un-records all three), then the counts, then the address's count. Times are milliseconds, given. Connection
+groups that hold the address are asked with its own rate and its own count, and for the default of all addresses.
 
 The inter-broker listener is protected where there is another one: only limits with its own prefix reach it, neither
 the broker's nor those of addresses. Its connections count in the broker's total, as in Kafka.
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from enum import Enum
 
 from broker_runtime.network.backlog import backlog
+from broker_runtime.network.connection_group import NOBODY, Group, Holders
+from broker_runtime.network.connection_groups import TOO_MANY, ConnectionGroups
 from broker_runtime.network.listener_quota import ListenerQuota, Wait
 from broker_runtime.network.per_ip import IpCounts, IpRates
 from broker_runtime.network.quota_changes import check_change
@@ -35,13 +38,15 @@ class Outcome(Enum):
 
 
 class AcceptDecision:
-    """`at_ms` has a meaning for WAIT_UNTIL and REFUSE_DELAYED only."""
+    """`at_ms` has a meaning for WAIT_UNTIL and REFUSE_DELAYED only; `group` is the name of the connection group whose
+    limit refuses, None where it is no group's."""
 
-    __slots__ = ("at_ms", "outcome")
+    __slots__ = ("at_ms", "group", "outcome")
 
-    def __init__(self, outcome: Outcome, at_ms: int = 0) -> None:
+    def __init__(self, outcome: Outcome, at_ms: int = 0, group: str | None = None) -> None:
         self.outcome = outcome
         self.at_ms = at_ms
+        self.group = group
 
     def __repr__(self) -> str:
         return f"AcceptDecision({self.outcome.name}, {self.at_ms})"
@@ -51,6 +56,8 @@ ADMIT = AcceptDecision(Outcome.ADMIT)
 _WAIT_FOR_SLOT = AcceptDecision(Outcome.WAIT_FOR_SLOT)
 _TOO_MANY = AcceptDecision(Outcome.REFUSE_TOO_MANY)
 _DROPPED = AcceptDecision(Outcome.REFUSE_DROPPED)
+_REASONS = {IpAction.DELAY: "delayed", IpAction.DROP: "dropped"}
+"""Of a connection over a rate, as metrics have them."""
 
 
 class UnknownListenerError(LookupError):
@@ -74,6 +81,7 @@ class ConnectionQuotas:
         self._retired: set[str] = set()
         """Listeners that are closed, and some of whose connections are not yet."""
         self._ip_counts = IpCounts(settings)
+        self.groups = ConnectionGroups(settings, self._ip_counts, self.ip_rates)
 
     def add_listener(self, name: str, now_ms: int) -> None:
         if name in self._retired:
@@ -176,6 +184,7 @@ class ConnectionQuotas:
             listener.uncounted_ips -= Counter((ip,))
         else:
             self._ip_counts.remove(ip)
+            self.groups.closed(ip)
         self._give_back_slot(listener, now_ms)
 
     def _give_back_slot(self, listener: ListenerQuota, now_ms: int) -> None:
@@ -215,16 +224,38 @@ class ConnectionQuotas:
         if listener.protected:
             listener.uncounted_ips[ip] += 1
             return None
-        if self.ip_rates.active:
+        holders = self.groups.holders(ip) if self.groups.active else NOBODY
+        over = self._over_rate(holders, ip, now_ms)
+        if over is not None:
+            if waited_ms <= self.settings.window_ms:
+                self._take_back(listener, in_broker_rate, now_ms)
+            return self._refuse_for_rate(listener, *over, now_ms)
+        group = self.groups.full(holders.enforcing, ip) if holders.enforcing else None
+        if group is not None or not self._ip_counts.try_add(ip):
+            listener.too_many_total += 1
+            if group is None:
+                return _TOO_MANY
+            group.held[TOO_MANY] += 1
+            return AcceptDecision(Outcome.REFUSE_TOO_MANY, group=group.name)
+        if holders is not NOBODY:
+            self.groups.admitted(ip, holders, _REASONS[self.settings.ip_action], now_ms)
+        return None
+
+    def _over_rate(self, holders: Holders, ip: str, now_ms: int) -> tuple[int, Group | None] | None:
+        """Record a connection in the rates that its address has; in none, where it is over one of them.
+
+        Then it is told by how many ms, and of which group; None for the address's own rate, or that of all addresses,
+        which is nobody's whom a group holds.
+        """
+        by_itself = self.ip_rates.active and (not holders.enforcing or self.ip_rates.has_own(ip))
+        if by_itself:
             throttle_ms = self.ip_rates.record(ip, now_ms)
             if throttle_ms:
-                if waited_ms <= self.settings.window_ms:
-                    self._take_back(listener, in_broker_rate, now_ms)
-                return self._refuse_for_rate(listener, throttle_ms, now_ms)
-        if not self._ip_counts.try_add(ip):
-            listener.too_many_total += 1
-            return _TOO_MANY
-        return None
+                return throttle_ms, None
+        over = self.groups.record(holders.enforcing, ip, now_ms) if holders.enforcing else None
+        if over is not None and by_itself:
+            self.ip_rates.unrecord(ip, now_ms)
+        return over
 
     def _take_back(self, listener: ListenerQuota, in_broker_rate: bool, now_ms: int) -> None:
         """A refused storm must not eat the budget of the listener's other clients.
@@ -236,13 +267,18 @@ class ConnectionQuotas:
             self.broker_meter.unrecord(now_ms)
         listener.meter.unrecord(now_ms)
 
-    def _refuse_for_rate(self, listener: ListenerQuota, throttle_ms: int, now_ms: int) -> AcceptDecision:
+    def _refuse_for_rate(
+        self, listener: ListenerQuota, throttle_ms: int, group: Group | None, now_ms: int
+    ) -> AcceptDecision:
         listener.ip_throttle.record(throttle_ms, now_ms)
+        if group is not None:
+            group.held[_REASONS[self.settings.ip_action]] += 1
+        name = None if group is None else group.name
         if self.settings.ip_action is IpAction.DROP:
             listener.dropped_total += 1
-            return _DROPPED
+            return AcceptDecision(Outcome.REFUSE_DROPPED, group=name)
         listener.delayed_total += 1
-        return AcceptDecision(Outcome.REFUSE_DELAYED, now_ms + throttle_ms)
+        return AcceptDecision(Outcome.REFUSE_DELAYED, now_ms + throttle_ms, name)
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():
@@ -267,6 +303,7 @@ class ConnectionQuotas:
         old, self.settings = self.settings, settings
         self._ip_counts.configure(settings)
         self.ip_rates.configure(settings, now_ms)
+        self.groups.configure(settings)
         if settings.max_connection_creation_rate != old.max_connection_creation_rate:
             self.broker_meter.set_limit(settings.max_connection_creation_rate, now_ms)
         self._configure_listeners(now_ms)
@@ -275,6 +312,8 @@ class ConnectionQuotas:
     def update_ip_rate(self, ip: str | None, rate: int | None, now_ms: int) -> None:
         """The `ip` quota entity: `ip` None is the default entity, `rate` None removes."""
         self.ip_rates.update(ip, rate, now_ms)
+        if ip is not None:
+            self.groups.reconsider(ip)
 
     def ip_count(self, ip: str) -> int:
         return self._ip_counts.count(ip)

@@ -11,6 +11,7 @@ from functools import partial
 from broker_runtime.clock import Clock
 from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
+from broker_runtime.network.changing_groups import ChangingGroups
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.listening import ReservedListeners, listening_socket
 from broker_runtime.network.metrics import NetworkFigures, Sample, collect
@@ -42,6 +43,7 @@ class SocketServer:
         self._now = clock.monotonic
         self._poller = poller or default_poller(loop, clock.monotonic, limits.turn_s)
         self.quotas = ConnectionQuotas(limits.quotas, self._now_ms(), self._wake)
+        self.connection_groups = ChangingGroups(self.quotas.groups, self._now_ms, loop)
         self.refusals = RefusalLog(int(limits.log_interval_s * 1000))
         self.figures = NetworkFigures()
         self._shared = Shared(loop, self._poller, clock, limits, handler)

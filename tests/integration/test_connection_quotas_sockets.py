@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.listening import ListenerBindError
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on
@@ -351,3 +352,29 @@ def test_running_out_of_descriptors_pauses_accepting_and_then_goes_on(
     assert bench.loop.time() - start_s > 0.09, "three failures are two pauses apart"
     assert bench.ask(client)
     assert sum("cannot accept" in record.message for record in caplog.records) == 1
+
+
+def test_a_connection_group_holds_its_members_and_nobody_else(bench: Bench) -> None:
+    bench.serve(replace(SHORT, ip_action=IpAction.DROP))
+    groups = bench.server.connection_groups
+    groups.set_limits("shop/a", GroupLimits(max_connections=2, shared=True))
+    groups.set_limits("shop/b", GroupLimits(rate=1))
+    groups.set_member("shop/a", "127.0.2.0/24", is_in=True)
+    groups.set_member("shop/b", "127.0.3.1", is_in=True)
+    assert bench.ask(bench.connect(source="127.0.2.1"))
+    second = bench.connect(source="127.0.2.2")
+    assert bench.ask(second)
+    assert not bench.ask(bench.connect(source="127.0.2.3"))
+    assert bench.ask(bench.connect(source="127.0.3.1"))
+    assert not bench.ask(bench.connect(source="127.0.3.1"))
+    assert all(bench.ask(bench.connect()) for _ in range(20))
+    second.close()
+    bench.run_until(lambda: bench.server.quotas.groups.by_name["shop/a"].connections == 1)
+    groups.set_member("shop/b", "127.0.3.1", is_in=False)
+    assert bench.ask(bench.connect(source="127.0.3.1"))
+    third = bench.connect(source="127.0.2.3")
+    assert bench.ask(third)
+    groups.set_member("shop/a", "127.0.2.0/24", is_in=False)
+    groups.set_member("shop/b", "127.0.2.3", is_in=True)
+    bench.run_until(lambda: bench.server.quotas.groups.by_name["shop/a"].connections == 0)
+    assert bench.server.quotas.groups.by_name["shop/b"].connections == 1

@@ -11,6 +11,7 @@ from broker_runtime.config.effective import effective_config
 from broker_runtime.errors import ConfigError
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 from tests.support.controller import Metadata
@@ -39,6 +40,8 @@ class Bench:
         self.names = names
         self.overrides: Mapping[str, int] = {}
         self.rates: dict[str | None, int | None] = {}
+        self.groups: dict[str, GroupLimits] = {}
+        self.members: set[tuple[str, str]] = set()
         self.limits = LimitsInForce(
             self.settings,
             effective_config(self.settings, {}, {}),
@@ -52,6 +55,18 @@ class Bench:
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
         self.rates[ip] = rate
+
+    @property
+    def connection_groups(self) -> "Bench":
+        return self
+
+    def set_limits(self, name: str, limits: GroupLimits) -> None:
+        self.groups[name] = limits
+
+    def set_member(self, name: str, member: str, *, is_in: bool) -> None:
+        if member == "odd" and is_in:
+            raise ValueError(f"{member} is odd")
+        (self.members.add if is_in else self.members.discard)((name, member))
 
     def set(self, **dynamic: str) -> None:
         stored = {key.replace("_", "."): value for key, value in dynamic.items()}
@@ -122,3 +137,30 @@ async def test_stored_values_that_cannot_be_used_are_told() -> None:
     bench.set(max_connections="x", max_connections_per_ip_overrides="10.0.0.9:1")
     assert bench.overrides == {"10.0.0.9": 1}
     assert ["max.connections" in problem for problem in bench.limits.problems] == [True]
+
+
+def group_record(name: str, key: str, value: float | None, member: str | None = None) -> ClientQuotaRecord:
+    entity = (("connection-group", name),) if member is None else (("connection-group", name), ("ip", member))
+    return ClientQuotaRecord(entity, key, value)
+
+
+async def test_groups_come_into_force_in_pieces_and_what_is_odd_is_left_out_and_told() -> None:
+    bench = Bench(Names())
+    many = [group_record("g", "member", 1.0, f"10.0.{n // 250}.{n % 250}") for n in range(250)]
+    limits = [group_record("g", IP_RATE_KEY, 5.0), group_record("g", "shared", 1.0)]
+    bench.metadata.write(*limits, *many, group_record("g", "member", 1.0, "odd"))
+    changed: set[tuple[str, str | None]] = {("g", None), ("g", "odd"), *(("g", r.entity[1][1]) for r in many)}
+    pieces = bench.limits.on_connection_groups(changed)
+    next(pieces)
+    assert len(changed) == 152
+    assert len(list(pieces)) == 2
+    assert not changed
+    assert bench.groups == {"g": GroupLimits(5, shared=True)}
+    assert len(bench.members) == 250
+    assert bench.limits.problems == ["1 members of connection groups are not used"]
+    bench.metadata.write(
+        group_record("g", "member", None, "odd"), *(group_record("g", k, None) for k in ("shared", IP_RATE_KEY))
+    )
+    for _ in bench.limits.on_connection_groups({("g", None)}):
+        pass
+    assert bench.groups == {"g": GroupLimits()}

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from itertools import groupby
 
-from broker_runtime.network.metrics import MAX_IP_SERIES, NetworkFigures, Sample, collect
+from broker_runtime.network.connection_group import GroupLimits
+from broker_runtime.network.metrics import MAX_GROUP_SERIES, MAX_IP_SERIES, NetworkFigures, Sample, collect
 from broker_runtime.network.proxy_header import HeaderOutcome
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
@@ -83,3 +84,22 @@ def test_a_flood_of_addresses_does_not_flood_the_scrape() -> None:
     shown = [s.labels["ip"] for s in samples(quotas) if s.name.endswith("ip_connection_accept_rate")]
     assert len(shown) == MAX_IP_SERIES
     assert shown[0] == "10.1.1.249"
+
+
+def test_a_group_is_shown_by_name_and_there_may_be_more_than_are_shown() -> None:
+    quotas = quotas_with_traffic()
+    for n in range(MAX_GROUP_SERIES + 2):
+        quotas.groups.set_limits(f"{n:05}", GroupLimits(max_connections=1, observe=n == 1), NOW)
+    for n in range(2):
+        quotas.groups.add_member(f"{n:05}", f"10.0.1.{n}", NOW)
+        for _ in range(3):
+            quotas.on_accepted("EXTERNAL", f"10.0.1.{n}", NOW)
+    found = samples(quotas)
+    prefix = "sluicegate_connection_group"
+    assert value(found, f"{prefix}_connections", group="00000") == 1
+    assert value(found, f"{prefix}_connections", group="00001") == 3
+    assert value(found, f"{prefix}_held_total", group="00000", reason="too_many") == 2
+    assert value(found, f"{prefix}_would_hold_total", group="00001", reason="too_many") == 2
+    assert value(found, f"{prefix}s_left_out") == 2
+    assert len([s for s in found if s.name == f"{prefix}_connections"]) == MAX_GROUP_SERIES
+    assert not [s for s in samples(quotas_with_traffic()) if s.name.startswith(prefix)]

@@ -1,0 +1,45 @@
+"""Takes over changes of connection groups while clients are served. Shell."""
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+
+from broker_runtime.network.connection_group import GroupLimits
+from broker_runtime.network.connection_groups import ConnectionGroups
+
+_RECOUNTED_PER_TURN = 200
+"""Addresses whose open connections are looked at again: half a millisecond."""
+
+
+class ChangingGroups:
+    """Each change is in force from the next accepted socket on; what it means for the counts of open connections
+    follows over turns of the event loop."""
+
+    def __init__(self, groups: ConnectionGroups, now_ms: Callable[[], int], loop: AbstractEventLoop) -> None:
+        self._groups = groups
+        self._now_ms = now_ms
+        self._loop = loop
+        self._recounting = False
+
+    def set_limits(self, name: str, limits: GroupLimits) -> None:
+        """NO_LIMITS: the group is gone, with what it has counted."""
+        self._groups.set_limits(name, limits, self._now_ms())
+        self._recount_soon()
+
+    def set_member(self, name: str, member: str, *, is_in: bool) -> None:
+        """Raises ValueError for what is neither an address nor a range."""
+        if is_in:
+            self._groups.add_member(name, member, self._now_ms())
+        else:
+            self._groups.remove_member(name, member)
+        self._recount_soon()
+
+    def _recount_soon(self) -> None:
+        if self._groups.recount_due and not self._recounting:
+            self._recounting = True
+            self._loop.call_soon(self._recount)
+
+    def _recount(self) -> None:
+        if self._groups.recount(_RECOUNTED_PER_TURN):
+            self._loop.call_soon(self._recount)
+        else:
+            self._recounting = False

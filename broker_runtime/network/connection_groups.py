@@ -1,0 +1,245 @@
+"""Which connection groups hold an address, whether they let a connection in, and what they count. Pure.
+
+Of all members that an address is in those with the longest prefix count, all of them; a rate of the `ip` entity is a
+member with the whole address. Groups that observe are found by themselves in the same way. Times are milliseconds.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from broker_runtime.network.address_ranges import AddressRanges
+from broker_runtime.network.connection_group import NOBODY, Group, GroupLimits, Holders, Membership
+from broker_runtime.network.kept_meters import KeptMeters
+from broker_runtime.network.per_ip import IpCounts, IpRates
+from broker_runtime.network.rate import Meter
+from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+
+TOO_MANY = "too_many"
+"""Why a connection is kept out, as metrics have it; the other reasons are those of the action over a rate."""
+
+
+class ConnectionGroups:
+    """Owns the groups, and knows in whose counts the open connections of each address are.
+
+    A change costs what one member costs. Only where it concerns a range, or a group as a whole, the addresses with open
+    connections are gone through, in pieces (`recount`); one that connects meanwhile is moved at once.
+    """
+
+    def __init__(self, settings: QuotaSettings, counts: IpCounts, rates: IpRates) -> None:
+        """`counts` and `rates` are those of single addresses; they are read only."""
+        self.by_name: dict[str, Group] = {}
+        self.active = False
+        """Whether a group is in force, or was until a moment ago: without one there is nothing to look for."""
+        self.recount_due = False
+        self._settings = settings
+        self._counts = counts
+        self._rates = rates
+        self._ranges: AddressRanges[Membership] = AddressRanges()
+        self.meters: KeptMeters[tuple[Membership, int, str]] = KeptMeters(settings)
+        """Of addresses that share no rate. Who joins again, or a group that is made again, finds none from before."""
+        self._counted: dict[str, Holders] = {}
+        """Of addresses with open connections: in whose counts these are."""
+        self._enforcing = self._observing = 0
+        """Groups in force, by what they do."""
+        self._left: Iterator[str] = iter(())
+        """Addresses that the recount under way has still to look at."""
+
+    def configure(self, settings: QuotaSettings) -> None:
+        self._settings = self.meters.settings = settings
+
+    def set_limits(self, name: str, limits: GroupLimits, now_ms: int) -> None:
+        """NO_LIMITS: the group is gone, with what it has counted; its members wait for one that is made again."""
+        group = self.by_name.get(name) or Group(name)
+        before = self._share(group, -1)
+        group.change(limits, self._settings, now_ms)
+        if self._share(group, 1) != before:
+            self._recount_all()
+        self._note(group)
+
+    def _share(self, group: Group, sign: int) -> tuple[bool, bool]:
+        """Count the group in, or out, of those that do what it does; which is: enforce, or observe."""
+        observes = group.in_force and group.limits.observe
+        enforces = group.in_force and not group.limits.observe
+        self._enforcing += sign * enforces
+        self._observing += sign * observes
+        return enforces, observes
+
+    def add_member(self, name: str, member: str, now_ms: int) -> None:
+        """An address or a range in canonical spelling; twice is once. Raises ValueError for anything else."""
+        group = self.by_name.get(name) or Group(name)
+        if member in group.members:
+            return
+        membership = Membership(group, member, now_ms)
+        self._ranges.add(member, membership)
+        group.members[member] = membership
+        self._note(group)
+        self._member_changed(group, member)
+
+    def remove_member(self, name: str, member: str) -> None:
+        """It may be gone already, with what was recorded of it."""
+        group = self.by_name.get(name)
+        membership = None if group is None else group.members.pop(member, None)
+        if group is None or membership is None:
+            return
+        self._ranges.remove(member, membership)
+        self.meters.forget((membership, group.life, member))
+        self._note(group)
+        self._member_changed(group, member)
+
+    def _note(self, group: Group) -> None:
+        if group.in_force or group.members:
+            self.by_name[group.name] = group
+        else:
+            self.by_name.pop(group.name, None)
+
+    def _member_changed(self, group: Group, member: str) -> None:
+        if not group.in_force:
+            return
+        if "/" in member:
+            self._recount_all()
+        else:
+            self.reconsider(member)
+
+    def reconsider(self, ip: str) -> None:
+        """The address is a member, or has a rate of its own, since a moment ago; or it is so no more."""
+        if self.active and self._counts.count(ip):
+            self._move(ip, self._find(ip))
+
+    def _recount_all(self) -> None:
+        self.recount_due = self.active = True
+
+    def recount(self, pieces: int) -> bool:
+        """Look at so many addresses with open connections again; whether there are more."""
+        for ip in islice(self._left, pieces):
+            if self._counts.count(ip):
+                self._move(ip, self._find(ip))
+            pieces -= 1
+        if pieces and self.recount_due:
+            self.recount_due = False
+            self._left = iter(list(self._counts.addresses))
+            return True
+        if pieces:
+            self.active = bool(self._enforcing or self._observing or self._counted)
+        return not pieces
+
+    def _find(self, ip: str) -> Holders:
+        """Who holds the address now."""
+        enforcing: tuple[Membership, ...] = ()
+        observing: tuple[Membership, ...] = ()
+        seek_enforcing, seek_observing = self._enforcing > 0, self._observing > 0
+        found = self._ranges.whole.get(ip)
+        if found is not None:
+            enforcing, observing = _by_deed(found)
+        seek_enforcing = seek_enforcing and not enforcing and not self._rates.has_own(ip)
+        seek_observing = seek_observing and not observing
+        if seek_enforcing or seek_observing:
+            for found in self._ranges.around(ip):
+                enforcing_here, observing_here = _by_deed(found)
+                if seek_enforcing and enforcing_here:
+                    enforcing, seek_enforcing = enforcing_here, False
+                if seek_observing and observing_here:
+                    observing, seek_observing = observing_here, False
+                if not seek_enforcing and not seek_observing:
+                    break
+        return Holders(enforcing, observing) if enforcing or observing else NOBODY
+
+    def holders(self, ip: str) -> Holders:
+        """The same for a client that connects: from here on the open connections of its address are in their counts."""
+        found = self._find(ip)
+        if found != self._counted.get(ip, NOBODY):
+            self._move(ip, found)
+        return found
+
+    def _move(self, ip: str, holders: Holders) -> None:
+        before = self._counted.get(ip, NOBODY)
+        if before == holders:
+            return
+        connections = self._counts.count(ip)
+        for one in (*before.enforcing, *before.observing):
+            one.group.connections -= connections
+        for one in (*holders.enforcing, *holders.observing):
+            one.group.connections += connections
+        if holders is NOBODY or not connections:
+            self._counted.pop(ip, None)
+        else:
+            self._counted[ip] = holders
+
+    def record(self, enforcing: Sequence[Membership], ip: str, now_ms: int) -> tuple[int, Group] | None:
+        """Count a connection in the rates of all; when one is over its rate in none, and it is told with the throttle
+        in ms."""
+        recorded: list[Meter] = []
+        for one in enforcing:
+            tally = self._tally(one, ip, now_ms)
+            if tally is None:
+                continue
+            tally.record(now_ms)
+            recorded.append(tally)
+            throttle_ms = tally.throttle_ms(now_ms)
+            if throttle_ms:
+                for known in recorded:
+                    known.unrecord(now_ms)
+                return throttle_ms, one.group
+        return None
+
+    def _tally(self, one: Membership, ip: str, now_ms: int) -> Meter | None:
+        group = one.group
+        rate = group.limits.rate
+        if rate >= UNLIMITED or group.limits.shared:
+            return group.tally
+        known = self.meters.used((one, group.life, ip), rate, now_ms)
+        if known.limit != rate:
+            known.set_limit(rate, group.rate_ms)
+        return known
+
+    def full(self, enforcing: Sequence[Membership], ip: str) -> Group | None:
+        """One that has as many connections as it may have."""
+        for one in enforcing:
+            if self._is_full(one.group, self._counts.count(ip)):
+                return one.group
+        return None
+
+    @staticmethod
+    def _is_full(group: Group, of_address: int) -> bool:
+        limits = group.limits
+        return (group.connections if limits.shared else of_address) >= limits.max_connections
+
+    def admitted(self, ip: str, holders: Holders, over_rate: str, now_ms: int) -> None:
+        """A connection was let in, and the address's count has it. `over_rate` is the reason of one over its rate.
+
+        Those that observe judge what nobody has held back: what they count is what they would have added to it.
+        """
+        for one in holders.observing:
+            if self.record((one,), ip, now_ms) is not None:
+                one.group.would_hold[over_rate] += 1
+            elif self._is_full(one.group, self._counts.count(ip) - 1):
+                one.group.would_hold[TOO_MANY] += 1
+        for one in (*holders.enforcing, *holders.observing):
+            one.group.connections += 1
+        if holders is not NOBODY:
+            self._counted[ip] = holders
+
+    def closed(self, ip: str) -> None:
+        """A connection of the address has ended, and the address's count has it no more."""
+        holders = self._counted.get(ip)
+        if holders is None:
+            return
+        for one in (*holders.enforcing, *holders.observing):
+            one.group.connections -= 1
+        if not self._counts.count(ip):
+            del self._counted[ip]
+
+
+def _by_deed(found: Sequence[Membership]) -> tuple[tuple[Membership, ...], tuple[Membership, ...]]:
+    """Those of groups that enforce, and those of groups that observe."""
+    if len(found) == 1:
+        # Nearly always.
+        group = found[0].group
+        if not group.in_force:
+            return (), ()
+        one = (found[0],)
+        return ((), one) if group.limits.observe else (one, ())
+    in_force = [one for one in found if one.group.in_force]
+    return (
+        tuple(one for one in in_force if not one.group.limits.observe),
+        tuple(one for one in in_force if one.group.limits.observe),
+    )
