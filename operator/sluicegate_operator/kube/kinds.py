@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
@@ -34,8 +35,9 @@ class Kind:
         return f"{root}{scope}/{self.plural}" + (f"/{name}" if name else "")
 
 
+@cache
 def of_model(model: type[Resource]) -> Kind:
-    """A kind of ours."""
+    """A kind of ours; the same object whenever it is asked for, as who compares by `is` expects."""
     return Kind(API_VERSION, model.__name__, model.plural)
 
 
