@@ -14,9 +14,9 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.enforce import Enforcement, enforce
+from sluicegate_operator.fleet.enforce import WantedLimits, enforce
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.quotas import plan_quotas
+from sluicegate_operator.planning.quota_planner import plan_quotas
 from tests.support.broker_process import BrokerGroup
 
 VERSION = "sluicegate.dev/v1alpha1"
@@ -52,7 +52,7 @@ async def _change(addresses: tuple[BrokerAddress, ...], changes: int) -> list[fl
             quota = parse_resource(_quota(10 + number))
             assert isinstance(quota, ConnectionQuota)
             plan = plan_quotas(cluster, [listener], [quota])
-            result = await enforce(pool, Enforcement(plan.desired, asyncio.get_running_loop().time()))
+            result = await enforce(pool, WantedLimits(plan.desired, asyncio.get_running_loop().time()))
             if not result.is_complete:
                 raise RuntimeError(f"a change was not enforced everywhere: {result.lagging} {result.failures}")
             times_ms.append((time.perf_counter() - began) * 1000)

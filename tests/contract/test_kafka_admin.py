@@ -4,6 +4,7 @@ Writes are confirmed by the controller and reach the broker's own view a little 
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
@@ -13,6 +14,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic, TopicView
+from sluicegate_operator.planning.limits import IP, QuotaKey, ip_rate
 from tests.support.single_node import SingleNode
 
 DEADLINE_S = 60.0
@@ -31,7 +33,7 @@ async def admin(node: SingleNode) -> AsyncIterator[AdminClient]:
             await client.incremental_alter_configs(
                 broker_id, ConfigChange(delete=[RATE, EXTERNAL_RATE, MAX_CONNECTIONS])
             )
-        await client.alter_ip_quotas(dict.fromkeys(await client.describe_ip_quotas()))
+        await client.alter_quotas(dict.fromkeys(await client.describe_quotas(IP)))
         for name in await client.describe_topics():
             await client.delete_topic(name)
         broker = client.broker(node.host, node.port)
@@ -146,24 +148,34 @@ async def test_deleting_what_was_never_set_is_fine(admin: AdminClient, broker: B
     assert await effective(broker, node, RATE) == UNLIMITED
 
 
+async def alter(admin: AdminClient, rates: dict[str | None, float | None]) -> dict[QuotaKey, KafkaApiError]:
+    return await admin.alter_quotas({ip_rate(address): rate for address, rate in rates.items()})
+
+
 async def test_ip_quotas_of_one_address_and_of_all_are_set_and_removed(
     admin: AdminClient, broker: BrokerHandle
 ) -> None:
-    await admin.alter_ip_quotas({None: 100.0, "127.0.1.7": 5.0, "127.0.1.8": 6.0})
+    await alter(admin, {None: 100.0, "127.0.1.7": 5.0, "127.0.1.8": 6.0})
     await eventually(broker.describe_ip_quotas, {None: 100.0, "127.0.1.7": 5.0, "127.0.1.8": 6.0})
-    await admin.alter_ip_quotas({None: None, "127.0.1.7": 7.0, "127.0.1.9": None})
+    await alter(admin, {None: None, "127.0.1.7": 7.0, "127.0.1.9": None})
     await eventually(broker.describe_ip_quotas, {"127.0.1.7": 7.0, "127.0.1.8": 6.0})
+    seven, every = ip_rate("127.0.1.7"), ip_rate(None)
+    assert await broker.describe_quotas_of(seven[0]) == {seven: 7.0}
+    assert await broker.describe_quotas_of(every[0]) == {}
 
 
 @pytest.mark.parametrize("rate", [0.0, -3.0, 1.5, 2.0**40])
 async def test_an_ip_rate_that_kafka_does_not_know_is_refused(admin: AdminClient, rate: float) -> None:
-    with pytest.raises(KafkaApiError, match=r"altering the ip quota of 127\.0\.1\.7: INVALID_REQUEST: ."):
-        await admin.alter_ip_quotas({"127.0.1.7": rate})
-    assert await admin.describe_ip_quotas() == {}
+    refused = await alter(admin, {"127.0.1.7": rate, "127.0.1.8": 5.0})
+    assert refused.keys() == {ip_rate("127.0.1.7")}
+    [error] = refused.values()
+    assert re.match(r"altering the rate of address 127\.0\.1\.7: INVALID_REQUEST: .", str(error))
+    await eventually(admin.describe_ip_quotas, {"127.0.1.8": 5.0})
 
 
 async def test_an_ip_that_is_none_is_refused(admin: AdminClient) -> None:
-    assert await refusal(admin.alter_ip_quotas({"no-such-host.invalid": 5.0})) == "INVALID_REQUEST"
+    [error] = (await alter(admin, {"no-such-host.invalid": 5.0})).values()
+    assert error.name == "INVALID_REQUEST"
 
 
 async def shape(admin: AdminClient, name: str) -> list[tuple[int, ...]] | str | None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.planning.limits import ip_rate
 from tests.support.broker_process import BrokerProcess
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def set_default_config(broker: BrokerProcess, key: str, value: str | None) -> No
 
 
 def set_ip_rates(broker: BrokerProcess, rates: Mapping[str | None, float | None]) -> None:
-    ask(broker, lambda handle: handle.alter_ip_quotas(rates))
+    ask(broker, lambda handle: handle.alter_quotas({ip_rate(address): rate for address, rate in rates.items()}))
 
 
 def effective_config(broker: BrokerProcess, key: str) -> str | None:

@@ -15,6 +15,7 @@ from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
 from kio.schema.alter_client_quotas.v1.response import EntityData as AlteredEntity
 from kio.schema.alter_client_quotas.v1.response import EntryData as AlteredEntry
+from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
 from kio.schema.describe_client_quotas.v1.response import (
     DescribeClientQuotasResponse,
     EntityData,
@@ -41,6 +42,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.quotas import MATCH_ANY_NAME
 from sluicegate_operator.kafka_admin.views import ConfigSource
 from tests.support.scripted_peer import NO_THROTTLE, PeerRequest, ScriptedPeer, encode, framed
 
@@ -65,12 +67,14 @@ class ScriptedCluster:
         """By broker and key: what it says to whoever asks for documentation."""
         self.refused, self.refused_rates = {REFUSED}, {-1.0}
         self.alterations = 0
+        self.quotas_told = 0
+        """Client quotas that were in answers, of all brokers."""
         self._altered = asyncio.Event()
         for number, peer in enumerate(self.peers):
             peer.script(32, self._answer(DescribeConfigsRequest, partial(self._describe, number)))
             peer.script(44, self._answer(IncrementalAlterConfigsRequest, partial(self._alter, number)))
             peer.script(49, self._answer(AlterClientQuotasRequest, self._alter_rates))
-            peer.script(48, self._describe_rates(number))
+            peer.script(48, self._answer(DescribeClientQuotasRequest, partial(self._describe_rates, number)))
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Looked at after each change that the brokers are told."""
@@ -157,22 +161,22 @@ class ScriptedCluster:
             results.append(AlteredEntry(error_code=code, error_message=None, entity=(altered,)))
         return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(results))
 
-    def _describe_rates(self, number: int) -> Callable[[PeerRequest], bytes]:
-        def answer(request: PeerRequest) -> bytes:
-            known = {} if number in self.lags else self.ip_rates
-            entries = tuple(
-                EntryData(
-                    entity=(EntityData(entity_type="ip", entity_name=address),),
-                    values=(ValueData(key="connection_creation_rate", value=f64(rate)),),
-                )
-                for address, rate in known.items()
+    def _describe_rates(self, number: int, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+        known = {} if number in self.lags else self.ip_rates
+        (component,) = request.components
+        if component.match_type != MATCH_ANY_NAME:
+            known = {component.match: known[component.match]} if component.match in known else {}
+        self.quotas_told += len(known)
+        entries = tuple(
+            EntryData(
+                entity=(EntityData(entity_type="ip", entity_name=address),),
+                values=(ValueData(key="connection_creation_rate", value=f64(rate)),),
             )
-            reply = DescribeClientQuotasResponse(
-                throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=entries
-            )
-            return framed(request.correlation_id, b"\x00" + encode(reply))
-
-        return answer
+            for address, rate in known.items()
+        )
+        return DescribeClientQuotasResponse(
+            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=entries
+        )
 
 
 def _entry(name: str, layers: list[tuple[ConfigSource, Layer]], said: str | None) -> DescribeConfigsResourceResult:

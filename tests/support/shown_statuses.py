@@ -21,8 +21,8 @@ from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, C
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState
 from sluicegate_operator.planning.pipeline_status import PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
+from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
-from sluicegate_operator.planning.quotas import plan_quotas
 from sluicegate_operator.planning.racks import RacksPlan, RackWait
 from sluicegate_operator.planning.registrations import SeenBrokers, plan_registrations
 from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason

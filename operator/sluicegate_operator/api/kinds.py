@@ -45,6 +45,7 @@ class CustomKind:
 
 _OF_CLUSTER = (
     "quotas",
+    "statuses",
     "clusters",
     "listeners",
     "topics",

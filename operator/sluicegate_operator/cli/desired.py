@@ -20,7 +20,8 @@ from sluicegate_operator.api.rules import broken_rules
 from sluicegate_operator.fleet.local_life import ClusterTarget
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.observers import ObserverPlan, PluginOutcome, plan_observers
-from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey, plan_quotas
+from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey
 
 
 @dataclass(frozen=True, slots=True)

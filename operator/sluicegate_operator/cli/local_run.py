@@ -15,7 +15,7 @@ from sluicegate_operator.cli.local_landers import LocalLanders
 from sluicegate_operator.cli.local_observers import LocalObservers
 from sluicegate_operator.cli.topics import apply_topic, delete_topics
 from sluicegate_operator.fleet.asking import BrokerPool
-from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce
+from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.fleet.local_data import DataDir
 from sluicegate_operator.fleet.local_life import ClusterLife
@@ -169,7 +169,9 @@ class LocalRun:
 
     async def _enforce(self, name: str, cluster: DesiredCluster, began_s: float) -> EnforcementResult:
         known = self._clusters[name]
-        result = await enforce(known.pool, Enforcement(cluster.quotas.desired, began_s, closing=cluster.quotas.closing))
+        result = await enforce(
+            known.pool, WantedLimits(cluster.quotas.desired, began_s, closing=cluster.quotas.closing)
+        )
         known.result = result
         wait_s = cluster.resync_s if result.is_complete else RETRY_S
         known.due_s = asyncio.get_running_loop().time() + wait_s

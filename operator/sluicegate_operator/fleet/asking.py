@@ -64,14 +64,17 @@ class BrokerPool:
             return Unreachable(broker.broker_id, str(error))
 
     async def ask_each(
-        self, question: Question[Answer], brokers: Iterable[BrokerAddress] | None = None
+        self,
+        question: Question[Answer],
+        brokers: Iterable[BrokerAddress] | None = None,
+        straggler_s: float = STRAGGLER_S,
     ) -> dict[int, Answer | Unreachable]:
-        """By broker id. Once one has answered, the others have STRAGGLER_S left."""
+        """By broker id. Once one has answered, the others have `straggler_s` left."""
         asked = self.brokers if brokers is None else tuple(brokers)
         tasks = {broker.broker_id: asyncio.create_task(self.ask(broker, question)) for broker in asked}
         try:
-            await _answered(tasks.values())
-            late = f"no answer within {STRAGGLER_S:g} s after another broker's"
+            await _answered(tasks.values(), straggler_s)
+            late = f"no answer within {straggler_s:g} s after another broker's"
             return {
                 broker_id: task.result() if task.done() else Unreachable(broker_id, late)
                 for broker_id, task in tasks.items()
@@ -82,23 +85,48 @@ class BrokerPool:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def ask_any(self, question: Question[Answer]) -> Answer:
-        """The first broker that can be reached; a refusal (KafkaApiError) is an answer. Raises NoBrokerError.
+        """The first answer; a refusal (KafkaApiError) is one. Raises NoBrokerError.
 
-        Only for what may be asked twice: a broker that did not answer may have done it.
+        Only for what may be asked twice: a broker that did not answer may have done it, and one that has let others
+        wait for STRAGGLER_S may yet do it while the next is asked as well.
         """
-        reasons = []
-        for broker in sorted(self.brokers, key=lambda broker: (not broker.up, self.handle(broker).is_away)):
-            try:
-                async with asyncio.timeout(self.ask_timeout_s):
-                    return await question(broker, self.handle(broker))
-            except (AdminConnectionError, AdminTimeoutError) as error:
-                reasons.append(str(error))
-            except TimeoutError:
-                reasons.append(f"broker {broker.broker_id}: no answer within {self.ask_timeout_s:g} s")
+        reasons: list[str] = []
+        waiting = sorted(self.brokers, key=lambda broker: (not broker.up, self.handle(broker).is_away))
+        asked: set[asyncio.Task[Answer]] = set()
+        try:
+            while waiting or asked:
+                if waiting:
+                    asked.add(asyncio.create_task(self._patiently(waiting.pop(0), question)))
+                patience_s = STRAGGLER_S if waiting else None
+                done, asked = await asyncio.wait(asked, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    error = task.exception()
+                    if error is None or not isinstance(error, _NoAnswerError):
+                        return task.result()
+                    reasons.append(str(error))
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
         raise NoBrokerError("; ".join(reasons) or "the cluster has no brokers")
 
+    async def _patiently(self, broker: BrokerAddress, question: Question[Answer]) -> Answer:
+        """Raises _NoAnswerError, and what the broker refuses."""
+        try:
+            async with asyncio.timeout(self.ask_timeout_s):
+                return await question(broker, self.handle(broker))
+        except (AdminConnectionError, AdminTimeoutError) as error:
+            raise _NoAnswerError(str(error)) from error
+        except TimeoutError:
+            late = f"broker {broker.broker_id}: no answer within {self.ask_timeout_s:g} s"
+            raise _NoAnswerError(late) from None
 
-async def _answered(tasks: Iterable[asyncio.Task[Answer | Unreachable]]) -> None:
+
+class _NoAnswerError(Exception):
+    """The next broker may answer."""
+
+
+async def _answered(tasks: Iterable[asyncio.Task[Answer | Unreachable]], straggler_s: float) -> None:
     """Until all are done, or one has answered and the others have had their time."""
     loop = asyncio.get_running_loop()
     pending, until_s = set(tasks), None
@@ -108,4 +136,4 @@ async def _answered(tasks: Iterable[asyncio.Task[Answer | Unreachable]]) -> None
         if not done:
             return
         if until_s is None and not all(isinstance(task.result(), Unreachable) for task in done):
-            until_s = loop.time() + STRAGGLER_S
+            until_s = loop.time() + straggler_s

@@ -1,41 +1,50 @@
-"""The quota path: look at the limits of every broker, change what differs, read back until every broker enforces them.
+"""The quota path: tell brokers what has changed, look at each of them, change what differs, until each has it.
 
-Used by the Kubernetes and the local fleet alike. What differs and what to do about it is decided by planning.quotas;
+Used by the Kubernetes and the local fleet alike. What differs and what to do about it is decided by planning.limits;
 nothing here restarts a broker, and one that is down is named in the result while the others are done. Times are those
 of the event loop's clock.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
-from typing import TypeVar
 
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError, Unreachable
+from sluicegate_operator.fleet.asking import STRAGGLER_S, BrokerPool, NoBrokerError, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.held_limits import hold
-from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
-from sluicegate_operator.planning.quotas import (
+from sluicegate_operator.planning.limit_ledger import LimitLedger
+from sluicegate_operator.planning.limits import (
+    IP,
     Action,
-    Closing,
     DesiredLimits,
+    Lifted,
+    LimitKey,
+    Missing,
     ObservedLimits,
+    QuotaKey,
     SetBrokerConfigs,
-    SetIpQuota,
-    TargetKey,
-    diff_quotas,
-    while_open,
+    SetQuota,
+    changes,
+    missing,
+    missing_words,
 )
+from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
+from sluicegate_operator.planning.quotas import Limits, TargetKey, config_limits, while_open
 
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.1
+WORDS_MAX = 10
+"""Of what a broker lacks, in words."""
+SINGLES_MIN, SINGLES_SHARE = 8, 40
+"""A request for one entity costs about as much as 40 entities in the answer to a request for all."""
 
-Some = TypeVar("Some", SetBrokerConfigs, SetIpQuota)
+STRAGGLER_A_QUOTA_S = 0.0001
+"""So much longer a broker that has to tell everything may take than those that have to tell little."""
 
 
 class EnforcementState(StrEnum):
@@ -48,13 +57,12 @@ class EnforcementState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerEnforcement:
-    """`detail` says why not; `observed` is what the broker said last, None when it said nothing."""
+    """`detail` says why not."""
 
     broker_id: int
     state: EnforcementState
     detail: str = ""
     enforced_at_s: float | None = None
-    observed: ObservedLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +74,36 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Enforcement:
+class WantedLimits:
     """What is wanted and within which time: `started_at_s` is when the operator learned of it, `deadline_s` how long
-    brokers may take to show it. `released`: targets whose quota is gone, see diff_quotas. `hold`: see held_limits.
-    `closing`: what is wanted as well while brokers have certain listeners open."""
+    brokers may take to show it, and `gives_way` whether something else is to be done first. `changed`: what is wanted
+    otherwise than the last time. `hold`: see held_limits. `closing`: what is wanted as well while brokers have certain
+    listeners open; `looks_at_listeners`: which each has open is asked for also when no key is."""
 
     desired: DesiredLimits
     started_at_s: float
     deadline_s: float = 5.0
-    released: Collection[TargetKey] = ()
+    changed: frozenset[LimitKey] = frozenset()
+    released: frozenset[LimitKey] = frozenset()
+    """On a cluster that is not exclusively ours: limits of ours that nobody wants any more."""
     hold: bool = False
-    closing: tuple[Closing, ...] = ()
+    closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
+    looks_at_listeners: bool = False
+    entity_types: tuple[str, ...] = (IP,)
+    """Of client quotas that are governed."""
+    gives_way: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
 class EnforcementResult:
-    """`changes` is what was found to differ, so it is empty when the resync finds no drift. `desired` is what was
-    wanted in the end: with what is held, and what counts until a listener is closed."""
+    """`changes` is what was sent. `drift` is what differed on brokers that were last seen to have all that was wanted,
+    and is wanted still: somebody else's hand."""
 
     brokers: tuple[BrokerEnforcement, ...]
     started_at_s: float
     changes: tuple[Action, ...] = ()
     failures: tuple[Failure, ...] = ()
-    desired: DesiredLimits = field(default_factory=DesiredLimits)
+    drift: tuple[Action, ...] = ()
 
     @property
     def enforced(self) -> int:
@@ -112,46 +127,193 @@ class EnforcementResult:
     def took_s(self) -> float | None:
         return None if self.enforced_at_s is None else self.enforced_at_s - self.started_at_s
 
-    @property
-    def observed(self) -> Mapping[int, ObservedLimits]:
-        """Of the brokers that answered: what planning.quotas.lagging_brokers takes."""
-        return {broker.broker_id: broker.observed for broker in self.brokers if broker.observed is not None}
+
+async def enforce(pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger | None = None) -> EnforcementResult:
+    """The whole path once. `ledger` is what was seen before, and takes what is seen now. Raises nothing that a broker
+    can cause: the result says what went wrong where."""
+    run = _Run(pool, wanted, ledger if ledger is not None else LimitLedger())
+    return await run.enforce()
 
 
-async def enforce(pool: BrokerPool, wanted: Enforcement) -> EnforcementResult:
-    """The whole path once. Raises nothing that a broker can cause: the result says what went wrong where."""
-    seen = await observe_limits(pool)
-    answers = {broker_id: limits for broker_id, limits in seen.items() if isinstance(limits, ObservedLimits)}
-    wanted = replace(wanted, desired=while_open(wanted.desired, wanted.closing, answers))
-    if wanted.hold:
-        wanted = replace(wanted, desired=hold(wanted.desired, answers))
-    actions = diff_quotas(wanted.desired, answers, wanted.released)
-    pool = pool.doubting(seen)
-    failures = await apply_actions(pool, actions)
-    brokers = await read_back_until_enforced(pool, wanted, actions, failures)
-    return EnforcementResult(brokers, wanted.started_at_s, tuple(actions), failures, wanted.desired)
+class _Run:
+    """One walk along the path."""
+
+    def __init__(self, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger) -> None:
+        self._pool = pool
+        self._wanted = wanted
+        self._ledger = ledger
+        self._places = {broker.broker_id: (broker.host, broker.port) for broker in pool.brokers}
+        ledger.keep(self._places, {broker.broker_id for broker in pool.brokers if broker.up})
+        ledger.changed(wanted.changed)
+        if wanted.hold:
+            ledger.look_at_all()
+        self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
+        """For changes, which any broker takes."""
+        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere)
+        self._closing = frozenset(key for at, limits in wanted.closing.items() for key in config_limits(at, limits))
+        self._failures: list[Failure] = []
+        self._sent: list[Action] = []
+        self._until_s = asyncio.get_running_loop().time() + wanted.deadline_s
+
+    async def enforce(self) -> EnforcementResult:
+        wanted, ledger = self._wanted, self._ledger
+        if ledger.any_whole and not wanted.hold:
+            # What they have is known, so they are told before they are asked.
+            await self._send(changes(self._desired, {-1: Missing(wanted.changed)}))
+        told = frozenset(key for action in self._sent for key in action.keys)
+        clean = {b for b, standing in ledger.brokers.items() if not standing.lacks - wanted.changed}
+        asked = {b.broker_id: ledger.asks(b.broker_id, self._closing) for b in self._pool.brokers}
+        seen = await self._look(asked)
+        answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
+        self._through = self._through.doubting(seen)
+        for broker_id, answer in answers.items():
+            ledger.note_listeners(broker_id, self._places[broker_id], answer)
+        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere)
+        if wanted.hold:
+            self._desired = hold(self._desired, answers)
+        lacking = {b: self._judge(b, asked[b], answer) for b, answer in answers.items()}
+        untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items()}
+        await self._send(changes(self._desired, untold))
+        drift = (
+            []
+            if ledger.held
+            else changes(self._desired, {b: self._unasked_for(untold[b]) for b in clean & untold.keys()})
+        )
+        ledger.held = wanted.hold
+        brokers = await asyncio.gather(
+            *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
+        )
+        self._note_refusals()
+        ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
+        return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))
+
+    def _unasked_for(self, lacks: Missing) -> Missing:
+        """Without what has changed on purpose."""
+        return Missing(lacks.limits - self._wanted.changed - self._closing, lacks.own)
+
+    def _judge(self, broker_id: int, asked: frozenset[LimitKey] | None, seen: ObservedLimits) -> Missing:
+        released = self._wanted.released | self._wanted.changed
+        standing = self._ledger.brokers.get(broker_id)
+        # What it lacked was ours at some time.
+        lifted = Lifted(self._desired.exclusive, released | (standing.lacks if standing is not None else frozenset()))
+        lacks = missing(self._desired, seen, lifted, asked)
+        self._ledger.answered(broker_id, self._places[broker_id], asked, lacks)
+        return lacks
+
+    async def _send(self, actions: Sequence[Action]) -> None:
+        if actions:
+            self._failures += await apply_actions(self._through, actions)
+            self._sent += actions
+
+    async def _look(
+        self, asked: Mapping[int, frozenset[LimitKey] | None], broker: BrokerAddress | None = None
+    ) -> dict[int, ObservedLimits | Unreachable]:
+        wanted = self._wanted
+        total = len(self._desired.quotas)
+        one = None if broker is None else [broker]
+        listeners = wanted.looks_at_listeners
+        return await _look(self._pool, _Questions(asked, total, wanted.entity_types, listeners), one)
+
+    async def _until_enforced(
+        self, broker: BrokerAddress, seen: ObservedLimits | Unreachable, lacking: Mapping[int, Missing]
+    ) -> BrokerEnforcement:
+        """Asks one broker for what it lacks until it has it, cannot be reached, or the deadline passes. What was
+        refused is not waited for."""
+        loop = asyncio.get_running_loop()
+        broker_id, pause_s = broker.broker_id, FIRST_PAUSE_S
+        lacks = lacking.get(broker_id, Missing())
+        failed = frozenset(key for failure in self._failures for key in failure.action.keys)
+        while True:
+            if isinstance(seen, Unreachable):
+                self._ledger.fell_silent(broker_id)
+                return BrokerEnforcement(broker_id, EnforcementState.UNREACHABLE, seen.reason)
+            now_s = loop.time()
+            if not lacks:
+                return BrokerEnforcement(broker_id, EnforcementState.ENFORCED, enforced_at_s=now_s)
+            if now_s >= self._until_s or lacks.keys <= failed or self._wanted.gives_way():
+                words = missing_words(self._desired, lacks)
+                detail = "; ".join(words[:WORDS_MAX] + ["..."] * (len(words) > WORDS_MAX))
+                return BrokerEnforcement(broker_id, EnforcementState.LAGGING, detail)
+            await asyncio.sleep(min(pause_s, self._until_s - now_s))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            seen = (await self._look({broker_id: lacks.keys}, broker))[broker_id]
+            if isinstance(seen, ObservedLimits):
+                lacks = self._judge(broker_id, lacks.keys, seen)
+
+    def _note_refusals(self) -> None:
+        refused = self._ledger.refused
+        for failure in self._failures:
+            if isinstance(failure.error, KafkaApiError) and not failure.error.retriable:
+                refused.update(dict.fromkeys(failure.action.keys, str(failure.error)))
+        lacked = frozenset().union(*self._ledger.lacked().values())
+        for key in refused.keys() - lacked:
+            del refused[key]
 
 
-async def observe_limits(
-    pool: BrokerPool, keys: Collection[str] | None = None, brokers: Iterable[BrokerAddress] | None = None
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """What to ask each broker for; None is everything. `total`: how many client quotas there may be."""
+
+    asked: Mapping[int, frozenset[LimitKey] | None]
+    total: int
+    entity_types: tuple[str, ...]
+    listeners: bool = False
+
+
+async def _look(
+    pool: BrokerPool, questions: _Questions, brokers: Iterable[BrokerAddress] | None = None
 ) -> dict[int, ObservedLimits | Unreachable]:
-    """What each broker itself says. Without `keys` its whole dynamic configuration, also limits that nobody wants."""
-
     async def look(broker: BrokerAddress, handle: BrokerHandle) -> ObservedLimits:
         # Both of the broker's own view: the controller may be ahead of it.
-        rates = await handle.describe_ip_quotas()
-        # No keys at all would mean every key to Kafka.
-        asked = None if keys is None else [*keys, LISTENERS]
-        configs = {} if keys is not None and not keys else await handle.describe_broker_configs(broker.broker_id, asked)
+        asked = questions.asked[broker.broker_id]
+        quotas, configs = await asyncio.gather(
+            _quotas(handle, asked, questions), _configs(broker, handle, asked, questions)
+        )
         listeners = configs.get(LISTENERS)
         return ObservedLimits(
             default=config_layer(configs, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
             own=config_layer(configs, ConfigSource.DYNAMIC_BROKER_CONFIG),
-            ip_rates=rates,
+            quotas=quotas,
             listeners=frozenset(listener_ports(listeners.value)) if listeners is not None else None,
         )
 
-    return await pool.ask_each(look, brokers)
+    return await pool.ask_each(look, brokers, STRAGGLER_S + questions.total * STRAGGLER_A_QUOTA_S)
+
+
+async def _configs(
+    broker: BrokerAddress, handle: BrokerHandle, asked: frozenset[LimitKey] | None, questions: _Questions
+) -> Configs:
+    if asked is None:
+        return await handle.describe_broker_configs(broker.broker_id)
+    keys = sorted(key for key in asked if isinstance(key, str))
+    # No keys at all would mean every key to Kafka.
+    return (
+        await handle.describe_broker_configs(broker.broker_id, [*keys, LISTENERS])
+        if keys or questions.listeners
+        else {}
+    )
+
+
+async def _quotas(
+    handle: BrokerHandle, asked: frozenset[LimitKey] | None, questions: _Questions
+) -> dict[QuotaKey, float]:
+    entities = None if asked is None else {key[0] for key in asked if not isinstance(key, str)}
+    if entities is not None and len(entities) <= max(SINGLES_MIN, questions.total // SINGLES_SHARE):
+        answers = await asyncio.gather(*(handle.describe_quotas_of(entity) for entity in entities))
+    else:
+        # Those of groups have an address as well in some entities, and no address alone.
+        all_of = (handle.describe_quotas(kind, strict=kind == IP) for kind in questions.entity_types)
+        answers = await asyncio.gather(*all_of)
+    return {key: value for answer in answers for key, value in answer.items()}
+
+
+async def observe_limits(
+    pool: BrokerPool, keys: Collection[str] | None = None
+) -> dict[int, ObservedLimits | Unreachable]:
+    """What each broker itself says. Without `keys` its whole dynamic configuration and all rates of addresses, also
+    limits that nobody wants."""
+    asked = None if keys is None else frozenset(keys)
+    return await _look(pool, _Questions({broker.broker_id: asked for broker in pool.brokers}, 0, (IP,)))
 
 
 def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
@@ -165,110 +327,39 @@ def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
 
 
 async def apply_actions(pool: BrokerPool, actions: Sequence[Action]) -> tuple[Failure, ...]:
-    """Makes all changes at once, in as few requests as possible, and says which could not be made.
+    """Makes all changes at once, and says which could not be made.
 
     What holds for the whole cluster goes through any broker, so a broker that is down does not matter; the override of
     one broker only that broker takes away.
     """
-    rates = [action for action in actions if isinstance(action, SetIpQuota)]
-    work = [_apply(rates, partial(_alter_rates, pool))]
-    for action in actions:
-        if isinstance(action, SetBrokerConfigs):
-            work.append(_apply(_by_key(action), partial(_alter_configs, pool, action.broker_id)))
+    quotas = {action.key: action for action in actions if isinstance(action, SetQuota)}
+    work = [_alter_configs(pool, action) for action in actions if isinstance(action, SetBrokerConfigs)]
+    if quotas:
+        work.append(_alter_quotas(pool, quotas))
     return tuple(failure for failures in await asyncio.gather(*work) for failure in failures)
 
 
-def _by_key(action: SetBrokerConfigs) -> list[SetBrokerConfigs]:
-    single = [SetBrokerConfigs(action.broker_id, {key: value}) for key, value in action.set.items()]
-    return single + [SetBrokerConfigs(action.broker_id, {}, (key,)) for key in action.delete]
-
-
-async def _apply(actions: Sequence[Some], send: Callable[[Sequence[Some]], Awaitable[None]]) -> list[Failure]:
-    """All in one request; one by one when that is refused, so that one bad value does not hold up the others."""
-    if not actions:
-        return []
+async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs) -> list[Failure]:
+    """Key by key when all together are refused, so that one bad value does not hold up the others."""
+    through = pool if action.broker_id is None else pool.only(action.broker_id)
+    change = ConfigChange(action.set, action.delete)
     try:
-        await send(actions)
+        await through.ask_any(lambda _, handle: handle.incremental_alter_configs(action.broker_id, change))
     except KafkaApiError as error:
-        if len(actions) == 1:
-            return [Failure(actions[0], error)]
+        singles = [replace(action, set={key: value}, delete=()) for key, value in action.set.items()]
+        singles += [replace(action, set={}, delete=(key,)) for key in action.delete]
+        if len(singles) == 1:
+            return [Failure(action, error)]
+        return [failure for single in singles for failure in await _alter_configs(pool, single)]
     except (KafkaAdminError, NoBrokerError) as error:
-        return [Failure(action, error) for action in actions]
-    else:
-        return []
-    return [failure for action in actions for failure in await _apply([action], send)]
+        return [Failure(action, error)]
+    return []
 
 
-async def _alter_configs(pool: BrokerPool, broker_id: int | None, actions: Sequence[SetBrokerConfigs]) -> None:
-    change = ConfigChange(
-        set={key: value for action in actions for key, value in action.set.items()},
-        delete=[key for action in actions for key in action.delete],
-    )
-    through = pool if broker_id is None else pool.only(broker_id)
-    await through.ask_any(lambda _, handle: handle.incremental_alter_configs(broker_id, change))
-
-
-async def _alter_rates(pool: BrokerPool, actions: Sequence[SetIpQuota]) -> None:
-    rates = {action.ip: action.rate for action in actions}
-    await pool.ask_any(lambda _, handle: handle.alter_ip_quotas(rates))
-
-
-async def read_back_until_enforced(
-    pool: BrokerPool, wanted: Enforcement, changed: Sequence[Action] = (), failed: Sequence[Failure] = ()
-) -> tuple[BrokerEnforcement, ...]:
-    """Asks every broker until it enforces what is wanted, cannot be reached, or the deadline passes.
-
-    Only the wanted and the `changed` keys are asked for, which is ten times faster than all of them. What `failed` is
-    not waited for.
-    """
-    keys = set(wanted.desired.configs)
-    for action in changed:
-        if isinstance(action, SetBrokerConfigs):
-            keys.update(action.set, action.delete)
-    until_s = asyncio.get_running_loop().time() + wanted.deadline_s
-    look = _ReadBack(pool, wanted, sorted(keys), _steps([failure.action for failure in failed]), until_s)
-    return tuple(await asyncio.gather(*(look.at(broker) for broker in pool.brokers)))
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadBack:
-    pool: BrokerPool
-    wanted: Enforcement
-    keys: Sequence[str]
-    failed: frozenset[str]
-    until_s: float
-
-    async def at(self, broker: BrokerAddress) -> BrokerEnforcement:
-        loop = asyncio.get_running_loop()
-        pause_s = FIRST_PAUSE_S
-        while True:
-            seen = (await observe_limits(self.pool, self.keys, [broker]))[broker.broker_id]
-            if isinstance(seen, Unreachable):
-                return BrokerEnforcement(broker.broker_id, EnforcementState.UNREACHABLE, seen.reason)
-            missing = diff_quotas(self.wanted.desired, {broker.broker_id: seen}, self.wanted.released)
-            now_s = loop.time()
-            if not missing:
-                return BrokerEnforcement(
-                    broker.broker_id, EnforcementState.ENFORCED, enforced_at_s=now_s, observed=seen
-                )
-            if now_s >= self.until_s or _steps(missing) <= self.failed:
-                detail = "; ".join(sorted(_steps(missing)))
-                return BrokerEnforcement(broker.broker_id, EnforcementState.LAGGING, detail, observed=seen)
-            await asyncio.sleep(min(pause_s, self.until_s - now_s))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-
-def _steps(actions: Iterable[Action]) -> frozenset[str]:
-    """What is still to be changed, each key and address for itself, in words for people."""
-    steps = []
-    for action in actions:
-        if isinstance(action, SetIpQuota):
-            whose = "the default of all addresses" if action.ip is None else f"address {action.ip}"
-            steps.append(
-                f"{whose} has a rate to lift" if action.rate is None else f"{whose} has not got rate {action.rate:g}"
-            )
-            continue
-        level = "" if action.broker_id is None else f"broker {action.broker_id}'s own "
-        steps += [f"{level}{key} is not {value}" for key, value in action.set.items()]
-        steps += [f"{level}{key} is still set" for key in action.delete]
-    return frozenset(steps)
+async def _alter_quotas(pool: BrokerPool, actions: Mapping[QuotaKey, SetQuota]) -> list[Failure]:
+    values = {key: action.value for key, action in actions.items()}
+    try:
+        refused = await pool.ask_any(lambda _, handle: handle.alter_quotas(values))
+    except (KafkaAdminError, NoBrokerError) as error:
+        return [Failure(action, error) for action in actions.values()]
+    return [Failure(actions[key], error) for key, error in refused.items()]

@@ -15,6 +15,7 @@ from sluicegate_operator.fleet.enforce import Failure, apply_actions, config_lay
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
+from sluicegate_operator.planning.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observer_status import PluginReports
 from sluicegate_operator.planning.observers import (
     LOADING,
@@ -29,7 +30,6 @@ from sluicegate_operator.planning.observers import (
     is_observer_key,
     reports_on,
 )
-from sluicegate_operator.planning.quotas import SetBrokerConfigs
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5

@@ -19,7 +19,8 @@ from sluicegate_operator.handlers.listeners import ListenerReconciler
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
-from sluicegate_operator.handlers.quotas import QuotaReconciler
+from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
+from sluicegate_operator.handlers.quotas import STATUSES, QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
@@ -65,8 +66,10 @@ async def lead(
 def reconcilers(context: Context, settings: Settings) -> dict[str, Reconcile]:
     """By the names of their queues, see api.kinds."""
     topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
+    quotas = QuotaReconciler(context)
     return {
-        "quotas": QuotaReconciler(context).reconcile,
+        "quotas": quotas.reconcile,
+        STATUSES: QuotaStatuses(context, quotas.governed).reconcile,
         "clusters": ClusterReconciler(context).reconcile,
         "listeners": ListenerReconciler(context).reconcile,
         "topics": topics.reconcile,

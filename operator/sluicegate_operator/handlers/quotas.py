@@ -1,220 +1,210 @@
-"""The quota path: all ConnectionQuotas of one cluster, from their manifests to every broker and back into their status.
+"""The quota path: all ConnectionQuotas of one cluster, from their manifests to every broker.
 
-All quotas of a cluster are planned together, since two on one target decide by each other. Nothing here waits for a
-roll, and nothing here restarts a broker.
+A pass costs what has changed since the last one: planning, requests to brokers and judgement. All of it is looked at
+when the operator has not seen it yet, at the resync, and of a broker that did not answer. What quotas are told of it is
+written by handlers.quota_statuses, in a queue of its own. Nothing here waits for a roll, and nothing here restarts a
+broker.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
-from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce
-from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
-from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
-from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits, enforce
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings
+from sluicegate_operator.handlers.telemetry import DRIFT_MENDED
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
-from sluicegate_operator.planning import quota_status
-from sluicegate_operator.planning.broker_answers import BrokerAnswers
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.exposure import hiding_of_all
-from sluicegate_operator.planning.quotas import (
-    DesiredLimits,
-    ObservedLimits,
-    QuotaPlan,
-    concerns,
-    has_open,
-    lagging_brokers,
-    plan_quotas,
-)
+from sluicegate_operator.planning.limits import LimitKey
 
 log = logging.getLogger(__name__)
 
 LAGGING_RETRY = Retry(1.0, 10.0)
 READ_BACK_S = 5.0
-STATUSES_A_TURN = 25
-"""So many are worked out before others have the event loop: about 5 ms."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """`unreachable`: why, for each broker that has been silent for long. `held`: why brokers may have stricter limits
-    than planned."""
-
-    result: EnforcementResult | None
-    unreachable: Mapping[int, str]
-    held: str
+STATUSES = "statuses"
+"""The queue of handlers.quota_statuses."""
 
 
 class QuotaReconciler:
-    """Enforces the ConnectionQuotas of a cluster on its brokers, and says in their status how far that is."""
+    """Enforces the ConnectionQuotas of a cluster on its brokers. `governed` is what it knows of each cluster."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._enforced: dict[ClusterKey, DesiredLimits] = {}
-        """What was last seen in force on all brokers: a difference found while this is still wanted is drift."""
-        self._answers: dict[ClusterKey, BrokerAnswers] = {}
+        self.governed: dict[ClusterKey, GovernedQuotas] = {}
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER, CONNECTION_QUOTA])
-        await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
+        snapshot = await context.gather(key, [BROKER_LISTENER, CONNECTION_QUOTA])
         cluster = snapshot.cluster
-        plan = plan_quotas(cluster, snapshot.listeners, snapshot.quotas)
+        if cluster is None and not snapshot.quotas:
+            self.governed.pop(key, None)
+            context.figures.note_quotas(key, {})
+            await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
+            return None
+        governed = self.governed.setdefault(key, GovernedQuotas())
+        await _in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas))
+        governed.forget_gone()
+        context.figures.note_quotas(key, governed.states)
         context.figures.note_untold(key, context.first_seen.untold((*snapshot.listeners, *snapshot.quotas)))
-        if cluster is None or cluster.spec.brokers is None:
-            self._enforced.pop(key, None)
-            self._answers.pop(key, None)
-            return None if await self._write(key, snapshot.quotas, plan, {}, None) else 0.0
-        if cluster.spec.paused:
+        if cluster is not None and cluster.spec.paused:
             return context.resync_s(cluster)
+        if cluster is None or cluster.spec.brokers is None:
+            again = await self._tell_without_brokers(key, governed)
+        else:
+            again = await self._govern(cluster, governed, snapshot)
+        await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
+        return again
+
+    async def _tell_without_brokers(self, key: ClusterKey, governed: GovernedQuotas) -> Again:
+        fresh = GovernedQuotas()
+        governed.ledger, governed.silences, governed.around = fresh.ledger, fresh.silences, fresh.around
+        await self._mark(key, governed, set(governed.planner.quotas), datetime.now(UTC))
+        return None
+
+    async def _govern(self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot) -> Again:
+        key = (cluster.namespace, cluster.name)
+        loop = asyncio.get_running_loop()
         held = "; ".join(str(item) for item in snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA))
-        pool = await context.pool(cluster)
-        result = None if pool is None else await self._enforce(pool, plan, hold=bool(held))
-        unreachable = self._note_answers(key, pool, result)
+        if loop.time() >= governed.resync_at_s:
+            governed.ledger.look_at_all()
+            governed.resync_at_s = loop.time() + self._context.resync_s(cluster)
+        before = governed.ledger.lacked(), _opened(governed)
+        pool = await self._context.pool(cluster)
+        result = None if pool is None else await self._enforce(key, pool, governed, hold=bool(held))
+        if result is not None and result.drift:
+            await self._say_drift(cluster, result)
+        unreachable = self._note_silences(key, pool, governed, result)
+        expected = tuple(plan_cluster(cluster, snapshot.listeners).broker_ids)
+        hiding = hiding_of_all(cluster_listeners(cluster, snapshot.listeners))
+        # One that misses its listener may have it among those that cannot be read.
+        mute = bool(snapshot.unreadable_of(BROKER_LISTENER))
+        around = Surroundings(expected, frozenset(unreachable), hiding, mute)
+        await self._mark_concerned(key, governed, around, result, _why(result) or held, before)
+        complete = self._is_complete(governed, result, held=bool(held))
+        return max(0.0, governed.resync_at_s - loop.time()) if complete else LAGGING_RETRY
+
+    async def _mark_concerned(
+        self,
+        key: ClusterKey,
+        governed: GovernedQuotas,
+        around: Surroundings,
+        result: EnforcementResult | None,
+        error: str,
+        before: tuple[Mapping[int, frozenset[LimitKey]], Mapping[int, frozenset[str] | None]],
+    ) -> None:
+        """Those quotas are told anew whose status may have become another one. `before`: what brokers lacked, and which
+        listeners they had open."""
+        planner, plan = governed.planner, governed.planner.plan
+        names = set(planner.changed_quotas)
+        planner.changed_quotas.clear()
+        if result is not None and result.changes:
+            sent = frozenset(key for action in result.changes for key in action.keys)
+            governed.news |= await _concerned(governed, tuple(names), sent)
+        if around != governed.around or before[1] != _opened(governed):
+            names.update(planner.quotas)
+        elif differing := _differing(before[0], governed.ledger.lacked()):
+            told = {key for name in names if name in plan.verdicts for key in plan.keys(name)}
+            names |= await _concerned(governed, tuple(planner.quotas), differing - told)
+        if error != governed.error:
+            names.update(governed.unsettled)
+        governed.around, governed.error = around, error
+        await self._mark(key, governed, names, _wall_time(result))
+
+    def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, held: bool) -> bool:
+        """A broker that is on its way out is asked as well, and not counted."""
         if held:
-            # Limits may follow from what cannot be read, so none was lifted or loosened.
-            self._enforced.pop(key, None)
-        else:
-            await self._note_drift(key, cluster, result)
-        return await self._write_seen(cluster, snapshot, plan, _Seen(result, unreachable, held))
+            return result is not None and result.is_complete
+        states = {} if result is None else {broker.broker_id: broker.state for broker in result.brokers}
+        done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.around.expected)
+        return done and not governed.closed_somewhere
 
-    async def _enforce(self, pool: BrokerPool, plan: QuotaPlan, *, hold: bool) -> EnforcementResult:
-        started_s = asyncio.get_running_loop().time()
-        wanted = Enforcement(plan.desired, started_s, READ_BACK_S, hold=hold, closing=plan.closing)
-        return await enforce(pool, wanted)
+    async def _enforce(
+        self, key: ClusterKey, pool: BrokerPool, governed: GovernedQuotas, *, hold: bool
+    ) -> EnforcementResult:
+        plan = governed.planner.plan
+        changed = frozenset(governed.planner.changed_keys)
+        wanted = WantedLimits(
+            plan.desired,
+            asyncio.get_running_loop().time(),
+            READ_BACK_S,
+            changed=changed,
+            hold=hold,
+            closing=plan.closing,
+            looks_at_listeners=governed.closed_somewhere,
+            gives_way=lambda: self._context.is_due("quotas", key),
+        )
+        result = await enforce(pool, wanted, governed.ledger)
+        governed.planner.changed_keys -= changed
+        return result
 
-    async def _note_drift(self, key: ClusterKey, cluster: BrokerCluster, result: EnforcementResult | None) -> None:
-        if result is None:
-            return
-        if result.changes and self._enforced.get(key) == result.desired:
-            DRIFT_MENDED.inc(len(result.changes))
-            changed = "; ".join(str(change) for change in result.changes[:5])
-            await self._context.post(
-                cluster, "Warning", "QuotaDriftMended", f"limits were changed by hand on the brokers: {changed}"
-            )
-        if result.is_complete:
-            self._enforced[key] = result.desired
-        else:
-            self._enforced.pop(key, None)
+    async def _say_drift(self, cluster: BrokerCluster, result: EnforcementResult) -> None:
+        DRIFT_MENDED.inc(len(result.drift))
+        changed = "; ".join(str(change) for change in result.drift[:5])
+        await self._context.post(
+            cluster, "Warning", "QuotaDriftMended", f"limits were changed by hand on the brokers: {changed}"
+        )
 
-    def _note_answers(
-        self, key: ClusterKey, pool: BrokerPool | None, result: EnforcementResult | None
+    def _note_silences(
+        self, key: ClusterKey, pool: BrokerPool | None, governed: GovernedQuotas, result: EnforcementResult | None
     ) -> Mapping[int, str]:
         """The brokers that have been silent for so long that it counts, with why; the cluster's status says so."""
         now_s = asyncio.get_running_loop().time()
         up = {broker.broker_id for broker in pool.brokers if broker.up} if pool is not None else set()
         found = result.brokers if result is not None else ()
-        answered = {broker.broker_id: broker.observed for broker in found if broker.observed is not None}
-        silent = {b.broker_id: b.detail for b in found if b.broker_id not in answered and b.broker_id in up}
-        answers = self._answers[key] = self._answers.get(key, BrokerAnswers()).after(answered, silent, now_s)
-        unreachable = answers.unreachable(now_s)
+        silent = {b.broker_id: b.detail for b in found if b.state is EnforcementState.UNREACHABLE}
+        for broker_id in governed.ledger.brokers.keys() - ({b.broker_id for b in found} - (silent.keys() - up)):
+            # It could not be expected to answer (no address, or not ready by its pod): what it said before was another
+            # life of it.
+            governed.ledger.forget(broker_id)
+        governed.silences = governed.silences.after({b: why for b, why in silent.items() if b in up}, now_s)
+        unreachable = governed.silences.unreachable(now_s)
         progress = self._context.progress[key]
         if progress.unreachable.keys() != unreachable.keys():
             progress.unreachable = unreachable
             self._context.mark("clusters", key)
         return unreachable
 
-    async def _write_seen(self, cluster: BrokerCluster, snapshot: Snapshot, plan: QuotaPlan, seen: _Seen) -> Again:
-        key, result = (cluster.namespace, cluster.name), seen.result
-        quotas = snapshot.quotas
-        if snapshot.unreadable_of(BROKER_LISTENER):
-            # One that misses its listener may have it among these.
-            quotas = tuple(q for q in quotas if q.name in plan.verdicts and plan.verdicts[q.name].target_found)
-        expected = plan_cluster(cluster, snapshot.listeners).broker_ids
-        observed = self._answers[key].observed(asyncio.get_running_loop().time())
-        lagging = lagging_brokers(plan, expected, observed)
-        hidden = hiding_of_all(cluster_listeners(cluster, snapshot.listeners))
-        error, refused = _why(result) or seen.held, _refused(plan, result)
-        enforcements = {
-            name: quota_status.Enforcement(
-                expected,
-                behind,
-                error=_why_behind(plan, name, observed, refused.get(name, error)) if behind else "",
-                refused=name in refused and bool(behind) and not _is_closed(plan, name, observed),
-                unreachable=seen.unreachable.keys() & set(behind),
-                hiding=hidden,
-            )
-            for name, behind in lagging.items()
-        }
-        if not await self._write(key, quotas, plan, enforcements, result):
-            return 0.0
-        if seen.held:
-            complete = result is not None and result.is_complete
-        else:
-            # A broker that is on its way out is asked as well, and not counted.
-            answered = result.observed.keys() if result is not None else ()
-            complete = set(expected) <= set(answered) and not any(lagging.values())
-        return self._context.resync_s(cluster) if complete else LAGGING_RETRY
+    async def _mark(self, key: ClusterKey, governed: GovernedQuotas, names: set[str], moment: datetime) -> None:
+        if not names:
+            return
+        await _in_turns(governed.mark(names, self._context.first_seen, moment))
+        self._context.mark(STATUSES, key)
 
-    async def _write(
-        self,
-        key: ClusterKey,
-        quotas: Sequence[ConnectionQuota],
-        plan: QuotaPlan,
-        enforcements: Mapping[str, quota_status.Enforcement],
-        result: EnforcementResult | None,
-    ) -> bool:
-        """Newest first, several at a time; False when something has changed meanwhile, which is not to wait for the
-        rest: limits come before what is told of them."""
-        enforced_at = _wall_time(result)
-        waiting: deque[tuple[ConnectionQuota, ConnectionQuotaStatus]] = deque()
-        states: list[str] = []
-        for number, quota in enumerate(sorted(quotas, key=self._age)):
-            if number % STATUSES_A_TURN == 0:
-                await asyncio.sleep(0)
-            if quota.name not in plan.verdicts:
-                continue
-            known = replace(
-                enforcements.get(quota.name, quota_status.Enforcement()),
-                learned_at=self._context.first_seen.of(quota),
-            )
-            status = quota_status.quota_status(quota, plan, known, enforced_at)
-            states += [found.reason for found in status.conditions if found.type == quota_status.ENFORCED]
-            if status.manifest() != quota.status.manifest():
-                waiting.append((quota, status))
-        self._context.figures.note_quotas(key, states)
-        writers = (self._write_waiting(key, waiting) for _ in range(min(len(waiting), STATUS_WRITERS_MAX)))
-        for ended in await asyncio.gather(*writers, return_exceptions=True):
-            if isinstance(ended, BaseException):
-                raise ended
-        return not waiting
 
-    def _age(self, quota: ConnectionQuota) -> tuple[bool, float]:
-        """Those whose newest spec has not been told of come first, the newest of them before the others."""
-        learned = self._context.first_seen.of(quota)
-        told = quota.status.observed_generation == quota.metadata.generation
-        return told, -learned.timestamp() if learned else 0.0
+async def _in_turns(work: Iterator[object]) -> None:
+    """Others have the event loop in between."""
+    for _ in work:
+        await asyncio.sleep(0)
 
-    async def _write_waiting(
-        self, key: ClusterKey, waiting: deque[tuple[ConnectionQuota, ConnectionQuotaStatus]]
-    ) -> None:
-        while waiting:
-            quota, status = waiting.popleft()
-            if await self._context.write_status(quota, status):
-                await self._tell(quota, status)
-            if self._context.is_due("quotas", key):
-                return
 
-    async def _tell(self, quota: ConnectionQuota, status: ConnectionQuotaStatus) -> None:
-        if status.enforced_at is not None and status.enforced_at != quota.status.enforced_at:
-            took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
-            await self._context.post(quota, "Normal", "Enforced", f"in force on {status.brokers} brokers{took}")
-            if status.apply_seconds is not None:
-                APPLY_TO_ENFORCED.observe(status.apply_seconds)
-        ready = status.condition("Ready")
-        stalled = status.condition("Stalled")
-        before = quota.status.condition("Stalled")
-        if stalled is not None and stalled.status == "True" and (before is None or before.reason != stalled.reason):
-            await self._context.post(quota, "Warning", stalled.reason, ready.message if ready else stalled.message)
+async def _concerned(governed: GovernedQuotas, names: Collection[str], keys: frozenset[LimitKey]) -> set[str]:
+    """Of the named quotas those that one of the limits is for."""
+    found: set[str] = set()
+    plan = governed.planner.plan
+    for number, name in enumerate(names if keys else (), 1):
+        if name in plan.verdicts and not keys.isdisjoint(plan.keys(name)):
+            found.add(name)
+        if number % MARKED_A_TURN == 0:
+            await asyncio.sleep(0)
+    return found
+
+
+def _differing(
+    before: Mapping[int, frozenset[LimitKey]], after: Mapping[int, frozenset[LimitKey]]
+) -> frozenset[LimitKey]:
+    """What a broker lacks now and did not, or the other way round."""
+    return frozenset().union(*(before[broker_id] ^ after[broker_id] for broker_id in before.keys() & after.keys()))
+
+
+def _opened(governed: GovernedQuotas) -> dict[int, frozenset[str] | None]:
+    return {broker_id: standing.listeners for broker_id, standing in governed.ledger.brokers.items()}
 
 
 def _why(result: EnforcementResult | None) -> str:
@@ -226,29 +216,9 @@ def _why(result: EnforcementResult | None) -> str:
     return next((broker.detail for broker in result.lagging if broker.detail), "")
 
 
-def _why_behind(plan: QuotaPlan, quota: str, observed: Mapping[int, ObservedLimits], error: str) -> str:
-    closed = _is_closed(plan, quota, observed)
-    return f"they do not have listener {plan.verdicts[quota].target.name} open" if closed else error
-
-
-def _is_closed(plan: QuotaPlan, quota: str, observed: Mapping[int, ObservedLimits]) -> bool:
-    return any(not has_open(plan.verdicts[quota].target, limits) for limits in observed.values())
-
-
-def _refused(plan: QuotaPlan, result: EnforcementResult | None) -> dict[str, str]:
-    """By quota, what brokers say of a limit that they will not take whenever they are asked."""
-    found = {}
-    for failure in result.failures if result is not None else ():
-        if isinstance(failure.error, KafkaApiError) and not failure.error.retriable:
-            for name, verdict in plan.verdicts.items():
-                if verdict.target_found and concerns(failure.action, verdict.target, plan.limits[verdict.target]):
-                    found[name] = str(failure.error)
-    return found
-
-
 def _wall_time(result: EnforcementResult | None) -> datetime:
     """When the last broker was seen to enforce everything; now, where there is no such moment."""
     moment = datetime.now(UTC)
     if result is None or result.enforced_at_s is None:
         return moment
-    return moment.fromtimestamp(moment.timestamp() - (asyncio.get_running_loop().time() - result.enforced_at_s), tz=UTC)
+    return moment - timedelta(seconds=asyncio.get_running_loop().time() - result.enforced_at_s)

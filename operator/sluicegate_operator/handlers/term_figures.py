@@ -34,16 +34,17 @@ class TermFigures(Collector):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._now_s = clock
-        self._quotas: dict[ClusterKey, Mapping[str, int]] = {}
+        self._quotas: dict[ClusterKey, Mapping[str, str]] = {}
         self._brokers: dict[ClusterKey, Mapping[str, int]] = {}
         self._wanted: dict[ClusterKey, int] = {}
         self._blocked: dict[ClusterKey, str] = {}
         self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
         self._untold: dict[ClusterKey, Mapping[Generation, float]] = {}
 
-    def note_quotas(self, key: ClusterKey, states: Collection[str]) -> None:
-        """`states` has one for each ConnectionQuota of the cluster: the reason of its condition Enforced."""
-        self._quotas[key] = Counter(states)
+    def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None:
+        """`states` has one for each ConnectionQuota of the cluster: the reason of its condition Enforced. It is counted
+        when somebody asks, and may change until then."""
+        self._quotas[key] = states
 
     def note_brokers(self, key: ClusterKey, wanted: int, states: Collection[str]) -> None:
         """`states` has one for each broker that is registered."""
@@ -83,7 +84,8 @@ class TermFigures(Collector):
         brokers = _family("sluicegate_brokers", "Brokers that are registered, by the active controller's view", "state")
         wanted = _family("sluicegate_brokers_wanted", "Brokers that the BrokerCluster asks for")
         blocked = _family("sluicegate_roll_blocked", "1 while a roll waits for what does not pass by itself", "reason")
-        for family, by_state in ((quotas, self._quotas), (brokers, self._brokers)):
+        counted = {key: Counter(list(states.values())) for key, states in dict(self._quotas).items()}
+        for family, by_state in ((quotas, counted), (brokers, self._brokers)):
             for key, states in dict(by_state).items():
                 for state, count in states.items():
                     family.add_metric([*key, state], count)

@@ -17,6 +17,7 @@ from sluicegate_operator.kafka_admin import (
     registration,
     topics,
 )
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.group_views import Coordinators, GroupListing, GroupView
 from sluicegate_operator.kafka_admin.views import (
@@ -27,12 +28,14 @@ from sluicegate_operator.kafka_admin.views import (
     Partition,
     TopicView,
 )
+from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
-def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
@@ -116,13 +119,25 @@ class BrokerAdmin(Caller):
         """Alters one broker's dynamic configuration; None stands for the default of all brokers."""
         await self.call(configs.alter_broker(broker_id, change))
 
+    async def describe_quotas(self, entity_type: str, *, strict: bool = True) -> dict[QuotaKey, float]:
+        """Of all entities that have this type; `strict`: and no other one."""
+        return await self.call(quotas.describe_all(entity_type, strict=strict))
+
     async def describe_ip_quotas(self) -> dict[str | None, float]:
         """`connection_creation_rate` by address; None is the default of all addresses."""
-        return await self.call(quotas.describe_ip())
+        found = await self.describe_quotas(IP)
+        return {entity[0][1]: rate for (entity, key), rate in found.items() if key == CONNECTION_CREATION_RATE}
 
-    async def alter_ip_quotas(self, rates: Mapping[str | None, float | None]) -> None:
-        """A rate of None removes the quota. Raises the first refusal; the other entities may have been altered."""
-        await self.call(quotas.alter_ip(rates))
+    async def describe_quotas_of(self, entity: Entity) -> dict[QuotaKey, float]:
+        return await self.call(quotas.describe_one(entity))
+
+    async def alter_quotas(self, values: Mapping[QuotaKey, float | None]) -> dict[QuotaKey, KafkaApiError]:
+        """None removes a value. What was refused, and why; the others are altered."""
+        refused: dict[QuotaKey, KafkaApiError] = {}
+        for page in batched(list(values.items()), quotas.ALTERED_A_REQUEST):
+            answered: dict[QuotaKey, KafkaApiError] = await self.call(quotas.alter(dict(page)))
+            refused |= answered
+        return refused
 
 
 class GroupAdmin(Caller):

@@ -1,6 +1,6 @@
-"""Describe- and AlterClientQuotas (KIP-546) for the entity `ip` with its one key `connection_creation_rate` (KIP-612).
+"""Describe- and AlterClientQuotas (KIP-546): what is known under an entity's keys, as numbers.
 
-Other entities (user, client-id) are never asked for and never touched.
+Who asks names the types of entities. User and client-id are never asked for and never touched.
 """
 
 from collections.abc import Mapping
@@ -9,45 +9,74 @@ from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, 
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
 from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 from kio.schema.describe_client_quotas.v1.response import DescribeClientQuotasResponse
+from kio.schema.errors import ErrorCode
 from kio.static.primitive import f64, i8
 
-from sluicegate_operator.kafka_admin.errors import check
+from sluicegate_operator.kafka_admin.errors import KafkaApiError, check
 from sluicegate_operator.kafka_admin.exchange import Exchange
+from sluicegate_operator.planning.limits import Entity, QuotaKey, quota_words
 
-IP = "ip"
-CONNECTION_CREATION_RATE = "connection_creation_rate"
-MATCH_ANY_NAME = i8(2)
+MATCH_EXACT_NAME, MATCH_DEFAULT_NAME, MATCH_ANY_NAME = i8(0), i8(1), i8(2)
 
-
-def describe_ip() -> Exchange[DescribeClientQuotasResponse, dict[str | None, float]]:
-    component = ComponentData(entity_type=IP, match_type=MATCH_ANY_NAME, match=None)
-    request = DescribeClientQuotasRequest(components=(component,), strict=True)
-    return Exchange(request, DescribeClientQuotasResponse, _read_rates)
+ALTERED_A_REQUEST = 500
+"""A controller writes what is in one request as one batch, which has a limit; Kafka's is 10,000 records."""
 
 
-def _read_rates(reply: DescribeClientQuotasResponse) -> dict[str | None, float]:
-    check(reply.error_code, reply.error_message, "describing the ip quotas")
-    rates: dict[str | None, float] = {}
-    for entry in reply.entries or ():
-        names = [entity.entity_name for entity in entry.entity if entity.entity_type == IP]
-        values = [value.value for value in entry.values if value.key == CONNECTION_CREATION_RATE]
-        if len(names) == 1 and values:
-            rates[names[0]] = float(values[0])
-    return rates
+def describe_all(entity_type: str, *, strict: bool) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
+    """Of all entities that have the type; `strict`: and no other one."""
+    component = ComponentData(entity_type=entity_type, match_type=MATCH_ANY_NAME, match=None)
+    return _describe((component,), f"describing the quotas of {entity_type}", strict=strict)
 
 
-def alter_ip(rates: Mapping[str | None, float | None]) -> Exchange[AlterClientQuotasResponse, None]:
-    entries = tuple(_entry(address, rate) for address, rate in rates.items())
+def describe_one(entity: Entity) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
+    components = tuple(
+        ComponentData(entity_type=kind, match_type=MATCH_DEFAULT_NAME if name is None else MATCH_EXACT_NAME, match=name)
+        for kind, name in entity
+    )
+    return _describe(components, f"describing the quotas of {entity}", strict=True)
+
+
+def _describe(
+    components: tuple[ComponentData, ...], subject: str, *, strict: bool
+) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
+    def read(reply: DescribeClientQuotasResponse) -> dict[QuotaKey, float]:
+        check(reply.error_code, reply.error_message, subject)
+        found: dict[QuotaKey, float] = {}
+        for entry in reply.entries or ():
+            # Sorted, for brokers name the components in any order.
+            entity = tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity))
+            found.update({(entity, value.key): float(value.value) for value in entry.values})
+        return found
+
+    request = DescribeClientQuotasRequest(components=components, strict=strict)
+    return Exchange(request, DescribeClientQuotasResponse, read)
+
+
+def alter(
+    values: Mapping[QuotaKey, float | None],
+) -> Exchange[AlterClientQuotasResponse, dict[QuotaKey, KafkaApiError]]:
+    """None takes a value away. What was refused, and why; the others are altered."""
+    by_entity: dict[Entity, dict[str, float | None]] = {}
+    for (entity, key), value in values.items():
+        by_entity.setdefault(entity, {})[key] = value
+    entries = tuple(_entry(entity, keys) for entity, keys in by_entity.items())
     request = AlterClientQuotasRequest(entries=entries, validate_only=False)
-    return Exchange(request, AlterClientQuotasResponse, _read_altered)
+
+    def read(reply: AlterClientQuotasResponse) -> dict[QuotaKey, KafkaApiError]:
+        refused: dict[QuotaKey, KafkaApiError] = {}
+        for entry in reply.entries:
+            if entry.error_code is ErrorCode.none:
+                continue
+            entity = tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity))
+            for key in by_entity.get(entity, ()):
+                subject = f"altering {quota_words((entity, key))}"
+                refused[entity, key] = KafkaApiError(int(entry.error_code), entry.error_message, subject)
+        return refused
+
+    return Exchange(request, AlterClientQuotasResponse, read)
 
 
-def _entry(address: str | None, rate: float | None) -> EntryData:
-    op = OpData(key=CONNECTION_CREATION_RATE, value=f64(rate or 0.0), remove=rate is None)
-    return EntryData(entity=(EntityData(entity_type=IP, entity_name=address),), ops=(op,))
-
-
-def _read_altered(reply: AlterClientQuotasResponse) -> None:
-    for entry in reply.entries:
-        names = ", ".join(entity.entity_name or "all addresses" for entity in entry.entity)
-        check(entry.error_code, entry.error_message, f"altering the ip quota of {names}")
+def _entry(entity: Entity, keys: Mapping[str, float | None]) -> EntryData:
+    parts = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity)
+    ops = tuple(OpData(key=key, value=f64(value or 0.0), remove=value is None) for key, value in keys.items())
+    return EntryData(entity=parts, ops=ops)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_tags import TAG_PREFIX
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS
-from sluicegate_operator.planning.quotas import ObservedLimits, SetBrokerConfigs
+from sluicegate_operator.planning.limits import ObservedLimits, SetBrokerConfigs
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,24 @@ What cannot be read may be the reason of any limit that is in force, and a storm
 
 from collections.abc import Mapping
 
-from sluicegate_operator.planning.quotas import COUNT_PER_IP_OVERRIDES, DesiredLimits, ObservedLimits, is_limit_key
+from sluicegate_operator.planning.limits import (
+    COUNT_PER_IP_OVERRIDES,
+    DesiredLimits,
+    ObservedLimits,
+    is_limit_key,
+)
 
 
 def hold(desired: DesiredLimits, observed: Mapping[int, ObservedLimits]) -> DesiredLimits:
     """`desired`, with every limit that the cluster has now where that is stricter, or not in `desired` at all."""
-    configs, rates = dict(desired.configs), dict(desired.ip_rates)
+    configs, quotas = dict(desired.configs), dict(desired.quotas)
     for view in observed.values():
         for key, value in view.default.items():
             if is_limit_key(key):
                 configs[key] = _stricter(key, value, configs.get(key, value))
-        for ip, rate in view.ip_rates.items():
-            rates[ip] = min(rate, rates.get(ip, rate))
-    return DesiredLimits(configs, rates, desired.exclusive)
+        for quota, number in view.quotas.items():
+            quotas[quota] = min(number, quotas.get(quota, number))
+    return DesiredLimits(configs, quotas, desired.exclusive)
 
 
 def _stricter(key: str, one: str, other: str) -> str:

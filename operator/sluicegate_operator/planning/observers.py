@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.planning.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observer_code import ModulesFound, ObserverModule
-from sluicegate_operator.planning.quotas import SetBrokerConfigs
 
 NAMES = "observer.class.names"
 AUDIT_LOG, _SPOOLS = "audit-log", "spool.dir"

@@ -36,6 +36,8 @@ class Enforcement:
     refused: bool = False
     """`error` is what brokers say whenever they are asked: the limit itself is the trouble."""
     unreachable: Collection[int] = ()
+    enforced_at: datetime | None = None
+    """When the last broker was seen to enforce it; None: in this moment."""
     hiding: Hiding = NOT_HIDDEN
     """Whether listeners of the cluster hide the addresses of clients."""
 
@@ -66,7 +68,10 @@ def quota_status(
     progress = _progress(verdict, enforcement)
     limits = plan.limits.get(verdict.target)
     newly = _newly_enforced(quota, verdict, enforcement)
-    enforced_at, apply_seconds = (now, _seconds(enforcement, now)) if newly else (old.enforced_at, old.apply_seconds)
+    enforced_at, apply_seconds = old.enforced_at, old.apply_seconds
+    if newly:
+        enforced_at = enforcement.enforced_at or now
+        apply_seconds = _seconds(enforcement, enforced_at)
     findings = (*progress.findings, *_own_findings(verdict, enforcement), *_hidden(verdict, enforcement.hiding))
     return ConnectionQuotaStatus(
         observed_generation=observed_generation(quota, old, progress),
@@ -91,14 +96,14 @@ def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enfor
     )
 
 
-def _seconds(enforcement: Enforcement, now: datetime) -> float | None:
+def _seconds(enforcement: Enforcement, enforced_at: datetime) -> float | None:
     if enforcement.learned_at is None:
         return None
-    return round(max(0.0, (now - enforcement.learned_at).total_seconds()), 3)
+    return round(max(0.0, (enforced_at - enforcement.learned_at).total_seconds()), 3)
 
 
 def _progress(verdict: Verdict, enforcement: Enforcement) -> Progress:
-    if not verdict.target_found or verdict.outcome is Outcome.CONFLICTED:
+    if verdict.needs_a_person:
         return stalled(verdict.outcome, verdict.message)
     if not enforcement.complete:
         say = stalled if enforcement.refused else working
@@ -123,8 +128,8 @@ def _own_findings(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, 
             Finding(CONFLICTED, False, verdict.outcome),
         )
     lost = bool(verdict.conflicts)
-    if verdict.outcome is Outcome.CONFLICTED:
-        enforced = Finding(ENFORCED, False, Outcome.CONFLICTED, verdict.message)
+    if verdict.needs_a_person:
+        enforced = Finding(ENFORCED, False, verdict.outcome, verdict.message)
     else:
         enforced = Finding(
             ENFORCED, enforcement.complete, enforcement.reason, "" if enforcement.complete else _lag(enforcement)

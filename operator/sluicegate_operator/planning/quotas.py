@@ -1,31 +1,28 @@
-"""Which limits the brokers should have, and which requests bring them there.
+"""What ConnectionQuotas mean: their targets, which of several on one target decides, and what that is to Kafka.
 
-Owns the precedence between ConnectionQuotas, the translation to Kafka's keys and quota entities, and the comparison
-with what each broker says. It knows neither the admin client nor time. Limits are set as the cluster's default, so a
-broker that is away learns them (or that they are lifted) when it comes back; a broker's own override is somebody's hand
-and is taken away.
+Owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities. All of a cluster
+are planned by planning.quota_planner; limits as brokers have them are in planning.limits.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import ip_address
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.config_keys import LIMIT_KEYS, LISTENER_PREFIX
+from sluicegate_operator.api.config_keys import LISTENER_PREFIX
 from sluicegate_operator.api.connection_quota import ConnectionQuota, Target
-from sluicegate_operator.planning.cluster_layout import cluster_listeners
+from sluicegate_operator.planning.limits import (
+    COUNT,
+    COUNT_PER_IP,
+    COUNT_PER_IP_OVERRIDES,
+    RATE,
+    DesiredLimits,
+    LimitKey,
+    ip_rate,
+)
 
-RATE = "max.connection.creation.rate"
-COUNT = "max.connections"
-COUNT_PER_IP = "max.connections.per.ip"
-COUNT_PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
-
-
-def is_limit_key(key: str) -> bool:
-    """Whether the operator owns this dynamic broker key of a bundled cluster."""
-    return key in LIMIT_KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith((f".{RATE}", f".{COUNT}")))
+OVERRIDES_BYTES_MAX = 32767
+"""Of a configuration value in Kafka: the counts of all addresses of a cluster are one."""
 
 
 class TargetKind(StrEnum):
@@ -68,16 +65,6 @@ class Limits:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredLimits:
-    """`configs`: the cluster's default dynamic broker configuration, limit keys only. `ip_rates`: the `ip` quota
-    entities, None is the default of all addresses. `exclusive`: every other limit is lifted."""
-
-    configs: Mapping[str, str] = field(default_factory=dict)
-    ip_rates: Mapping[str | None, float] = field(default_factory=dict)
-    exclusive: bool = True
-
-
 class Outcome(StrEnum):
     """What became of a ConnectionQuota; also the reason in its conditions."""
 
@@ -85,6 +72,7 @@ class Outcome(StrEnum):
     CONFLICTED = "Conflicted"
     CLUSTER_MISSING = "ClusterMissing"
     LISTENER_MISSING = "ListenerMissing"
+    TOO_MANY_ADDRESSES = "TooManyAddresses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,137 +98,53 @@ class Verdict:
     def target_found(self) -> bool:
         return self.outcome not in (Outcome.CLUSTER_MISSING, Outcome.LISTENER_MISSING)
 
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """Limits of a listener whose BrokerListener is gone: they stay until no broker has its port open."""
-
-    target: TargetKey
-    limits: Limits
+    @property
+    def needs_a_person(self) -> bool:
+        """Nothing that brokers do can make it be in force as it is written."""
+        return self.outcome is not Outcome.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """`limits` is what is enforced on each target; `verdicts` by the quota's metadata.name."""
+    """`limits` is what is enforced on each target; `verdicts` by the quota's metadata.name. `closing`: limits of
+    listeners whose BrokerListener is gone, which stay until no broker has its port open."""
 
     desired: DesiredLimits
     limits: Mapping[TargetKey, Limits]
     verdicts: Mapping[str, Verdict]
-    closing: tuple[Closing, ...] = ()
+    closing: Mapping[TargetKey, Limits]
 
-
-@dataclass(frozen=True, slots=True)
-class ObservedLimits:
-    """What one broker says. `default` and `own` are its dynamic configuration of the two levels (DescribeConfigs,
-    sources DYNAMIC_DEFAULT_BROKER_CONFIG and DYNAMIC_BROKER_CONFIG); keys that are no limits do no harm. `listeners`:
-    the names of those that it has open, None where it was not asked."""
-
-    default: Mapping[str, str] = field(default_factory=dict)
-    own: Mapping[str, str] = field(default_factory=dict)
-    ip_rates: Mapping[str | None, float] = field(default_factory=dict)
-    listeners: frozenset[str] | None = None
-
-    def in_force(self, key: str) -> str | None:
-        return self.own.get(key, self.default.get(key))
-
-
-@dataclass(frozen=True, slots=True)
-class SetBrokerConfigs:
-    """IncrementalAlterConfigs of one broker; None is the cluster's default."""
-
-    broker_id: int | None
-    set: Mapping[str, str]
-    delete: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """For people."""
-        steps = [f"{key}={value}" for key, value in sorted(self.set.items())]
-        steps += [f"{key} taken away" for key in sorted(self.delete)]
-        return f"{'all brokers' if self.broker_id is None else f'broker {self.broker_id}'}: {', '.join(steps)}"
-
-
-@dataclass(frozen=True, slots=True)
-class SetIpQuota:
-    """AlterClientQuotas of `ip` (None: the default); a rate of None removes the quota."""
-
-    ip: str | None
-    rate: float | None
-
-
-Action = SetBrokerConfigs | SetIpQuota
-
-
-_OF_EVERYBODY = (TargetKind.BROKER, TargetKind.DEFAULT_IP)
-
-
-def plan_quotas(
-    cluster: BrokerCluster | None, listeners: Sequence[BrokerListener], quotas: Sequence[ConnectionQuota]
-) -> QuotaPlan:
-    """`quotas` of other clusters are left out; without a cluster all of them miss theirs."""
-    living = [quota for quota in quotas if quota.metadata.deletion_timestamp is None]
-    if cluster is None:
-        return QuotaPlan(DesiredLimits(), {}, {quota.name: _cluster_missing(quota) for quota in living})
-    own = [
-        quota
-        for quota in living
-        if quota.spec.cluster_ref.name == cluster.name and quota.namespace == cluster.namespace
-    ]
-    bundled = cluster.spec.runtime == "Bundled"
-    known = {listener.spec.name for listener in cluster_listeners(cluster, listeners)} if bundled else None
-    verdicts: dict[str, Verdict] = {}
-    by_target: dict[TargetKey, list[ConnectionQuota]] = {}
-    closing: dict[TargetKey, list[ConnectionQuota]] = {}
-    for quota in sorted(own, key=_seniority):
-        target = TargetKey.of(quota.spec.target)
-        if target.kind is TargetKind.LISTENER and known is not None and target.name not in known:
-            verdicts[quota.name] = _listener_missing(quota, target)
-            closing.setdefault(target, []).append(quota)
-        elif target.kind in _OF_EVERYBODY and known is not None and not known:
-            verdicts[quota.name] = _no_clients(quota, target)
-        else:
-            by_target.setdefault(target, []).append(quota)
-    limits = {}
-    for target, rivals in sorted(by_target.items()):
-        winners = {limit: _strictest(rivals, limit) for limit in LimitField}
-        limits[target] = _limits(winners)
-        verdicts |= {quota.name: _verdict(quota, target, winners) for quota in rivals}
-    return QuotaPlan(_desired(limits, exclusive=bundled), limits, verdicts, _closing(closing))
-
-
-def _closing(by_target: Mapping[TargetKey, Sequence[ConnectionQuota]]) -> tuple[Closing, ...]:
-    return tuple(
-        Closing(target, _limits({limit: _strictest(rivals, limit) for limit in LimitField}))
-        for target, rivals in sorted(by_target.items())
-    )
+    def keys(self, quota: str) -> tuple[LimitKey, ...]:
+        """What brokers must have for this quota to be in force."""
+        verdict = self.verdicts[quota]
+        return limit_keys(verdict.target, self.limits[verdict.target]) if verdict.target_found else ()
 
 
 def while_open(
-    desired: DesiredLimits, closing: Sequence[Closing], observed: Mapping[int, ObservedLimits]
+    desired: DesiredLimits, closing: Mapping[TargetKey, Limits], open_somewhere: Collection[str] | None
 ) -> DesiredLimits:
-    """`desired`, and what counts until no broker that was seen has the port open."""
+    """`desired`, and what counts until no broker that was seen has the port open; None: any may be."""
+    still = [at for at in closing if open_somewhere is None or at.name in open_somewhere]
+    if not still:
+        return desired
     configs = dict(desired.configs)
-    for each in closing:
-        if any(has_open(each.target, seen) for seen in observed.values()):
-            configs |= {key: str(value) for key, value in _config_limits(each.target, each.limits).items()}
+    for at in still:
+        configs |= {key: str(value) for key, value in config_limits(at, closing[at]).items()}
     return replace(desired, configs=configs)
 
 
-def _limits(winners: Mapping[LimitField, tuple[int | None, str]]) -> Limits:
-    return Limits(winners[LimitField.RATE][0], winners[LimitField.COUNT][0])
-
-
-def _seniority(quota: ConnectionQuota) -> tuple[float, str]:
+def seniority(quota: ConnectionQuota) -> tuple[float, str]:
     created = quota.metadata.creation_timestamp
     return (created.timestamp() if created else 0.0, quota.name)
 
 
-def _cluster_missing(quota: ConnectionQuota) -> Verdict:
+def cluster_missing(quota: ConnectionQuota) -> Verdict:
     name = quota.spec.cluster_ref.name
     message = f"there is no BrokerCluster {name} in namespace {quota.namespace}; create it or correct clusterRef"
     return Verdict(quota.name, TargetKey.of(quota.spec.target), Outcome.CLUSTER_MISSING, message)
 
 
-def _no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     """A limit would be one for the brokers themselves and for the operator, who would not come back to lift it."""
     message = (
         f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"
@@ -249,7 +153,7 @@ def _no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
 
 
-def _listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+def listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     message = (
         f"no BrokerListener of cluster {quota.spec.cluster_ref.name} has spec.name {target.name};"
         " create one or correct target.listener"
@@ -257,20 +161,40 @@ def _listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
 
 
+def too_many_addresses(verdict: Verdict) -> Verdict:
+    """Of a quota whose count has no room among those of other addresses; its rate, if it has one, is in force."""
+    message = (
+        f"maxConnections of {verdict.target.name} is not in force: Kafka keeps the counts of all addresses of a cluster"
+        f" in one value ({COUNT_PER_IP_OVERRIDES}) of at most {OVERRIDES_BYTES_MAX} bytes, and older ConnectionQuotas"
+        " fill it; limit its maxConnectionCreationRate instead, or all addresses by defaultIp, or delete others"
+    )
+    return replace(verdict, outcome=Outcome.TOO_MANY_ADDRESSES, message=message)
+
+
 def limit_of(quota: ConnectionQuota, limit: LimitField) -> int | None:
     spec = quota.spec
     return spec.max_connection_creation_rate if limit is LimitField.RATE else spec.max_connections
 
 
+Winners = Mapping[LimitField, tuple[int | None, str]]
+"""The strictest value of each field, and the name of its quota."""
+
+
+def winners_of(rivals: Sequence[ConnectionQuota]) -> Winners:
+    """`rivals` have one target and come oldest first, so the oldest of equals wins."""
+    return {limit: _strictest(rivals, limit) for limit in LimitField}
+
+
+def limits_of(winners: Winners) -> Limits:
+    return Limits(winners[LimitField.RATE][0], winners[LimitField.COUNT][0])
+
+
 def _strictest(rivals: Sequence[ConnectionQuota], limit: LimitField) -> tuple[int | None, str]:
-    """The value and its quota's name; `rivals` come oldest first, so the oldest of equals wins."""
     values = [(value, quota.name) for quota in rivals if (value := limit_of(quota, limit)) is not None]
     return min(values, key=lambda pair: pair[0]) if values else (None, "")
 
 
-def _verdict(
-    quota: ConnectionQuota, target: TargetKey, winners: Mapping[LimitField, tuple[int | None, str]]
-) -> Verdict:
+def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> Verdict:
     stated = [limit for limit in LimitField if limit_of(quota, limit) is not None]
     conflicts = []
     for limit in stated:
@@ -285,26 +209,22 @@ def _verdict(
     return Verdict(quota.name, target, outcome, message, tuple(conflicts))
 
 
-def _desired(limits: Mapping[TargetKey, Limits], *, exclusive: bool) -> DesiredLimits:
-    configs: dict[str, str] = {}
-    ip_rates: dict[str | None, float] = {}
-    for target, limit in limits.items():
-        configs |= {key: str(value) for key, value in _config_limits(target, limit).items()}
-        ip = _rated_ip(target)
-        if ip is not None and limit.rate is not None:
-            ip_rates[ip[0]] = float(limit.rate)
-    overrides = sorted(
-        f"{target.name}:{limit.count}"
-        for target, limit in limits.items()
-        if target.kind is TargetKind.IP and limit.count is not None
-    )
-    if overrides:
-        configs[COUNT_PER_IP_OVERRIDES] = ",".join(overrides)
-    return DesiredLimits(configs, ip_rates, exclusive)
+def limit_values(target: TargetKey, limit: Limits) -> dict[LimitKey, str | float]:
+    """What one target adds to the desired limits; the counts of single addresses share one key, see `overrides`."""
+    values: dict[LimitKey, str | float] = {key: str(value) for key, value in config_limits(target, limit).items()}
+    if target.kind in (TargetKind.IP, TargetKind.DEFAULT_IP) and limit.rate is not None:
+        values[ip_rate(target.name or None)] = float(limit.rate)
+    return values
 
 
-def _config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
-    """The dynamic broker keys of one target; those of a single address share one key, see `_desired`."""
+def limit_keys(target: TargetKey, limit: Limits) -> tuple[LimitKey, ...]:
+    """All that one target needs of brokers."""
+    keys = tuple(limit_values(target, limit))
+    return (*keys, COUNT_PER_IP_OVERRIDES) if target.kind is TargetKind.IP and limit.count is not None else keys
+
+
+def config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
+    """The dynamic broker keys of one target alone."""
     prefix = f"{LISTENER_PREFIX}{target.name.lower()}."
     keys: dict[str, int | None] = {}
     if target.kind is TargetKind.BROKER:
@@ -316,126 +236,17 @@ def _config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
     return {key: value for key, value in keys.items() if value is not None}
 
 
-def _rated_ip(target: TargetKey) -> tuple[str | None] | None:
-    if target.kind is TargetKind.IP:
-        return (target.name,)
-    return (None,) if target.kind is TargetKind.DEFAULT_IP else None
-
-
-def diff_quotas(
-    desired: DesiredLimits,
-    observed: Mapping[int, ObservedLimits],
-    released: Collection[TargetKey] = (),
-) -> list[Action]:
-    """What brings every broker that was seen to `desired`; nothing when all are there.
-
-    `released` matters for a cluster that is not exclusively ours: targets whose quota is gone, to be lifted there.
-    """
-    actions: list[Action] = []
-    lifted = _Lifted.of(desired, released)
-    views = list(observed.values())
-    stale = {
-        key: value for key, value in desired.configs.items() if any(view.default.get(key) != value for view in views)
-    }
-    surplus = {key for view in views for key in view.default if key not in desired.configs and lifted.config(key)}
-    if stale or surplus:
-        actions.append(SetBrokerConfigs(None, dict(sorted(stale.items())), tuple(sorted(surplus))))
-    for broker_id, view in sorted(observed.items()):
-        # An override of a key that we set hides our value, whoever owns the rest of the cluster.
-        own = tuple(sorted(key for key in view.own if key in desired.configs or lifted.config(key)))
-        if own:
-            actions.append(SetBrokerConfigs(broker_id, {}, own))
-    return actions + _ip_actions(desired, views, lifted)
-
-
-def _ip_actions(desired: DesiredLimits, views: Sequence[ObservedLimits], lifted: "_Lifted") -> list[Action]:
-    wanted = [ip for ip, rate in desired.ip_rates.items() if any(view.ip_rates.get(ip) != rate for view in views)]
-    surplus = {ip for view in views for ip in view.ip_rates if ip not in desired.ip_rates and lifted.ip(ip)}
-    return [SetIpQuota(ip, desired.ip_rates.get(ip)) for ip in sorted({*wanted, *surplus}, key=lambda ip: ip or "")]
-
-
-@dataclass(frozen=True, slots=True)
-class _Lifted:
-    """Which limits that nobody wants are taken away: all of them, or only those of released targets."""
-
-    everything: bool
-    configs: frozenset[str]
-    ips: frozenset[str | None]
-
-    @classmethod
-    def of(cls, desired: DesiredLimits, released: Collection[TargetKey]) -> "_Lifted":
-        former = _desired(dict.fromkeys(released, Limits(1, 1)), exclusive=False)
-        return cls(desired.exclusive, frozenset(former.configs), frozenset(former.ip_rates))
-
-    def config(self, key: str) -> bool:
-        return (self.everything and is_limit_key(key)) or key in self.configs
-
-    def ip(self, ip: str | None) -> bool:
-        return self.everything or ip in self.ips
-
-
-def enforces(target: TargetKey, limits: Limits, desired: DesiredLimits, seen: ObservedLimits) -> bool:
-    """Whether a broker that says `seen` enforces `limits` on `target`; none does on a listener that it has not open."""
-    if not has_open(target, seen):
-        return False
-    keys = list(_config_limits(target, limits))
-    if target.kind is TargetKind.IP and limits.count is not None:
-        keys.append(COUNT_PER_IP_OVERRIDES)
-    if any(seen.in_force(key) != desired.configs[key] for key in keys):
-        return False
-    ip = _rated_ip(target)
-    return ip is None or limits.rate is None or seen.ip_rates.get(ip[0]) == limits.rate
-
-
-def concerns(action: Action, target: TargetKey, limits: Limits) -> bool:
-    """Whether the change is one that `limits` on `target` need."""
-    if isinstance(action, SetIpQuota):
-        return _rated_ip(target) == (action.ip,)
-    keys = set(_config_limits(target, limits))
-    if target.kind is TargetKind.IP and limits.count is not None:
-        keys.add(COUNT_PER_IP_OVERRIDES)
-    return not keys.isdisjoint({*action.set, *action.delete})
-
-
-def has_open(target: TargetKey, seen: ObservedLimits) -> bool:
-    return target.kind is not TargetKind.LISTENER or seen.listeners is None or target.name in seen.listeners
-
-
-def lagging_brokers(
-    plan: QuotaPlan, expected: Collection[int], observed: Mapping[int, ObservedLimits]
-) -> dict[str, tuple[int, ...]]:
-    """By quota: the brokers of `expected` that do not enforce its target's limits, or were not seen."""
-    lagging = {}
-    for name, verdict in plan.verdicts.items():
-        if verdict.target_found:
-            limits = plan.limits[verdict.target]
-            lagging[name] = tuple(
-                broker_id
-                for broker_id in sorted(expected)
-                if broker_id not in observed or not enforces(verdict.target, limits, plan.desired, observed[broker_id])
-            )
-    return lagging
-
-
-def apply_actions(actions: Sequence[Action], observed: Mapping[int, ObservedLimits]) -> dict[int, ObservedLimits]:
-    """What brokers that carry out `actions` will say; planning's own model of them, used to check it."""
-    after = dict(observed)
-    for action in actions:
-        for broker_id, view in after.items():
-            after[broker_id] = _applied(action, broker_id, view)
-    return after
-
-
-def _applied(action: Action, broker_id: int, view: ObservedLimits) -> ObservedLimits:
-    if isinstance(action, SetIpQuota):
-        rates = {ip: rate for ip, rate in view.ip_rates.items() if ip != action.ip}
-        return replace(view, ip_rates=rates if action.rate is None else rates | {action.ip: action.rate})
-    if action.broker_id is None:
-        return replace(view, default=_altered(view.default, action))
-    if action.broker_id == broker_id:
-        return replace(view, own=_altered(view.own, action))
-    return view
-
-
-def _altered(configs: Mapping[str, str], action: SetBrokerConfigs) -> dict[str, str]:
-    return {key: value for key, value in configs.items() if key not in action.delete} | dict(action.set)
+def overrides(counts: Mapping[str, tuple[tuple[float, str], int]]) -> tuple[str, frozenset[str]]:
+    """The value that holds the counts of all addresses, and the addresses that have no room in it: those of the
+    youngest quotas. `counts`: by address, with the seniority of its quota."""
+    entries = {address: f"{address}:{count}" for address, (_, count) in counts.items()}
+    if sum(map(len, entries.values())) + len(entries) - 1 <= OVERRIDES_BYTES_MAX:
+        return ",".join(sorted(entries.values())), frozenset()
+    room, over = OVERRIDES_BYTES_MAX + 1, set()
+    for address in sorted(entries, key=lambda address: counts[address][0]):
+        room -= len(entries[address]) + 1
+        if room < 0:
+            over.add(address)
+    # Once one has no room no younger one has, however short: it would come and go with others' digits.
+    kept = sorted(entry for address, entry in entries.items() if address not in over)
+    return ",".join(kept), frozenset(over)

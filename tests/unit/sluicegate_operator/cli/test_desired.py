@@ -4,6 +4,7 @@ from typing import Any
 
 from sluicegate_operator.api import Manifests, load_manifests, parse_resource
 from sluicegate_operator.cli.desired import broken_transitions, changed_limits, not_for_a_laptop, plan, removed_topics
+from sluicegate_operator.planning.limits import ip_rates
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 
@@ -46,7 +47,7 @@ def test_the_quickstart_has_a_layout_limits_and_a_topic_and_nothing_to_complain_
     assert shop.target.broker_count == 3
     assert [listener.spec.name for listener in shop.target.listeners] == ["EXTERNAL"]
     assert shop.quotas.desired.configs == {"listener.name.external.max.connection.creation.rate": "50"}
-    assert shop.quotas.desired.ip_rates == {"127.0.1.7": 5.0}
+    assert shop.quotas.desired.quotas == ip_rates({"127.0.1.7": 5.0})
     assert list(shop.topics) == ["orders"]
     assert shop.resync_s == 60.0
 

@@ -7,7 +7,8 @@ import pytest
 
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
-from sluicegate_operator.handlers.quotas import QuotaReconciler
+from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
+from sluicegate_operator.handlers.quotas import STATUSES, QuotaReconciler
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.settings import read_settings
@@ -18,6 +19,8 @@ from tests.support.scripted_peer import PeerRequest
 pytestmark = pytest.mark.virtual_time
 
 SHOP = ("default", "shop")
+RESYNC_MAX_S = 70.0
+"""All is looked at again by then."""
 DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS = 32, 48
 
 
@@ -81,9 +84,18 @@ class Shop:
 
         self.context.pool = the_pool  # type: ignore[method-assign, assignment]
         self._reconciler = QuotaReconciler(self.context)
+        self._statuses = QuotaStatuses(self.context, self._reconciler.governed)
+
+    async def enforce(self) -> Again:
+        return await self._reconciler.reconcile(SHOP)
+
+    async def tell(self) -> Again:
+        return await self._statuses.reconcile(SHOP)
 
     async def reconcile(self) -> Again:
-        return await self._reconciler.reconcile(SHOP)
+        again = await self.enforce()
+        await self.tell()
+        return again
 
     def silence(self, broker_id: int) -> None:
         for api_key in (DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS):
@@ -103,6 +115,7 @@ async def test_an_answer_that_is_late_changes_no_status() -> None:
     await shop.reconcile()
     assert shop.said("one") == ("3/3", "True", "Enforced")
     shop.silence(2)
+    await asyncio.sleep(RESYNC_MAX_S)
     for _ in range(2):
         assert isinstance(await shop.reconcile(), Retry)
         assert shop.said("one") == ("3/3", "True", "Enforced")
@@ -143,12 +156,14 @@ async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
     await shop.reconcile()
     shop.silence(2)
+    await asyncio.sleep(RESYNC_MAX_S)
     for _ in range(3):
         await shop.reconcile()
         await asyncio.sleep(3.0)
     assert shop.said("one") == ("2/3", "False", "BrokersUnreachable")
     assert list(shop.context.progress[SHOP].unreachable) == [2]
-    assert shop.marked == ["clusters"]
+    assert set(shop.marked) == {STATUSES, "clusters"}
+    assert shop.marked.count("clusters") == 1
 
 
 async def test_a_changed_limit_is_not_said_to_be_in_force_where_nobody_answers() -> None:
@@ -172,19 +187,21 @@ async def test_statuses_are_written_several_at_a_time_and_only_where_they_change
     assert kube.written[20:] == ["q7"]
 
 
-async def test_a_change_that_comes_while_statuses_are_written_is_in_force_before_the_rest_of_them() -> None:
+async def test_a_change_that_comes_while_statuses_are_written_is_in_force_and_told_before_the_rest_of_them() -> None:
     kube = SlowKube(cluster(1), *(quota(f"q{number}", f"10.0.0.{number}") for number in range(40)))
     shop = Shop(kube, brokers=1)
-    urgent = quota("urgent", "10.1.0.1", rate=1)
-    shop.context.is_due = lambda queue, key: bool(kube.written) and "urgent" not in kube.names("ConnectionQuota")
-    assert await shop.reconcile() == 0.0
-    assert len(kube.written) <= STATUS_WRITERS_MAX
-    shop.context.first_seen.note(kube.put(urgent))
+    await shop.enforce()
+    assert not kube.written, "limits wait for no status"
+    telling = asyncio.create_task(shop.tell())
+    await asyncio.sleep(0.015)
+    shop.context.first_seen.note(kube.put(quota("urgent", "10.1.0.1", rate=1)))
     before = len(kube.written)
-    await shop.reconcile()
+    await shop.enforce()
     assert shop.brokers.ip_rates["10.1.0.1"] == 1.0
+    assert len(kube.written) < 3 * STATUS_WRITERS_MAX
+    await telling
     # Of all that waits, the newest is told first.
-    assert "urgent" in kube.written[before : before + STATUS_WRITERS_MAX]
+    assert "urgent" in kube.written[before : before + 2 * STATUS_WRITERS_MAX]
     assert len(kube.written) == 41
 
 

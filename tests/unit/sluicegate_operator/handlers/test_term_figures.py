@@ -41,14 +41,14 @@ def topic(generation: int, uid: str = "u") -> Resource:
 
 
 def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(figures: TermFigures) -> None:
-    figures.note_quotas(SHOP, ["Enforced", "Applying", "Enforced"])
+    figures.note_quotas(SHOP, {"a": "Enforced", "b": "Applying", "c": "Enforced"})
     figures.note_brokers(SHOP, 3, ["Online", "Fenced", "Online"])
     found = shown(figures)
     assert found[f'sluicegate_quotas{{{OF_SHOP},state="Enforced"}}'] == 2
     assert found[f'sluicegate_quotas{{{OF_SHOP},state="Applying"}}'] == 1
     assert found[f'sluicegate_brokers{{{OF_SHOP},state="Fenced"}}'] == 1
     assert found[f"sluicegate_brokers_wanted{{{OF_SHOP}}}"] == 3
-    figures.note_quotas(SHOP, ["Enforced"])
+    figures.note_quotas(SHOP, {"a": "Enforced"})
     assert f'sluicegate_quotas{{{OF_SHOP},state="Applying"}}' not in shown(figures)
     figures.forget(SHOP)
     assert shown(figures) == {"sluicegate_watch_behind_seconds": 0}

@@ -46,6 +46,7 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
 
 QUEUES = (
     "quotas",
+    "statuses",
     "clusters",
     "listeners",
     "topics",

@@ -11,6 +11,7 @@ from broker_runtime.observers.loading import BUILT_IN as BUILT_IN_CLASSES
 from broker_runtime.wire.messages import REQUEST_BYTES_MAX
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
 from sluicegate_operator.api.observer_plugin import BUILT_IN
+from sluicegate_operator.planning.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observer_status import PluginReports, observer_status
 from sluicegate_operator.planning.observers import (
     CONFIG_BYTES_MAX,
@@ -24,7 +25,6 @@ from sluicegate_operator.planning.observers import (
     plan_observers,
     reports_on,
 )
-from sluicegate_operator.planning.quotas import SetBrokerConfigs
 from tests.support.bad_manifests import cluster, observer
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

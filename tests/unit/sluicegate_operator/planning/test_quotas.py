@@ -11,22 +11,26 @@ from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.planning import quotas
-from sluicegate_operator.planning.quotas import (
+from sluicegate_operator.planning.limits import (
     DesiredLimits,
-    Limits,
+    LimitKey,
     ObservedLimits,
+    QuotaKey,
+    SetBrokerConfigs,
+    SetQuota,
+    apply_actions,
+    diff_limits,
+    ip_rate,
+    ip_rates,
+    is_limit_key,
+)
+from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.planning.quotas import (
+    Limits,
     Outcome,
     QuotaPlan,
-    SetBrokerConfigs,
-    SetIpQuota,
     TargetKey,
     TargetKind,
-    apply_actions,
-    concerns,
-    diff_quotas,
-    is_limit_key,
-    lagging_brokers,
-    plan_quotas,
     while_open,
 )
 from tests.support.bad_manifests import cluster, external, listener, quota
@@ -61,7 +65,7 @@ def plan(*quotas: ConnectionQuota, of: BrokerCluster | None = None) -> QuotaPlan
 
 
 @pytest.mark.parametrize(
-    ("target", "limits", "configs", "ip_rates"),
+    ("target", "limits", "configs", "rates"),
     [
         pytest.param(
             {"broker": {}},
@@ -101,10 +105,10 @@ def plan(*quotas: ConnectionQuota, of: BrokerCluster | None = None) -> QuotaPlan
     ],
 )
 def test_one_quota_alone(
-    target: dict[str, Any], limits: dict[str, int], configs: dict[str, str], ip_rates: dict[str | None, float]
+    target: dict[str, Any], limits: dict[str, int], configs: dict[str, str], rates: dict[str | None, float]
 ) -> None:
     made = plan(a_quota("q", target, **limits))
-    assert made.desired == DesiredLimits(configs, ip_rates)
+    assert made.desired == DesiredLimits(configs, ip_rates(rates))
     assert made.verdicts["q"].outcome is Outcome.ACCEPTED
     assert all(is_limit_key(key) for key in configs)
 
@@ -194,13 +198,13 @@ def test_the_limits_of_a_listener_that_was_deleted_stay_until_no_broker_has_it_o
     before = dict.fromkeys(range(2), has_it)
     half = before | {0: has_it_no_more}
     for seen in (before, half):
-        wanted = while_open(made.desired, made.closing, seen)
+        wanted = while_open(made.desired, made.closing, {"INTERNAL", "EXTERNAL"})
         assert wanted == DesiredLimits({EXTERNAL_RATE: "5"})
-        assert diff_quotas(wanted, seen) == []
+        assert diff_limits(wanted, seen) == []
     after = dict.fromkeys(range(2), has_it_no_more)
-    wanted = while_open(made.desired, made.closing, after)
-    assert diff_quotas(wanted, after) == [SetBrokerConfigs(None, {}, (EXTERNAL_RATE,))]
-    assert plan_quotas(a_cluster(), [], []).closing == (), "the limits go with their ConnectionQuota"
+    wanted = while_open(made.desired, made.closing, {"INTERNAL"})
+    assert diff_limits(wanted, after) == [SetBrokerConfigs(None, {}, (EXTERNAL_RATE,))]
+    assert plan_quotas(a_cluster(), [], []).closing == {}, "the limits go with their ConnectionQuota"
 
 
 def test_the_listeners_of_a_cluster_elsewhere_are_not_known_and_are_trusted() -> None:
@@ -223,8 +227,8 @@ def test_a_quota_that_is_being_deleted_limits_nothing() -> None:
     assert plan(going).desired == DesiredLimits()
 
 
-DESIRED = DesiredLimits({"max.connections": "9"}, {"10.0.0.1": 5.0})
-IN_FORCE = ObservedLimits(default={"max.connections": "9"}, ip_rates={"10.0.0.1": 5.0})
+DESIRED = DesiredLimits({"max.connections": "9"}, ip_rates({"10.0.0.1": 5.0}))
+IN_FORCE = ObservedLimits(default={"max.connections": "9"}, quotas=ip_rates({"10.0.0.1": 5.0}))
 
 
 @pytest.mark.parametrize(
@@ -234,33 +238,37 @@ IN_FORCE = ObservedLimits(default={"max.connections": "9"}, ip_rates={"10.0.0.1"
         pytest.param({}, [], id="without a broker nobody can be told"),
         pytest.param(
             {0: ObservedLimits()},
-            [SetBrokerConfigs(None, {"max.connections": "9"}), SetIpQuota("10.0.0.1", 5.0)],
+            [SetBrokerConfigs(None, {"max.connections": "9"}), SetQuota(ip_rate("10.0.0.1"), 5.0)],
             id="a new broker is told everything through the cluster's default",
         ),
         pytest.param(
-            {0: IN_FORCE, 1: ObservedLimits({"max.connections": "3"}, {}, {"10.0.0.1": 5.0})},
+            {0: IN_FORCE, 1: ObservedLimits({"max.connections": "3"}, {}, IN_FORCE.quotas)},
             [SetBrokerConfigs(None, {"max.connections": "9"})],
             id="one broker that lags is enough to say it again",
         ),
         pytest.param(
-            {0: ObservedLimits({"max.connections": "9", EXTERNAL_RATE: "1"}, {}, {"10.0.0.1": 5.0, None: 2.0})},
-            [SetBrokerConfigs(None, {}, (EXTERNAL_RATE,)), SetIpQuota(None, None)],
+            {
+                0: ObservedLimits(
+                    {"max.connections": "9", EXTERNAL_RATE: "1"}, {}, ip_rates({"10.0.0.1": 5.0, None: 2.0})
+                )
+            },
+            [SetBrokerConfigs(None, {}, (EXTERNAL_RATE,)), SetQuota(ip_rate(None), None)],
             id="limits that nobody asked for are lifted",
         ),
         pytest.param(
-            {2: ObservedLimits({"max.connections": "9"}, {"max.connections": "1"}, {"10.0.0.1": 5.0})},
+            {2: ObservedLimits({"max.connections": "9"}, {"max.connections": "1"}, IN_FORCE.quotas)},
             [SetBrokerConfigs(2, {}, ("max.connections",))],
             id="somebody's override on one broker is taken away",
         ),
         pytest.param(
-            {0: ObservedLimits({"max.connections": "9", "log.retention.ms": "1"}, {"x": "1"}, {"10.0.0.1": 5.0})},
+            {0: ObservedLimits({"max.connections": "9", "log.retention.ms": "1"}, {"x": "1"}, IN_FORCE.quotas)},
             [],
             id="configuration that is no limit is left alone",
         ),
         pytest.param(
             {
                 0: ObservedLimits(
-                    {"max.connections": "9", "max.connection.creation.rate.per.ip": "4"}, {}, IN_FORCE.ip_rates
+                    {"max.connections": "9", "max.connection.creation.rate.per.ip": "4"}, {}, IN_FORCE.quotas
                 )
             },
             [SetBrokerConfigs(None, {}, ("max.connection.creation.rate.per.ip",))],
@@ -269,7 +277,7 @@ IN_FORCE = ObservedLimits(default={"max.connections": "9"}, ip_rates={"10.0.0.1"
     ],
 )
 def test_the_difference(observed: dict[int, ObservedLimits], actions: list[object]) -> None:
-    assert diff_quotas(DESIRED, observed) == actions
+    assert diff_limits(DESIRED, observed) == actions
 
 
 def test_a_cluster_elsewhere_keeps_the_limits_of_others_and_loses_ours() -> None:
@@ -277,69 +285,34 @@ def test_a_cluster_elsewhere_keeps_the_limits_of_others_and_loses_ours() -> None
     seen = ObservedLimits(
         {"max.connections": "9", "max.connection.creation.rate": "5", EXTERNAL_RATE: "1"},
         {},
-        {"10.0.0.1": 5.0, None: 1},
+        ip_rates({"10.0.0.1": 5.0, None: 1}),
     )
-    released = [TargetKey(TargetKind.LISTENER, "EXTERNAL"), TargetKey(TargetKind.DEFAULT_IP)]
-    assert diff_quotas(desired, {0: seen}, released) == [
+    released: list[LimitKey] = [EXTERNAL_RATE, ip_rate(None)]
+    assert diff_limits(desired, {0: seen}, released) == [
         SetBrokerConfigs(None, {}, (EXTERNAL_RATE,)),
-        SetIpQuota(None, None),
+        SetQuota(ip_rate(None), None),
     ]
-
-
-def test_brokers_that_lag_are_told_apart_by_quota() -> None:
-    made = plan(
-        a_quota("count", {"broker": {}}, maxConnections=9),
-        a_quota("address", {"ip": "10.0.0.1"}, maxConnectionCreationRate=5, maxConnections=2),
-        a_quota("lost", {"listener": "NONE"}, maxConnections=1),
-    )
-    overrides = {"max.connections.per.ip.overrides": "10.0.0.1:2"}
-    observed = {
-        0: ObservedLimits({"max.connections": "9"} | overrides, {}, {"10.0.0.1": 5.0}),
-        1: ObservedLimits({"max.connections": "9"} | overrides, {"max.connections": "1"}, {"10.0.0.1": 5.0}),
-        2: ObservedLimits({"max.connections": "9"}, {}, {"10.0.0.1": 5.0}),
-    }
-    assert lagging_brokers(made, [0, 1, 2, 3], observed) == {"count": (1, 3), "address": (2, 3)}
-
-
-def test_no_broker_enforces_a_limit_on_a_listener_that_it_has_not_open() -> None:
-    made = plan(a_quota("on-external", {"listener": "EXTERNAL"}, maxConnectionCreationRate=50))
-    limits = ObservedLimits({EXTERNAL_RATE: "50"}, listeners=frozenset({"INTERNAL", "EXTERNAL"}))
-    closed = replace(limits, listeners=frozenset({"INTERNAL"}))
-    observed = {0: limits, 1: closed, 2: replace(limits, listeners=None)}
-    assert lagging_brokers(made, [0, 1, 2], observed) == {"on-external": (1,)}
 
 
 RATED = {"maxConnectionCreationRate": 5}
 
 
 @pytest.mark.parametrize(
-    ("target", "limits", "action", "expected"),
+    ("target", "limits", "keys"),
     [
-        (
-            {"listener": "EXTERNAL"},
-            RATED,
-            SetBrokerConfigs(None, {EXTERNAL_RATE: "5"}),
-            True,
-        ),
-        ({"listener": "EXTERNAL"}, {"maxConnections": 5}, SetBrokerConfigs(None, {EXTERNAL_RATE: "5"}), False),
-        ({"listener": "EXTERNAL"}, RATED, SetIpQuota("127.0.1.7", 5.0), False),
-        ({"ip": "127.0.1.7"}, RATED, SetIpQuota("127.0.1.7", 5.0), True),
-        ({"ip": "127.0.1.7"}, RATED, SetIpQuota(None, 5.0), False),
-        ({"defaultIp": {}}, RATED, SetIpQuota(None, 5.0), True),
-        (
-            {"ip": "127.0.1.7"},
-            {"maxConnections": 5},
-            SetBrokerConfigs(None, {"max.connections.per.ip.overrides": "127.0.1.7:5"}),
-            True,
-        ),
+        ({"listener": "EXTERNAL"}, RATED, {EXTERNAL_RATE}),
+        ({"listener": "EXTERNAL"}, {"maxConnections": 5}, {"listener.name.external.max.connections"}),
+        ({"ip": "127.0.1.7"}, RATED, {ip_rate("127.0.1.7")}),
+        ({"defaultIp": {}}, RATED, {ip_rate(None)}),
+        ({"ip": "127.0.1.7"}, {"maxConnections": 5}, {"max.connections.per.ip.overrides"}),
     ],
 )
-def test_which_quota_a_change_is_for(
-    target: dict[str, Any], limits: dict[str, Any], action: SetBrokerConfigs | SetIpQuota, expected: bool
+def test_what_brokers_must_have_for_a_quota_to_be_in_force(
+    target: dict[str, Any], limits: dict[str, int], keys: set[LimitKey]
 ) -> None:
-    made = plan(a_quota("one", target, **limits))
-    key = made.verdicts["one"].target
-    assert concerns(action, key, made.limits[key]) is expected
+    made = plan(a_quota("one", target, **limits), a_quota("other", {"broker": {}}, maxConnections=7))
+    assert set(made.keys("one")) == keys
+    assert all(made.desired.value(key) is not None for key in keys)
 
 
 LIMIT_KEY_NAMES = st.sampled_from(
@@ -354,7 +327,7 @@ LIMIT_KEY_NAMES = st.sampled_from(
 VALUES = st.integers(1, 5).map(str)
 CONFIGS = st.dictionaries(LIMIT_KEY_NAMES, VALUES)
 OTHERS = st.dictionaries(st.sampled_from(["log.retention.ms", "num.partitions"]), VALUES)
-RATES = st.dictionaries(st.sampled_from([None, "10.0.0.1", "2001:db8::7"]), st.integers(1, 5).map(float))
+RATES = st.dictionaries(st.sampled_from([None, "10.0.0.1", "2001:db8::7"]).map(ip_rate), st.integers(1, 5).map(float))
 
 
 @st.composite
@@ -364,29 +337,29 @@ def observed_limits(draw: st.DrawFn) -> ObservedLimits:
 
 @given(CONFIGS, RATES, st.dictionaries(st.integers(0, 3), observed_limits(), min_size=1))
 def test_applying_the_difference_reaches_what_is_desired_and_stays(
-    configs: dict[str, str], rates: dict[str | None, float], observed: dict[int, ObservedLimits]
+    configs: dict[str, str], rates: dict[QuotaKey, float], observed: dict[int, ObservedLimits]
 ) -> None:
     desired = DesiredLimits(configs, rates)
-    after = apply_actions(diff_quotas(desired, observed), observed)
-    assert diff_quotas(desired, after) == []
+    after = apply_actions(diff_limits(desired, observed), observed)
+    assert diff_limits(desired, after) == []
     for broker_id, view in after.items():
         limits = {key: value for key, value in {**view.default, **view.own}.items() if is_limit_key(key)}
         assert limits == configs
-        assert dict(view.ip_rates) == rates
+        assert dict(view.quotas) == rates
         untouched = {key: value for key, value in observed[broker_id].own.items() if not is_limit_key(key)}
         assert view.own == untouched
 
 
 @given(CONFIGS, RATES, st.dictionaries(st.integers(0, 3), observed_limits(), min_size=1))
 def test_a_cluster_elsewhere_gets_what_is_desired_and_loses_nothing_else(
-    configs: dict[str, str], rates: dict[str | None, float], observed: dict[int, ObservedLimits]
+    configs: dict[str, str], rates: dict[QuotaKey, float], observed: dict[int, ObservedLimits]
 ) -> None:
     desired = DesiredLimits(configs, rates, exclusive=False)
-    after = apply_actions(diff_quotas(desired, observed), observed)
-    assert diff_quotas(desired, after) == []
+    after = apply_actions(diff_limits(desired, observed), observed)
+    assert diff_limits(desired, after) == []
     for broker_id, view in after.items():
         assert view.default == {**observed[broker_id].default, **configs}
-        assert dict(view.ip_rates) == {**observed[broker_id].ip_rates, **rates}
+        assert dict(view.quotas) == {**observed[broker_id].quotas, **rates}
 
 
 def test_planning_many_quotas_on_one_target_looks_at_each_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,7 +382,7 @@ def test_brokers_that_no_client_can_reach_are_not_limited() -> None:
     targets: list[dict[str, Any]] = [{"broker": {}}, {"defaultIp": {}}]
     quotas = [a_quota(f"q{at}", target, maxConnections=1) for at, target in enumerate(targets)]
     made = plan_quotas(a_cluster(), [], quotas)
-    assert (dict(made.desired.configs), dict(made.desired.ip_rates)) == ({}, {})
+    assert (dict(made.desired.configs), dict(made.desired.quotas)) == ({}, {})
     assert {verdict.outcome for verdict in made.verdicts.values()} == {Outcome.LISTENER_MISSING}
     assert "has no BrokerListener" in made.verdicts["q0"].message
     assert plan_quotas(a_cluster(), [a_listener()], quotas).desired.configs["max.connections"] == "1"

@@ -13,8 +13,8 @@ from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.exposure import HIDDEN, Hiding
 from sluicegate_operator.planning.fencing import FenceOrder
+from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
-from sluicegate_operator.planning.quotas import plan_quotas
 from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Telling
 from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason

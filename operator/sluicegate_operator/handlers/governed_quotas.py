@@ -1,0 +1,143 @@
+"""What the quota path knows of one cluster from pass to pass: the plan, what brokers were seen to have of it, and which
+quotas are to be told something else.
+
+Soft state: lost with the operator, and found again by its first look. Nothing here does I/O.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.handlers.context import FirstSeen
+from sluicegate_operator.handlers.newest_first import NewestFirst
+from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
+from sluicegate_operator.planning.limit_ledger import LimitLedger, Standing
+from sluicegate_operator.planning.limits import LimitKey
+from sluicegate_operator.planning.quota_planner import QuotaPlanner
+from sluicegate_operator.planning.quota_status import ENFORCED, Enforcement, quota_status
+from sluicegate_operator.planning.quotas import Outcome, TargetKind, Verdict
+from sluicegate_operator.planning.silences import Silences
+
+MARKED_A_TURN = 200
+"""So many are put into the queue before others have the event loop: a millisecond or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all quotas of a cluster say: `expected` brokers should enforce them, `unreachable` ones have been silent for
+    long. `mute`: nothing is said of those that miss their listener."""
+
+    expected: tuple[int, ...] = ()
+    unreachable: frozenset[int] = frozenset()
+    hiding: Hiding = NOT_HIDDEN
+    mute: bool = False
+
+
+@dataclass(slots=True)
+class GovernedQuotas:
+    """Of one cluster. `error`: why brokers lag, where nothing is known of a single limit. `resync_at_s`: when all is
+    looked at again, in seconds of the event loop's clock."""
+
+    planner: QuotaPlanner = field(default_factory=QuotaPlanner)
+    ledger: LimitLedger = field(default_factory=LimitLedger)
+    silences: Silences = field(default_factory=Silences)
+    around: Surroundings = field(default_factory=Surroundings)
+    error: str = ""
+    resync_at_s: float = 0.0
+    waiting: NewestFirst = field(default_factory=NewestFirst)
+    states: dict[str, str] = field(default_factory=dict)
+    """By quota, the reason of its condition Enforced."""
+    news: set[str] = field(default_factory=set)
+    """Quotas whose limits were sent to brokers and that have not been told of since."""
+    _enforced_at: dict[str, datetime] = field(default_factory=dict)
+
+    def mark(self, names: Iterable[str], first_seen: FirstSeen, moment: datetime) -> Iterator[None]:
+        """To be told anew, the newest first; `moment` is when the brokers were looked at. A generator, to be gone
+        through in turns."""
+        for number, name in enumerate(list(names), 1):
+            quota = self.planner.quotas.get(name)
+            if quota is not None:
+                self._enforced_at[name] = moment
+                self.waiting.add(name, _rank(quota, first_seen.of(quota)))
+            if number % MARKED_A_TURN == 0:
+                yield
+
+    def forget_gone(self) -> None:
+        for name in self.states.keys() - self.planner.quotas.keys():
+            del self.states[name]
+            self._enforced_at.pop(name, None)
+            self.news.discard(name)
+
+    def lagging(self, name: str) -> tuple[int, ...]:
+        """The expected brokers that do not enforce the quota, or were not seen to."""
+        verdict, keys = self.planner.plan.verdicts[name], self.planner.plan.keys(name)
+        return tuple(b for b in self.around.expected if not self._enforces(b, verdict, keys))
+
+    def _enforces(self, broker_id: int, verdict: Verdict, keys: Collection[LimitKey]) -> bool:
+        standing = self.ledger.brokers.get(broker_id)
+        if standing is None or broker_id in self.around.unreachable or not _has_open(standing, verdict):
+            return False
+        return standing.lacks.isdisjoint(keys)
+
+    @property
+    def closed_somewhere(self) -> bool:
+        """Whether a listener that has a quota is not open on a broker that was asked."""
+        plan = self.planner.plan
+        listeners = {target.name for target in plan.limits if target.kind is TargetKind.LISTENER}
+        opened = [standing.listeners for standing in self.ledger.brokers.values() if standing.listeners is not None]
+        return any(not listeners <= each for each in opened)
+
+    def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
+        """What is to be told of a quota by what is known now; None when nothing is."""
+        plan, quota = self.planner.plan, self.planner.quotas.get(name)
+        if quota is None or (self.around.mute and not plan.verdicts[name].target_found):
+            return None
+        status = quota_status(quota, plan, self._enforcement(name, learned_at), now)
+        found = status.condition(ENFORCED)
+        self.states[name] = found.reason if found is not None else ""
+        return status
+
+    def _enforcement(self, name: str, learned_at: datetime | None) -> Enforcement:
+        plan = self.planner.plan
+        verdict = plan.verdicts[name]
+        if not verdict.target_found:
+            return Enforcement(learned_at=learned_at, hiding=self.around.hiding)
+        lagging = self.lagging(name)
+        refused = next((self.ledger.refused[key] for key in plan.keys(name) if key in self.ledger.refused), "")
+        closed = any(not _has_open(standing, verdict) for standing in self.ledger.brokers.values())
+        error = refused or self.error
+        if closed:
+            error = f"they do not have listener {verdict.target.name} open"
+        return Enforcement(
+            self.around.expected,
+            lagging,
+            learned_at,
+            error if lagging else "",
+            refused=bool(refused and lagging) and not closed,
+            unreachable=self.around.unreachable & set(lagging),
+            enforced_at=self._enforced_at.get(name),
+            hiding=self.around.hiding,
+        )
+
+    def note_written(self, before: ConnectionQuota, status: ConnectionQuotaStatus) -> None:
+        """What was told is what the quota says, until it is read again."""
+        if self.planner.quotas.get(before.name) is before:
+            self.planner.quotas[before.name] = before.model_copy(update={"status": status})
+
+    @property
+    def unsettled(self) -> list[str]:
+        """Quotas that say that brokers lag."""
+        settled: Mapping[str, None] = dict.fromkeys(("Enforced", *Outcome))
+        return [name for name, reason in self.states.items() if reason not in settled]
+
+
+def _has_open(standing: Standing, verdict: Verdict) -> bool:
+    target = verdict.target
+    return target.kind is not TargetKind.LISTENER or standing.listeners is None or target.name in standing.listeners
+
+
+def _rank(quota: ConnectionQuota, learned_at: datetime | None) -> tuple[bool, float]:
+    """Those whose newest spec has not been told of come first, the newest of them before the others."""
+    told = quota.status.observed_generation == quota.metadata.generation
+    return told, -learned_at.timestamp() if learned_at else 0.0

@@ -1,0 +1,93 @@
+"""What ConnectionQuotas are told, at a pace of its own: limits never wait for what is said of them.
+
+A status is made when it is written, so what has changed since it was due is in it, and one that is right by then is not
+written at all. Events follow the statuses.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping
+
+from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
+from sluicegate_operator.handlers.governed_quotas import GovernedQuotas
+from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED
+from sluicegate_operator.kube.errors import KubeError
+
+log = logging.getLogger(__name__)
+
+STATUSES_A_TURN = 10
+"""So many are worked out before others have the event loop: about 5 ms."""
+EVENTS_WAITING_MAX = 100
+"""Of a cluster. Of more quotas at a time that came into force it is not told one by one: they say it themselves."""
+
+_Told = tuple[ConnectionQuota, str]
+
+
+class QuotaStatuses:
+    """Writes the statuses that wait, of one cluster at a time and several at once."""
+
+    def __init__(self, context: Context, governed: Mapping[ClusterKey, GovernedQuotas]) -> None:
+        self._context = context
+        self._governed = governed
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        governed = self._governed.get(key)
+        if governed is None or not governed.waiting:
+            return None
+        events: deque[_Told] = deque(maxlen=EVENTS_WAITING_MAX)
+        writers = (self._write_waiting(governed, events) for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX)))
+        failed = [ended for ended in await asyncio.gather(*writers, return_exceptions=True) if ended is not None]
+        while events and not governed.waiting:
+            quota, message = events.pop()
+            await self._context.post(quota, "Normal", "Enforced", message)
+        if failed:
+            raise failed[0]
+        return 0.0 if governed.waiting else None
+
+    async def _write_waiting(self, governed: GovernedQuotas, events: "deque[_Told]") -> None:
+        number = 0
+        while (name := governed.waiting.take()) is not None:
+            number += 1
+            if number % STATUSES_A_TURN == 0:
+                await asyncio.sleep(0)
+            quota = governed.planner.quotas.get(name)
+            if quota is None:
+                continue
+            status = governed.status(name, self._context.first_seen.of(quota), now())
+            if status is None:
+                continue
+            try:
+                if not await self._context.write_status(quota, status):
+                    governed.news.discard(name)
+                    continue
+            except KubeError as error:
+                if error.retriable:
+                    governed.waiting.add(name, (True, 0.0))
+                    raise
+                if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
+                    log.warning("the status of ConnectionQuota %s is refused: %s", name, error)
+                continue
+            governed.note_written(quota, status)
+            await self._tell(governed, quota, status, events)
+
+    async def _tell(
+        self, governed: GovernedQuotas, quota: ConnectionQuota, status: ConnectionQuotaStatus, events: "deque[_Told]"
+    ) -> None:
+        if status.enforced_at is not None and status.enforced_at != quota.status.enforced_at:
+            if status.apply_seconds is not None:
+                APPLY_TO_ENFORCED.observe(status.apply_seconds)
+            if quota.name in governed.news:
+                # What brokers had already when it was first seen is no news.
+                governed.news.discard(quota.name)
+                took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
+                events.append((quota, f"in force on {status.brokers} brokers{took}"))
+        ready = status.condition("Ready")
+        stalled = status.condition("Stalled")
+        before = quota.status.condition("Stalled")
+        if stalled is not None and stalled.status == "True" and (before is None or before.reason != stalled.reason):
+            await self._context.post(quota, "Warning", stalled.reason, ready.message if ready else stalled.message)

@@ -1,0 +1,231 @@
+"""All ConnectionQuotas of one cluster, planned again where they have changed: two on one target decide by each other,
+so what is planned again is the target.
+
+Nothing here reads a clock. `update` is a generator, so that whoever has an event loop lets others have it in between.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.planning.cluster_layout import cluster_listeners
+from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
+from sluicegate_operator.planning.quotas import (
+    Limits,
+    QuotaPlan,
+    TargetKey,
+    TargetKind,
+    Verdict,
+    cluster_missing,
+    limit_values,
+    limits_of,
+    listener_missing,
+    no_clients,
+    overrides,
+    seniority,
+    too_many_addresses,
+    verdict_of,
+    winners_of,
+)
+
+COMPARED_A_TURN = 1000
+PLANNED_A_TURN = 100
+"""So many are looked at before others have the event loop: a few milliseconds."""
+
+_OF_EVERYBODY = (TargetKind.BROKER, TargetKind.DEFAULT_IP)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What all quotas of a cluster depend on. `known`: its listeners, None where they are not known."""
+
+    there: bool = False
+    exclusive: bool = True
+    known: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, cluster: BrokerCluster | None, listeners: Sequence[BrokerListener]) -> "_Scope":
+        if cluster is None:
+            return cls()
+        bundled = cluster.spec.runtime == "Bundled"
+        known = frozenset(one.spec.name for one in cluster_listeners(cluster, listeners)) if bundled else None
+        return cls(True, bundled, known)
+
+
+class QuotaPlanner:
+    """Use `update` with all quotas that are there, then `plan`. What has changed is added to `changed_quotas` (to be
+    told anew) and `changed_keys` (to be sent) until somebody takes it: a pass that fails in between loses nothing."""
+
+    def __init__(self) -> None:
+        self.quotas: dict[str, ConnectionQuota] = {}
+        """By name, as they were given last."""
+        self.changed_quotas: set[str] = set()
+        self.changed_keys: set[LimitKey] = set()
+        self._scope: _Scope | None = None
+        self._targets: dict[str, TargetKey] = {}
+        self._rivals: dict[TargetKey, set[str]] = {}
+        self._values: dict[TargetKey, dict[LimitKey, str | float]] = {}
+        self._configs: dict[str, str] = {}
+        self._client_quotas: dict[QuotaKey, float] = {}
+        self._limits: dict[TargetKey, Limits] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._closing: dict[TargetKey, Limits] = {}
+        self._counts: dict[str, tuple[tuple[float, str], int]] = {}
+        self._without_room: frozenset[str] = frozenset()
+        self._counts_changed = False
+        self._touched: set[TargetKey] = set()
+
+    @property
+    def plan(self) -> QuotaPlan:
+        """As of the last `update`; it changes with the next one."""
+        exclusive = self._scope is None or self._scope.exclusive
+        desired = DesiredLimits(self._configs, self._client_quotas, exclusive)
+        return QuotaPlan(desired, self._limits, self._verdicts, self._closing)
+
+    def update(
+        self, cluster: BrokerCluster | None, listeners: Sequence[BrokerListener], quotas: Iterable[ConnectionQuota]
+    ) -> Iterator[None]:
+        """Quotas of other clusters are left out; without a cluster all of them miss theirs."""
+        scope = _Scope.of(cluster, listeners)
+        if scope != self._scope:
+            self._scope = scope
+            self._touched.update(self._rivals)
+        left = set(self.quotas)
+        for number, quota in enumerate(quotas, 1):
+            if quota.metadata.deletion_timestamp is None and (cluster is None or _is_of(quota, cluster)):
+                left.discard(quota.name)
+                self._take(quota)
+            if number % COMPARED_A_TURN == 0:
+                yield
+        for name in left:
+            self._drop(name)
+        yield from self._judge_touched()
+        if self._counts_changed:
+            self._counts_changed = False
+            value, without_room = overrides(self._counts)
+            self._set({COUNT_PER_IP_OVERRIDES: value} if value else {}, (COUNT_PER_IP_OVERRIDES,))
+            self._touched.update(TargetKey(TargetKind.IP, one) for one in without_room ^ self._without_room)
+            self._without_room = without_room
+            yield from self._judge_touched()
+
+    def _take(self, quota: ConnectionQuota) -> None:
+        before = self.quotas.get(quota.name)
+        if before is quota:
+            return
+        self.quotas[quota.name] = quota
+        if before is not None and _identity(before) == _identity(quota):
+            if before.status != quota.status:
+                # Not as it was told last: somebody else's hand.
+                self.changed_quotas.add(quota.name)
+            return
+        if before is not None:
+            self._leave_target(quota.name)
+        target = self._targets[quota.name] = TargetKey.of(quota.spec.target)
+        self._rivals.setdefault(target, set()).add(quota.name)
+        self._touched.add(target)
+
+    def _drop(self, name: str) -> None:
+        del self.quotas[name]
+        self._leave_target(name)
+        self._verdicts.pop(name, None)
+        self.changed_quotas.discard(name)
+
+    def _leave_target(self, name: str) -> None:
+        target = self._targets.pop(name)
+        rivals = self._rivals[target]
+        rivals.discard(name)
+        if not rivals:
+            del self._rivals[target]
+        self._touched.add(target)
+
+    def _judge_touched(self) -> Iterator[None]:
+        number = 0
+        while self._touched:
+            number += self._judge(self._touched.pop())
+            if number >= PLANNED_A_TURN:
+                number = 0
+                yield
+
+    def _judge(self, target: TargetKey) -> int:
+        """How many quotas it has."""
+        rivals = sorted((self.quotas[name] for name in self._rivals.get(target, ())), key=seniority)
+        self._closing.pop(target, None)
+        limits = self._judged(target, rivals)
+        values = limit_values(target, limits) if limits is not None else {}
+        self._set(values, self._values.get(target, ()))
+        if limits is not None:
+            self._limits[target], self._values[target] = limits, values
+        else:
+            self._limits.pop(target, None)
+            self._values.pop(target, None)
+        self.changed_quotas.update(quota.name for quota in rivals)
+        return len(rivals) + 1
+
+    def _judged(self, target: TargetKey, rivals: Sequence[ConnectionQuota]) -> Limits | None:
+        """Verdicts on all of them; None when nothing is enforced on the target."""
+        assert self._scope is not None
+        known = self._scope.known
+        missing = None
+        if not self._scope.there:
+            missing = [cluster_missing(quota) for quota in rivals]
+        elif target.kind is TargetKind.LISTENER and known is not None and target.name not in known:
+            missing = [listener_missing(quota, target) for quota in rivals]
+            if rivals:
+                self._closing[target] = limits_of(winners_of(rivals))
+        elif target.kind in _OF_EVERYBODY and known is not None and not known:
+            missing = [no_clients(quota, target) for quota in rivals]
+        if missing is not None or not rivals:
+            self._count(target, None, ())
+            self._verdicts |= {verdict.quota: verdict for verdict in missing or ()}
+            return None
+        winners = winners_of(rivals)
+        limits = limits_of(winners)
+        verdicts = {quota.name: verdict_of(quota, target, winners) for quota in rivals}
+        self._count(target, limits.count, rivals)
+        if target.kind is TargetKind.IP and target.name in self._without_room and limits.count is not None:
+            limits = replace(limits, count=None)
+            counting = [quota.name for quota in rivals if quota.spec.max_connections is not None]
+            verdicts |= {name: too_many_addresses(verdicts[name]) for name in counting}
+        self._verdicts |= verdicts
+        return limits
+
+    def _count(self, target: TargetKey, count: int | None, rivals: Sequence[ConnectionQuota]) -> None:
+        if target.kind is not TargetKind.IP:
+            return
+        before = self._counts.pop(target.name, None)
+        if count is not None:
+            oldest = next(quota for quota in rivals if quota.spec.max_connections is not None)
+            self._counts[target.name] = (seniority(oldest), count)
+        self._counts_changed |= before != self._counts.get(target.name)
+
+    def _set(self, values: dict[LimitKey, str | float], former: Iterable[LimitKey]) -> None:
+        for key in {*former, *values}:
+            value = values.get(key)
+            known: dict[LimitKey, str | float] = self._configs if isinstance(key, str) else self._client_quotas  # type: ignore[assignment]
+            if known.get(key) == value:
+                continue
+            self.changed_keys.add(key)
+            if value is None:
+                del known[key]
+            else:
+                known[key] = value
+
+
+def _is_of(quota: ConnectionQuota, cluster: BrokerCluster) -> bool:
+    return quota.spec.cluster_ref.name == cluster.name and quota.namespace == cluster.namespace
+
+
+def _identity(quota: ConnectionQuota) -> tuple[str, int]:
+    return quota.metadata.uid, quota.metadata.generation
+
+
+def plan_quotas(
+    cluster: BrokerCluster | None, listeners: Sequence[BrokerListener], quotas: Iterable[ConnectionQuota]
+) -> QuotaPlan:
+    """All at once, for who has no event loop to share."""
+    planner = QuotaPlanner()
+    for _ in planner.update(cluster, listeners, quotas):
+        pass
+    return planner.plan

@@ -1,0 +1,43 @@
+"""Which brokers of one cluster have been silent over several looks, so that one late answer is no verdict.
+
+A broker counts as silent for good only after `SILENT_LOOKS` looks in a row and `SILENT_S` seconds; until then what it
+said last still holds. Times are seconds of the caller's clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+SILENT_LOOKS = 3
+SILENT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """`why` is the newest reason, for people."""
+
+    since_s: float
+    looks: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """Of the brokers that did not answer the newest look."""
+
+    of: Mapping[int, Silence] = field(default_factory=dict)
+
+    def after(self, silent: Mapping[int, str], now_s: float) -> "Silences":
+        """`silent` are the brokers that should have answered, with why they did not."""
+        return Silences({broker_id: self._silence(broker_id, why, now_s) for broker_id, why in silent.items()})
+
+    def _silence(self, broker_id: int, why: str, now_s: float) -> Silence:
+        before = self.of.get(broker_id, Silence(now_s, 0, why))
+        return replace(before, looks=before.looks + 1, why=why)
+
+    def unreachable(self, now_s: float) -> dict[int, str]:
+        """Why, for each broker that has been silent for so long that it counts."""
+        return {
+            broker_id: silence.why
+            for broker_id, silence in self.of.items()
+            if silence.looks >= SILENT_LOOKS and now_s - silence.since_s >= SILENT_S
+        }
