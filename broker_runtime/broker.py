@@ -26,6 +26,7 @@ from broker_runtime.cluster.registration import Identity, MembershipError
 from broker_runtime.cluster.self_description import self_description
 from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings
+from broker_runtime.config.addresses import canonical_address
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
@@ -73,6 +74,7 @@ from broker_runtime.metrics import (
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.network.listening import ListenerBindError
+from broker_runtime.network.why_held import WhyHeld
 from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -329,6 +331,7 @@ class Broker:
             routes["GET", "/brokers"] = self._show_brokers
         if self.settings.is_broker:
             routes["POST", "/controlled-shutdown"] = self._leave_by_request
+            routes["GET", "/connection-quotas"] = self._show_quotas
         return routes
 
     async def _show_brokers(self, _: HttpRequest) -> HttpAnswer:
@@ -339,6 +342,22 @@ class Broker:
             return json_answer(503, not_active(service.active_controller_id))
         shown = overview(service.image, service.sessions, self._clock.monotonic(), self.settings.inter_broker_listener)
         return json_answer(200, shown)
+
+    async def _show_quotas(self, request: HttpRequest) -> HttpAnswer:
+        """Of one address, one connection group, or all groups behind a name."""
+        if self.broker is None:
+            return text_answer(503, "this broker is starting")
+        address, group = request.query.get("address"), request.query.get("group")
+        why = WhyHeld(self.broker.server.quotas, int(self._clock.monotonic() * 1000), self._clock.wall_ms())
+        if address is not None:
+            known = canonical_address(address)
+            if known is None:
+                return text_answer(400, "address is one IPv4 or IPv6 address, such as 10.0.0.1")
+            return json_answer(200, why.address(known))
+        if group is not None:
+            found = why.group(group)
+            return text_answer(404, "no such group is in force here") if found is None else json_answer(200, found)
+        return json_answer(200, why.groups(request.query.get("after", "")))
 
     async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
         """For a pod's preStop hook: SIGTERM afterwards finds the shutdown done."""

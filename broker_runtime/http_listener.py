@@ -1,5 +1,5 @@
 """The HTTP listener: /metrics (Prometheus), /healthz (the process lives), /readyz (registered, unfenced, caught up),
-and what the process adds: /brokers of a controller, /controlled-shutdown of a broker.
+and what the process adds: /brokers of a controller, /controlled-shutdown and /connection-quotas of a broker.
 
 Nothing is read of a request but its head, within bounds; it knows neither brokers nor controllers.
 """
@@ -8,8 +8,9 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
+from urllib.parse import parse_qsl
 
 from broker_runtime.config.addresses import peer_host
 from broker_runtime.exposition import CONTENT_TYPE, MetricFamily, render
@@ -29,6 +30,8 @@ class HttpRequest:
     path: str
     peer_host: str
     local_host: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    """What follows the path after a question mark; of a name that is there twice the last one."""
 
     @property
     def same_host(self) -> bool:
@@ -135,8 +138,9 @@ class HttpListener:
 
 def _request(head: bytes, writer: asyncio.StreamWriter) -> HttpRequest:
     method, _, rest = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
-    path = rest.split(" ", 1)[0].split("?", 1)[0]
-    return HttpRequest(method, path, _address(writer, "peername"), _address(writer, "sockname"))
+    path, _, query = rest.split(" ", 1)[0].partition("?")
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    return HttpRequest(method, path, _address(writer, "peername"), _address(writer, "sockname"), given)
 
 
 def _address(writer: asyncio.StreamWriter, name: str) -> str:
@@ -148,6 +152,7 @@ def _address(writer: asyncio.StreamWriter, name: str) -> str:
 
 _REASONS = {
     200: "OK",
+    400: "Bad Request",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",

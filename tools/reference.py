@@ -27,6 +27,7 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.proxy_header import HeaderOutcome
 from broker_runtime.network.quotas import ConnectionQuotas
@@ -112,6 +113,12 @@ def metrics_page() -> str:
     quotas = ConnectionQuotas(QuotaSettings(max_connection_creation_rate_per_ip=1), now_ms=0)
     quotas.add_listener("EXTERNAL", 0)
     quotas.on_accepted("EXTERNAL", "127.0.0.1", 0)
+    for name, observe in (("held", False), ("observed", True)):
+        quotas.groups.set_limits(name, GroupLimits(max_connections=1, observe=observe), 0)
+        quotas.groups.add_member(name, "127.0.0.2", 0)
+    for _ in range(2):
+        quotas.on_accepted("EXTERNAL", "127.0.0.2", 0)
+    quotas.groups.by_name["observed"].would_hold["too_many"] += 1
     refusals = RefusalLog(1000)
     refusals.note("frame-too-large", "an example", 0)
     samples = collect(quotas, NetworkFigures(), refusals, [_IdleAcceptor()], 0)

@@ -59,10 +59,11 @@ class IpCounts:
 class IpRates:
     """Meters by address. The limit is the address's own, else the default entity's, else the broker key's."""
 
-    __slots__ = ("_default", "_meters", "_overrides", "_settings", "active")
+    __slots__ = ("_default", "_meters", "_overrides", "_settings", "_since_ms", "active")
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
+        self._since_ms: dict[str | None, int] = {}
         self._default: int | None = None
         self._overrides: dict[str, int] = {}
         self._meters: KeptMeters[str] = KeptMeters(settings)
@@ -86,10 +87,18 @@ class IpRates:
         """Whether the address has a rate of its own, and not that of all others."""
         return ip in self._overrides
 
+    def since_ms(self, ip: str | None) -> int | None:
+        """When the rate of the entity came into force, as it is; None for one that has none."""
+        return self._since_ms.get(ip)
+
     def update(self, ip: str | None, rate: int | None, now_ms: int) -> None:
         """Set or (None) remove the rate of one address, or of the default when `ip` is None."""
         if rate is not None and rate < 0:
             raise ConfigError(f"connection_creation_rate of {ip or 'the default'}: {rate} must be 0 or more")
+        if rate is None:
+            self._since_ms.pop(ip, None)
+        elif rate != (self._default if ip is None else self._overrides.get(ip)):
+            self._since_ms[ip] = now_ms
         if ip is None:
             self._default = rate
         elif rate is None:

@@ -80,8 +80,8 @@ class ConnectionQuotas:
         self.listeners: dict[str, ListenerQuota] = {}
         self._retired: set[str] = set()
         """Listeners that are closed, and some of whose connections are not yet."""
-        self._ip_counts = IpCounts(settings)
-        self.groups = ConnectionGroups(settings, self._ip_counts, self.ip_rates)
+        self.ip_counts = IpCounts(settings)
+        self.groups = ConnectionGroups(settings, self.ip_counts, self.ip_rates)
 
     def add_listener(self, name: str, now_ms: int) -> None:
         if name in self._retired:
@@ -183,7 +183,7 @@ class ConnectionQuotas:
         if listener.uncounted_ips[ip]:
             listener.uncounted_ips -= Counter((ip,))
         else:
-            self._ip_counts.remove(ip)
+            self.ip_counts.remove(ip)
             self.groups.closed(ip)
         self._give_back_slot(listener, now_ms)
 
@@ -231,7 +231,7 @@ class ConnectionQuotas:
                 self._take_back(listener, in_broker_rate, now_ms)
             return self._refuse_for_rate(listener, *over, now_ms)
         group = self.groups.full(holders.enforcing, ip) if holders.enforcing else None
-        if group is not None or not self._ip_counts.try_add(ip):
+        if group is not None or not self.ip_counts.try_add(ip):
             listener.too_many_total += 1
             if group is None:
                 return _TOO_MANY
@@ -301,7 +301,7 @@ class ConnectionQuotas:
         """Take over every limit that Kafka lets change. Raises ConfigError for a bad one, and changes nothing."""
         check_change(self.settings, settings, {name: known.protected for name, known in self.listeners.items()})
         old, self.settings = self.settings, settings
-        self._ip_counts.configure(settings)
+        self.ip_counts.configure(settings)
         self.ip_rates.configure(settings, now_ms)
         self.groups.configure(settings)
         if settings.max_connection_creation_rate != old.max_connection_creation_rate:
@@ -316,4 +316,4 @@ class ConnectionQuotas:
             self.groups.reconsider(ip)
 
     def ip_count(self, ip: str) -> int:
-        return self._ip_counts.count(ip)
+        return self.ip_counts.count(ip)
