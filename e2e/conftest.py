@@ -1,11 +1,14 @@
 """One control plane, one kubelet, one operator and one cluster for the whole run; each test finds it settled."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane
+from e2e.engine_world import EngineWorld
+from e2e.forked_operator import Forks
 from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
 from e2e.shop import Shop, install_crds
 from tests.support.process_kubelet.api import Access
@@ -19,6 +22,30 @@ def plane() -> Iterator[ControlPlane]:
         plane.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
         install_crds(plane)
         yield plane
+
+
+@pytest.fixture(scope="session")
+def bare_plane() -> Iterator[ControlPlane]:
+    """For operators that are hindered: nobody else's are there."""
+    with ControlPlane() as plane:
+        install_crds(plane)
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    with Forks() as forks:
+        yield forks
+
+
+@pytest.fixture
+def world(
+    bare_plane: ControlPlane, forks: Forks, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[EngineWorld]:
+    """A namespace of the test's own, with played brokers."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
+    with EngineWorld(bare_plane, forks, tmp_path, name) as world:
+        yield world
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,7 @@ from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, encode
 RATE = "connection_creation_rate"
 EXACT, DEFAULT = 0, 1
 MIN_ISR_DEFAULT = "1"
+TOLD_MAX = 1000
 
 Entity = tuple[tuple[str, str | None], ...]
 """Types and names, in order of the types; a name of None is the default entity."""
@@ -81,6 +82,8 @@ class ServedCluster(ScriptedCluster):
         self.topics: dict[str, PlayedTopic] = {}
         self.quotas: dict[Entity, dict[str, float]] = {}
         """Those of single addresses with a rate are in `ip_rates` as well."""
+        self.told: list[tuple[Entity, str, float | None]] = []
+        """All that was altered of `quotas`, None where it was taken away. Only of the last TOLD_MAX."""
         self.epochs: dict[int, int] = {}
         """Of the brokers that have registered, the newest incarnation of each."""
         self.online: set[int] = set()
@@ -317,6 +320,8 @@ class ServedCluster(ScriptedCluster):
                     limits.pop(op.key, None)
                 else:
                     limits[op.key] = float(op.value)
+                self.told.append((entity, op.key, None if op.remove else float(op.value)))
+            del self.told[:-TOLD_MAX]
             if not limits:
                 del self.quotas[entity]
             self._note_rate(entity, limits.get(RATE), now_s)

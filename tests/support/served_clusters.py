@@ -1,14 +1,14 @@
 """Many clusters played by one process, for measurements and tests of the operator: pods of a real API server that are
 Ready at once, brokers that answer the admin protocol on real sockets, controllers that show their view.
 
-A pod is placed at `127.20.<cluster>.<node>`; nothing runs in it. The broker registers when its pod is placed, and its
-session ends when the pod goes.
+A pod is placed at `<network>.<cluster>.<node>`; nothing runs in it. The broker registers when its pod is placed, and
+its session ends when the pod goes.
 """
 
 import asyncio
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -20,12 +20,31 @@ from tests.support.scripted_peer import PeerRequest
 from tests.support.served_cluster import ServedCluster
 
 PLACERS = 4
+CHANGES = {
+    19: "CreateTopics",
+    20: "DeleteTopics",
+    37: "CreatePartitions",
+    44: "IncrementalAlterConfigs",
+    45: "AlterPartitionReassignments",
+    49: "AlterClientQuotas",
+    64: "UnregisterBroker",
+}
+"""Requests by which the operator changes something."""
+
+
+def _pass(_: str) -> bool:
+    return True
 
 
 class ServedClusters:
-    """Use as `async with`. `brokers` by the name of the cluster, one controller each."""
+    """Use as `async with`. `brokers` by the name of the cluster, one controller each. `before` and `after` are asked
+    about each request that changes something, by Kafka's name of it: what they say no to is not done, or not answered.
+    """
 
-    def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int]) -> None:
+    def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int], network: str = "127.20") -> None:
+        self.before: Callable[[str], bool] = _pass
+        self.after: Callable[[str], bool] = _pass
+        self._network = network
         self._access = access
         self._namespace = namespace
         self._numbers = {name: number for number, name in enumerate(brokers, 1)}
@@ -43,7 +62,7 @@ class ServedClusters:
         self._loop = asyncio.get_running_loop()
         for name, cluster in self.clusters.items():
             for broker_id in range(cluster.brokers):
-                await self._listen(self.host(name, broker_id), INTERNAL_PORT, _Broker(cluster, broker_id))
+                await self._listen(self.host(name, broker_id), INTERNAL_PORT, _Broker(self, cluster, broker_id))
             await self._listen(self.host(name, FIRST_CONTROLLER_ID), HTTP_PORT, _Controller(cluster))
         self._pods.__enter__()
         return self
@@ -56,7 +75,7 @@ class ServedClusters:
 
     def host(self, name: str, node_id: int) -> str:
         own = node_id + 1 if node_id < FIRST_CONTROLLER_ID else 201 + node_id - FIRST_CONTROLLER_ID
-        return f"127.20.{self._numbers[name]}.{own}"
+        return f"{self._network}.{self._numbers[name]}.{own}"
 
     async def _listen(self, host: str, port: int, serve: "_Broker | _Controller") -> None:
         self._servers.append(await asyncio.start_server(serve, host, port))
@@ -129,7 +148,8 @@ def make_well(clusters: Iterable[ServedCluster]) -> None:
 
 
 class _Broker:
-    def __init__(self, cluster: ServedCluster, broker_id: int) -> None:
+    def __init__(self, played: ServedClusters, cluster: ServedCluster, broker_id: int) -> None:
+        self._played = played
         self._cluster = cluster
         self._peer = cluster.peers[broker_id]
 
@@ -143,7 +163,12 @@ class _Broker:
                 if self._cluster.silent:
                     continue
                 api_key, version, correlation_id = struct.unpack_from(">hhi", frame, 0)
+                change = CHANGES.get(api_key)
+                if change is not None and not self._played.before(change):
+                    return
                 answer = self._peer.answer_to(PeerRequest(api_key, version, correlation_id, frame))
+                if change is not None and not self._played.after(change):
+                    return
                 if answer is not None:
                     writer.write(answer)
         except (asyncio.IncompleteReadError, ConnectionError):

@@ -1,0 +1,106 @@
+"""Kills an operator at each thing that it writes, at the API server and at the brokers: what is written is enumerated
+by what the operator goes on to write, and nothing is left to chance.
+
+A step is what is written, wherever it stands in the order: `PATCH .../statefulsets/played-brokers`, `CreateTopics`. At
+each the operator dies before it is done, or after, so that it never learns that it was; the next operator comes to it
+again, and is let through.
+"""
+
+import json
+import re
+import threading
+import time
+import zlib
+from collections.abc import Callable, Collection
+
+from e2e.forked_operator import ForkedOperator
+from tests.support.api_proxy import ApiProxy, ApiRequest
+from tests.support.served_clusters import ServedClusters
+
+LOOK_EVERY_S = 0.02
+BEFORE, AFTER = "before", "after"
+NOT_STEPS = ("/leases", "/events")
+"""Nothing follows from an Event, and a Lease is its holder's."""
+
+
+class OperatorKiller:
+    """Use as `with`: armed while it is entered. `twice`: each step before and after; else one of them, by its name. At
+    `known` steps nobody dies."""
+
+    def __init__(
+        self,
+        operator: ForkedOperator,
+        proxy: ApiProxy,
+        served: ServedClusters,
+        known: Collection[str] = (),
+        *,
+        twice: bool,
+    ) -> None:
+        self._operator = operator
+        self._proxy = proxy
+        self._served = served
+        self._known = known
+        self._twice = twice
+        self._lock = threading.Lock()
+        self._dead = False
+        self._wrote_s = time.monotonic()
+        self.killed: list[tuple[str, str]] = []
+        """When and at which step, in order."""
+
+    def __enter__(self) -> "OperatorKiller":
+        self._proxy.before = lambda request: self._request(BEFORE, request)
+        self._proxy.after = lambda request: self._request(AFTER, request)
+        self._served.before = lambda change: self._goes_on(BEFORE, change)
+        self._served.after = lambda change: self._goes_on(AFTER, change)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._proxy.before = self._proxy.after = lambda _: True
+        self._served.before = self._served.after = lambda _: True
+
+    def run_until(self, is_done: Callable[[], bool], *, quiet_s: float, timeout_s: float) -> None:
+        """Starts the operator again each time, until it is done and nothing was written for `quiet_s`."""
+        until_s = time.monotonic() + timeout_s
+        pause = threading.Event()
+        while not (time.monotonic() - self._wrote_s > quiet_s and is_done()):
+            if self._dead:
+                self._operator.kill()
+                with self._lock:
+                    self._dead = False
+                self._operator.start()
+            else:
+                self._operator.must_run()
+            if time.monotonic() > until_s:
+                raise AssertionError(f"not done after {len(self.killed)} kills, the last at {self.killed[-1:]}")
+            pause.wait(LOOK_EVERY_S)
+
+    def _request(self, when: str, request: ApiRequest) -> bool:
+        if not request.writes or any(part in request.path for part in NOT_STEPS):
+            return not self._dead
+        return self._goes_on(when, self._step(request))
+
+    def _step(self, request: ApiRequest) -> str:
+        """Without the namespace, with the name of what is made. Of several alike, as pods' statuses, the first is the
+        step, unless they go or all are asked for."""
+        path = re.sub(r"^.*/namespaces/[^/]+/", "", request.path)
+        if request.method == "POST":
+            path += f"/{json.loads(request.body)['metadata']['name']}"
+        if request.method != "DELETE" and not self._twice:
+            path = re.sub(r"-\d+(?=/|$)", "-N", path)
+        return f"{request.method} {path}"
+
+    def _goes_on(self, when: str, step: str) -> bool:
+        with self._lock:
+            if self._dead:
+                return False
+            self._wrote_s = time.monotonic()
+            if step in self._known or (when, step) in self.killed or not (self._twice or when == _when(step)):
+                return True
+            self.killed.append((when, step))
+            self._dead = True
+            self._operator.die()
+            return False
+
+
+def _when(step: str) -> str:
+    return (BEFORE, AFTER)[zlib.crc32(step.encode()) % 2]

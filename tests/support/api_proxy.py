@@ -1,0 +1,183 @@
+"""Between the operator and the API server: counts and stops what is written, and plays the ways in which watches fail.
+
+It shows the API server's own certificate, for which it needs its key. Each connection of the client has one of its own
+to the API server. Requests are read one by one; of answers only watches' are more than bytes that go through.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+HEAD_MAX = 1 << 20
+GONE = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "reason": "Expired",
+    "message": "too old resource version",
+    "code": 410,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """`path` without its query; `body` as it was sent."""
+
+    method: str
+    path: str
+    query: str
+    body: bytes
+
+    @property
+    def is_watch(self) -> bool:
+        return parse_qs(self.query).get("watch", [""])[0] in ("1", "true", "True")
+
+    @property
+    def writes(self) -> bool:
+        return self.method not in ("GET", "HEAD", "OPTIONS") and "dryRun=All" not in self.query
+
+
+Hook = Callable[[ApiRequest], bool]
+"""Whether the request, or its answer, goes on."""
+
+
+def _pass(_: ApiRequest) -> bool:
+    return True
+
+
+class ApiProxy:
+    """Use as `async with`; everything else may be called in any thread. `before` is asked before a request goes to the
+    API server, `after` when its answer has begun to come."""
+
+    def __init__(self, upstream: str, certificate: Path) -> None:
+        parts = urlsplit(upstream)
+        self._upstream = (parts.hostname or "", parts.port or 443)
+        self._to = ssl.create_default_context(cafile=certificate)
+        self._shown = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._shown.load_cert_chain(certificate, certificate.with_suffix(".key"))
+        self.before: Hook = _pass
+        self.after: Hook = _pass
+        self.silent_watches = False
+        """What the API server says to watches is taken and thrown away, and no watch is ended."""
+        self.gone = 0
+        """So many watches are answered with 410 next."""
+        self.cut = False
+        """New connections are closed at once; see hang_up for those that are there."""
+        self.requests: list[ApiRequest] = []
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def __aenter__(self) -> "ApiProxy":
+        self._loop = asyncio.get_running_loop()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._shown)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._abort_all()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def written(self) -> list[ApiRequest]:
+        return [request for request in self.requests if request.writes]
+
+    def kubeconfig(self, of: Path, path: Path) -> Path:
+        """`of` with this proxy in place of the API server."""
+        document = json.loads(of.read_text())
+        document["clusters"][0]["cluster"]["server"] = self.url
+        path.write_text(json.dumps(document))
+        return path
+
+    def hang_up(self) -> None:
+        """On everybody who is connected."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._abort_all)
+
+    def _abort_all(self) -> None:
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            if not self.cut:
+                await self._relay(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, ssl.SSLError):
+            return
+        finally:
+            self._open.discard(writer)
+            writer.transport.abort()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._upstream
+        from_api, to_api = await asyncio.open_connection(host, port, ssl=self._to)
+        self._open.add(to_api)
+        current: list[ApiRequest] = []
+        back = asyncio.create_task(self._answers(from_api, writer, current))
+        try:
+            while not back.done():
+                head = await reader.readuntil(b"\r\n\r\n")
+                request = await _request(head, reader)
+                self.requests.append(request)
+                if request.is_watch and self.gone > 0:
+                    self.gone -= 1
+                    writer.write(_answer(410, GONE))
+                    continue
+                if not self.before(request):
+                    return
+                current[:] = [request]
+                to_api.write(head + request.body)
+                await to_api.drain()
+        finally:
+            back.cancel()
+            self._open.discard(to_api)
+            to_api.transport.abort()
+
+    async def _answers(
+        self, from_api: asyncio.StreamReader, writer: asyncio.StreamWriter, current: list[ApiRequest]
+    ) -> None:
+        answered: ApiRequest | None = None
+        try:
+            while piece := await from_api.read(1 << 16):
+                request = current[0]
+                if request is not answered and not self.after(request):
+                    return
+                answered = request
+                if not (request.is_watch and self.silent_watches):
+                    writer.write(piece)
+                    await writer.drain()
+            if answered is not None and answered.is_watch and self.silent_watches:
+                # The client hears nothing of the end either.
+                await asyncio.Event().wait()
+        except (OSError, ssl.SSLError):
+            return
+        finally:
+            writer.transport.abort()
+
+
+async def _request(head: bytes, reader: asyncio.StreamReader) -> ApiRequest:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, target, _ = first.split(" ")
+    headers = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
+    if "chunked" in headers.get("transfer-encoding", ""):
+        raise ValueError("a request in chunks is not understood here")
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    path, _, query = target.partition("?")
+    return ApiRequest(method, path, query, body)
+
+
+def _answer(status: int, document: dict[str, object]) -> bytes:
+    body = json.dumps(document).encode()
+    head = f"HTTP/1.1 {status} Gone\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
