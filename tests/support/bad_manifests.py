@@ -554,10 +554,22 @@ BAD_CHANGES = (
         "belongs to one broker for good",
     ),
     BadChange(
-        "the storage is changed",
+        "volumes shrink",
         cluster(brokers=_SMALL),
-        cluster(brokers=_SMALL | {"storage": {"size": "2Gi"}}),
-        "storage cannot be changed",
+        cluster(brokers=_SMALL | {"storage": {"size": "1023Mi"}}),
+        "brokers.storage.size cannot be less than volumes have been asked to hold",
+    ),
+    BadChange(
+        "volumes of controllers shrink that had no size",
+        cluster(),
+        cluster(controllers={"storage": {"size": "1G"}}),
+        "controllers.storage.size cannot be less than volumes have been asked to hold",
+    ),
+    BadChange(
+        "the class of volumes is changed",
+        cluster(brokers=_SMALL),
+        cluster(brokers=_SMALL | {"storage": {"size": "1Gi", "storageClassName": "other"}}),
+        "storageClassName cannot be changed",
     ),
     BadChange("a listener is renamed", listener(), named_listener("OTHER"), "the name of a listener cannot be changed"),
     BadChange(

@@ -113,7 +113,8 @@ class MemoryKube:
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
         if (kind.kind, namespace, manifest["metadata"]["name"]) in self._objects:
             raise KubeConflictError(f"{manifest['metadata']['name']} already exists")
-        return self.put(manifest)
+        meta = {"creationTimestamp": "2026-01-01T00:00:00Z", **manifest["metadata"]}
+        return self.put({**manifest, "metadata": meta})
 
     async def replace(self, kind: Kind, namespace: str, name: str, manifest: Mapping[str, Any]) -> Json:
         version, there = manifest["metadata"].get("resourceVersion"), self.take(kind.kind, name, namespace)["metadata"]
@@ -138,9 +139,20 @@ class MemoryKube:
         self._objects.pop((kind.kind, namespace, name), None)
 
     async def patch_metadata(
-        self, kind: Kind, namespace: str, name: str, fields: Mapping[str, Any], seen: Mapping[str, str]
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        fields: Mapping[str, Any],
+        seen: Mapping[str, str],
+        *,
+        spec: Mapping[str, Any] | None = None,
     ) -> None:
-        meta = self._object(kind.kind, namespace, name, seen["uid"])["metadata"]
+        found = self._object(kind.kind, namespace, name, seen["uid"])
+        if spec is not None and kind.kind in self.refuses:
+            raise KubeError(self.refuses[kind.kind], 403)
+        found["spec"] = {**found.get("spec", {}), **(spec or {})}
+        meta = found["metadata"]
         if any(meta[key] != value for key, value in seen.items()):
             raise KubeConflictError(f"{name} has changed")
         for field, value in fields.items():

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from sluicegate_operator.api import parse_resource
+from sluicegate_operator.api.broker_cluster import VolumesStatus
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
@@ -32,6 +33,7 @@ from sluicegate_operator.planning.start_failures import FailingNode, NodesNotSta
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, TopicVerdict
 from sluicegate_operator.planning.unreadable import unreadable_status
+from sluicegate_operator.planning.volumes import VolumesSeen
 from tests.support.bad_manifests import Json, cluster, listener, observer, quota, topic
 from tests.support.pipeline_manifests import pipeline
 
@@ -116,6 +118,8 @@ _SETTLING: tuple[Json, ...] = (
     {"unreachable": {1: "timed out"}},
     {"config_refused": "INVALID_CONFIG"},
     {"config_lagging": {1: "a is not b"}},
+    {"volumes": VolumesSeen(VolumesStatus(brokers="2Gi", growing=("data-shop-brokers-0: Resizing",)))},
+    {"volumes": VolumesSeen(VolumesStatus(brokers="1Gi"), "data-shop-brokers-0 stays at 1Gi")},
     *({"scale": ScaleStep(3, reason, "a sentence")} for reason in ScaleReason),
 )
 

@@ -82,11 +82,12 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, delete]
-# Whose data they hold, marked with sluicegate.dev/cluster-id. They are deleted by Kubernetes, when a cluster says so:
-# who sets owners of what may delete it, say clusters that check owner references.
+# Whose data they hold, marked with sluicegate.dev/cluster-id; they grow with spec.storage, and those of nodes that come
+# later are made as large. They are deleted by Kubernetes, when a cluster says so: who sets owners of what may delete it,
+# say clusters that check owner references.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [list, patch, delete]
+  verbs: [list, create, patch, delete]
 # The readiness gate sluicegate.dev/unfenced; a broker's rack, sluicegate.dev/rack; labels that a pod has lost.
 - apiGroups: [""]
   resources: [pods/status]

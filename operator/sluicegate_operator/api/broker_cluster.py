@@ -24,6 +24,7 @@ from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 CLUSTER_ID_PATTERN = "^[-_A-Za-z0-9]{22}$"
 STORAGE_MIN = "1Mi"
+CONTROLLER_STORAGE_SIZE = "1Gi"
 
 
 class Storage(Model):
@@ -42,6 +43,15 @@ class Storage(Model):
                 storage.storage_class_name is None
                 or re.fullmatch(OBJECT_NAME_PATTERN, storage.storage_class_name) is not None
             ),
+            field="storageClassName",
+        ),
+    )
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="(has(self.storageClassName) ? self.storageClassName : '')"
+            " == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : '')",
+            message="storageClassName cannot be changed after creation: make a new BrokerCluster with the other one",
+            holds=lambda old, new: new.storage_class_name == old.storage_class_name,
             field="storageClassName",
         ),
     )
@@ -71,14 +81,6 @@ class Rack(Model):
 
 class Brokers(Model):
     rules: ClassVar = tag_rules()
-    transitions: ClassVar = (
-        TransitionRule(
-            cel="self.storage == oldSelf.storage",
-            message="storage cannot be changed after creation: make a new BrokerCluster with the other storage",
-            holds=lambda old, new: new.storage == old.storage,
-            field="storage",
-        ),
-    )
 
     replicas: int = Field(ge=1, le=100)
     """Number of brokers; their ids are 0 to replicas - 1. When it shrinks the brokers with the highest ids go, as soon
@@ -128,14 +130,6 @@ class Controllers(Model):
             message="controllers.replicas must be odd: one, or one active and an even number of standbys (3, 5, ...)",
             holds=lambda model: model.replicas % 2 == 1,
             field="replicas",
-        ),
-    )
-    transitions: ClassVar = (
-        TransitionRule(
-            cel="has(self.storage) == has(oldSelf.storage) && (!has(self.storage) || self.storage == oldSelf.storage)",
-            message="storage cannot be changed after creation: make a new BrokerCluster with the other storage",
-            holds=lambda old, new: new.storage == old.storage,
-            field="storage",
         ),
     )
 
@@ -388,6 +382,17 @@ class RolloutStatus(Model):
     """Pods that need a restart and have not had it."""
 
 
+class VolumesStatus(Model):
+    model_config = Status.model_config
+
+    brokers: Annotated[str, Field(max_length=32)] | None = None
+    """The most that a broker's volume has been asked to hold."""
+    controllers: Annotated[str, Field(max_length=32)] | None = None
+    """The same of controllers."""
+    growing: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(default=(), max_length=120)
+    """Of each volume that does not hold what it should: how far it is, or why it stays."""
+
+
 class BrokerClusterStatus(Status):
     brokers: str = Field(default="", max_length=32)
     """Brokers that are ready, of those that should be or still are: 3/3."""
@@ -399,9 +404,45 @@ class BrokerClusterStatus(Status):
     """The node id of the active controller, -1 while unknown."""
     rollout: RolloutStatus | None = None
     """How far a roll is."""
+    volumes: VolumesStatus | None = None
+    """Volumes of nodes."""
     dynamic_config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=256)
     """Keys of spec.config and of tags that the operator has set on the brokers and takes away again once they leave the
     spec."""
+
+
+def _size(spec: BrokerClusterSpec, role: str) -> str | None:
+    """None for brokers that run elsewhere."""
+    nodes: Brokers | Controllers | None = getattr(spec, role)
+    if role == "brokers" and nodes is None:
+        return None
+    return nodes.storage.size if nodes is not None and nodes.storage is not None else CONTROLLER_STORAGE_SIZE
+
+
+def _volumes_stay_as_large(role: Literal["brokers", "controllers"]) -> TransitionRule:
+    """A size that was never asked of a volume, as its class refused that, may be taken back."""
+
+    def holds(old: "BrokerCluster", new: "BrokerCluster") -> bool:
+        size, before = _size(new.spec, role), _size(old.spec, role)
+        if size is None or before is None or size == before or not is_quantity(size):
+            return True
+        asked = getattr(old.status.volumes, role) if old.status.volumes is not None else None
+        return amount(size) >= amount(asked or before)
+
+    def cel_size(which: str) -> str:
+        nodes = f"{which}.spec.{role}"
+        if role == "brokers":
+            return f"{nodes}.storage.size"
+        return f"(has({nodes}) && has({nodes}.storage) ? {nodes}.storage.size : '{CONTROLLER_STORAGE_SIZE}')"
+
+    there = "!has(self.spec.brokers) || !has(oldSelf.spec.brokers) || " if role == "brokers" else ""
+    new, old, asked = cel_size("self"), cel_size("oldSelf"), f"oldSelf.status.volumes.{role}"
+    return TransitionRule(
+        cel=f"{there}{new} == {old} || !isQuantity({new}) || quantity({new}).compareTo(quantity("
+        f"has(oldSelf.status) && has(oldSelf.status.volumes) && has({asked}) ? {asked} : {old})) >= 0",
+        message=f"{role}.storage.size cannot be less than volumes have been asked to hold (status.volumes.{role})",
+        holds=holds,
+    )
 
 
 def cluster_name_rule(field: str = "metadata.name") -> Rule:
@@ -438,6 +479,8 @@ class BrokerCluster(Resource):
                 new.spec.cluster_id == old.spec.cluster_id or old.status.cluster_id in ("", new.spec.cluster_id)
             ),
         ),
+        _volumes_stay_as_large("brokers"),
+        _volumes_stay_as_large("controllers"),
     )
 
     kind: Literal["BrokerCluster"] = "BrokerCluster"

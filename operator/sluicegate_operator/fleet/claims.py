@@ -1,4 +1,5 @@
-"""Looks at the volume claims that nodes will get, marks those of a cluster with its id, and lets them go with it.
+"""Looks at the volume claims that nodes will get: marks those of a cluster with its id, has them grow with
+spec.storage, and lets them go with the cluster.
 
 Nobody here deletes a claim: the garbage collector does, when the owner that was written into it is gone. That may be so
 already when it is written.
@@ -12,19 +13,40 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError
+from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError, KubeError, NamespaceGoingError
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM
 from sluicegate_operator.planning.claims import Claim, misowned, plan_claims
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
+from sluicegate_operator.planning.volumes import Volume, VolumesPlan, VolumesSeen, plan_volumes, volumes_seen
+from sluicegate_operator.resources.claim import volume_claim
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL, node_set_name
 from sluicegate_operator.resources.owner import owner_reference
 from sluicegate_operator.resources.statefulset import CLAIM
 
 log = logging.getLogger(__name__)
 
+_NONE: Mapping[Role, Mapping[str, Any] | None] = {}
+_REFUSED = (403, 422)
+"""Of an API server that will not let a claim grow."""
+_RESIZING = (
+    "Resizing",
+    "FileSystemResizePending",
+    "ControllerResizeError",
+    "NodeResizeError",
+)
+"""Conditions of a claim, as Kubernetes names them."""
 
-async def look_after_claims(kube: KubeClient, cluster: BrokerCluster, broker_count: int, *, started: bool) -> None:
-    """Raises ClaimsTakenError when nodes would get another cluster's data, and KubeError."""
+
+async def look_after_claims(
+    kube: KubeClient,
+    cluster: BrokerCluster,
+    broker_count: int,
+    *,
+    started: bool,
+    node_sets: Mapping[Role, Mapping[str, Any] | None] = _NONE,
+) -> VolumesSeen:
+    """`node_sets`: the StatefulSets that are there. Raises ClaimsTakenError when nodes would get another cluster's
+    data, and KubeError."""
     found = await _claims(kube, cluster)
     plan = plan_claims(cluster, [claim for claim, _ in found], broker_count, started=started)
     if plan.taken:
@@ -35,6 +57,55 @@ async def look_after_claims(kube: KubeClient, cluster: BrokerCluster, broker_cou
     if plan.misowned:
         # Read anew, as some have just been marked.
         await own_claims(kube, cluster)
+    counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
+    sizes = {role: template_size(node_set) for role, node_set in node_sets.items() if node_set is not None}
+    return await _grow(kube, cluster, plan_volumes(cluster, [_volume(*one) for one in found], counts, sizes))
+
+
+def template_size(node_set: Mapping[str, Any]) -> str:
+    """What the claims are asked to hold that a StatefulSet makes."""
+    size: str = node_set["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
+    return size
+
+
+def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) -> dict[str, Any]:
+    """`child` as it can be applied to the StatefulSet that is there, whose claims nobody can change."""
+    [template] = child["spec"]["volumeClaimTemplates"]
+    resources = {"requests": {"storage": template_size(node_set)}}
+    kept = {**template, "spec": {**template["spec"], "resources": resources}}
+    return {**child, "spec": {**child["spec"], "volumeClaimTemplates": [kept]}}
+
+
+async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> VolumesSeen:
+    """A role's claims are asked one by one until one is refused: the others are of the same StorageClass."""
+    grown, refused = [], dict[Role, tuple[str, str]]()
+    for growth in plan.grow:
+        volume = growth.volume
+        if volume.role in refused:
+            continue
+        try:
+            await kube.patch_metadata(
+                PERSISTENT_VOLUME_CLAIM,
+                cluster.namespace,
+                volume.claim,
+                {},
+                {"uid": volume.uid},
+                spec={"resources": {"requests": {"storage": growth.size}}},
+            )
+        except KubeError as error:
+            if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
+                raise
+            refused[volume.role] = volume.claim, str(error)
+        else:
+            grown.append(growth)
+    for new in plan.make:
+        claim = volume_claim(cluster, new.role.value, new.ordinal, new.storage, cluster_id(cluster))
+        try:
+            await kube.create(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim)
+        except KubeConflictError as conflict:
+            # One that is going has the name still, or the StatefulSet was first.
+            log.info("a volume claim of cluster %s is not made: %s", cluster.name, conflict)
+    return volumes_seen(cluster, plan, grown, dict(refused.values()))
 
 
 async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
@@ -66,6 +137,23 @@ async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[Claim,
     selector = f"{CLUSTER_LABEL}={cluster.name}"
     found = await kube.list(PERSISTENT_VOLUME_CLAIM, cluster.namespace, selector)
     return [(claim, item) for item in found if (claim := _claim(cluster.name, item)) is not None]
+
+
+def _volume(claim: Claim, found: Mapping[str, Any]) -> Volume:
+    spec, status = found["spec"], found.get("status") or {}
+    under_way = [one for one in status.get("conditions") or () if one["type"] in _RESIZING and one["status"] == "True"]
+    shown = "; ".join(f"{one['type']} {one.get('message') or ''}".strip() for one in under_way)
+    bound = status.get("phase") == "Bound"
+    return Volume(
+        claim.name,
+        claim.uid,
+        claim.role,
+        claim.ordinal,
+        spec["resources"]["requests"]["storage"],
+        status["capacity"]["storage"] if bound else "",
+        spec.get("storageClassName") or "",
+        shown,
+    )
 
 
 def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:

@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.claims import look_after_claims
+from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims
 from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.finding_pods import all_pods, listed_pods
@@ -26,6 +26,7 @@ from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import NodeRevision
+from sluicegate_operator.planning.volumes import VolumesSeen
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
@@ -56,6 +57,7 @@ class AppliedNodes:
     """`scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed."""
 
     scaled_by_others: tuple[str, ...]
+    volumes: VolumesSeen
 
 
 @dataclass(slots=True)
@@ -91,15 +93,16 @@ class KubernetesFleet:
                 brokers = there[Role.BROKER]
                 count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
             started = any(found is not None and _belongs_to(found, cluster) for found in there.values())
-            await look_after_claims(self._kube, cluster, count or 0, started=started)
-            children = cluster_children(self._images.of_cluster(cluster), listeners, count)
+            volumes = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
+            wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
+            children = [_with_claims_as_they_are(child, there) for child in wanted]
             await self._try_out(there, children)
             await self._apply_network_policies(cluster, listeners)
             scaled: dict[str, None] = {}
             for child in children:
                 await self._kube.apply(child, lambda found: scaled.update(dict.fromkeys(_scaled(found, cluster))))
             await collect_config_maps(self._kube, cluster)
-            return AppliedNodes(tuple(scaled))
+            return AppliedNodes(tuple(scaled), volumes)
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
@@ -178,6 +181,15 @@ class KubernetesFleet:
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         """Of the brokers that have an address now, in order of id."""
         return broker_addresses(await self.pods(cluster))
+
+
+def _with_claims_as_they_are(
+    child: Mapping[str, Any], there: Mapping[Role, Mapping[str, Any] | None]
+) -> Mapping[str, Any]:
+    if child["kind"] != STATEFUL_SET.kind:
+        return child
+    found = there[Role(child["metadata"]["labels"][ROLE_LABEL])]
+    return child if found is None else keep_template_size(child, found)
 
 
 def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:

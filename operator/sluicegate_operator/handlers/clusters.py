@@ -26,6 +26,7 @@ from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.start_failures import FailureHistory, NodesNotStarting
+from sluicegate_operator.planning.volumes import VolumesSeen
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class _Applied:
     name_taken: str = ""
     claims_taken: str = ""
     unreadable: str = ""
+    volumes: VolumesSeen | None = None
 
 
 class ClusterReconciler:
@@ -80,7 +82,9 @@ class ClusterReconciler:
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         if seen.refusal:
             return REFUSED_RETRY
-        settled = seen.brokers_ready >= seen.brokers_expected
+        if seen.volumes is not None and seen.volumes.refused:
+            return REFUSED_RETRY
+        settled = seen.brokers_ready >= seen.brokers_expected and not (seen.volumes and seen.volumes.status.growing)
         return context.resync_s(cluster) if settled else STARTING_RETRY
 
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> None:
@@ -116,7 +120,7 @@ class ClusterReconciler:
             return _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
         await say_scaled_by_others(self._context, cluster, nodes)
-        return _Applied()
+        return _Applied(volumes=nodes.volumes)
 
     async def _observe(
         self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], applied: _Applied
@@ -142,6 +146,7 @@ class ClusterReconciler:
             racks=progress.racks,
             config_lagging=progress.config_lagging,
             config_refused=progress.config_refused,
+            volumes=applied.volumes,
             unreachable=progress.unreachable,
         )
 

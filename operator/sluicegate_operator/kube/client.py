@@ -155,9 +155,17 @@ class KubeClient:
         await self._patch_pod(POD.path(namespace, name) + "/status", body)
 
     async def patch_metadata(
-        self, kind: Kind, namespace: str, name: str, fields: Mapping[str, object], seen: Mapping[str, str]
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        fields: Mapping[str, object],
+        seen: Mapping[str, str],
+        *,
+        spec: Mapping[str, object] | None = None,
     ) -> None:
-        """`fields` of the object's metadata: lists are replaced; labels and annotations that are not named stay.
+        """`fields` of the object's metadata: lists are replaced; labels and annotations that are not named stay. `spec`
+        is merged into what the object's says.
 
         `seen` is what it was when it was looked at, its uid and, where nobody may have changed it meanwhile, its
         resourceVersion: a KubeConflictError when it is so no more.
@@ -165,7 +173,9 @@ class KubeClient:
         A pod's is written beside its status, which takes labels and annotations along: so that the operator need not
         have the right to patch pods, and with it that to put another image into anybody's.
         """
-        body = {"metadata": {**seen, **fields}}
+        body: Json = {"metadata": {**seen, **fields}}
+        if spec is not None:
+            body["spec"] = dict(spec)
         path = kind.path(namespace, name) + ("/status" if kind is POD else "")
         await self._request("PATCH", path, body=body, content_type=_MERGE_TYPE)
 

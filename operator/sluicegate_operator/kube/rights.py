@@ -35,7 +35,7 @@ CALLED: Mapping[Resource, frozenset[str]] = {
     ("batch", "jobs"): frozenset({"list"}),
     ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
     ("", "pods/status"): frozenset({"patch"}),
-    ("", "persistentvolumeclaims"): frozenset({"list", "patch"}),
+    ("", "persistentvolumeclaims"): frozenset({"list", "create", "patch"}),
     ("", "events"): frozenset({"list", "create", "update"}),
     ("", "nodes"): frozenset({"get"}),
     ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update"}),

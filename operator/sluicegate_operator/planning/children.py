@@ -25,6 +25,7 @@ from sluicegate_operator.planning.cluster_layout import (
     without_client_listeners,
 )
 from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision
+from sluicegate_operator.planning.volumes import wanted_storage
 from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.listener_services import broker_service, listener_service
@@ -41,7 +42,6 @@ from sluicegate_operator.resources.service import (
 )
 from sluicegate_operator.resources.service_account import service_account
 from sluicegate_operator.resources.statefulset import (
-    CONTROLLER_STORAGE,
     LOG_DIR,
     SHUTDOWN_TIMEOUT_S,
     NodeSet,
@@ -149,12 +149,11 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
     is_broker = role is Role.BROKER
     # 100 before a one-digit index is 1000 and up; nine controllers are the most that a spec can ask for.
     node_id = _INDEX if is_broker else f"{FIRST_CONTROLLER_ID // 10}{_INDEX}"
-    own_storage = controllers.storage if controllers else None
     return NodeSet(
         # YAML knows plain strings only.
         role=role.value,
         replicas=len(layout.node_ids(role)),
-        storage=brokers.storage if is_broker else own_storage or CONTROLLER_STORAGE,
+        storage=wanted_storage(cluster, role),
         properties=render_properties(layout.properties(role)),
         overrides=node_overrides(layout, node_id, role, place),
         ports=_port_names(layout, role),

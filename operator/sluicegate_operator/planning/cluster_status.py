@@ -21,6 +21,7 @@ from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wa
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import NodesNotStarting
 from sluicegate_operator.planning.unreadable import UNREADABLE
+from sluicegate_operator.planning.volumes import VolumesSeen
 
 MESSAGE_MAX = 4096
 PAUSED = "spec.paused is true: nothing is changed until it is false"
@@ -36,8 +37,8 @@ class ObservedCluster:
     `followed_generation`: of the spec that `roll`, `scale` and `config_lagging` follow from; None is the present one.
     `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where there
     are any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack; `config_refused`:
-    what brokers say of a value that they do not take. `unreachable`: brokers that are ready by their pods and have not
-    answered for long, with why."""
+    what brokers say of a value that they do not take. `volumes`: None where nobody has looked. `unreachable`:
+    brokers that are ready by their pods and have not answered for long, with why."""
 
     brokers_expected: int
     brokers_ready: int
@@ -56,6 +57,7 @@ class ObservedCluster:
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
     config_refused: str = ""
+    volumes: VolumesSeen | None = None
     unreachable: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -84,6 +86,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         cluster_id=seen.cluster_id or old.cluster_id,
         controller_id=seen.controller_id,
         rollout=old.rollout if seen.roll is None else rollout_status(seen.roll),
+        volumes=old.volumes if seen.volumes is None else seen.volumes.status,
     )
 
 
@@ -174,6 +177,10 @@ def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
         return say(seen.scale.reason.value, seen.scale.message)
     if seen.config_refused:
         return stalled("ConfigRefused", seen.config_refused)
+    if seen.volumes is not None and seen.volumes.refused:
+        return stalled("VolumesRefused", seen.volumes.refused)
+    if seen.volumes is not None and seen.volumes.status.growing:
+        return working("VolumesGrowing", "; ".join(seen.volumes.status.growing)[:MESSAGE_MAX])
     if seen.config_lagging:
         broker_id, what = min(seen.config_lagging.items())
         return working(

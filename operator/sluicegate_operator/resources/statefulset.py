@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, Storage
+from sluicegate_operator.api.broker_cluster import CONTROLLER_STORAGE_SIZE, BrokerCluster, Storage
 from sluicegate_operator.api.pod_settings import PodSettings
 from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.resources.config_map import FILE_NAME, config_map_name
@@ -49,7 +49,7 @@ GRACE_PERIOD_S = 60
 """The hook's time and then a graceful stop, which closes logs with an fsync each."""
 RECOVERY_S_MAX = 3600
 """How long a node may recover its logs before the kubelet restarts it."""
-CONTROLLER_STORAGE = Storage(size="1Gi")
+CONTROLLER_STORAGE = Storage(size=CONTROLLER_STORAGE_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[s
                 },
                 "spec": pod_spec(cluster, nodes),
             },
-            "volumeClaimTemplates": [_claim(nodes.storage)],
+            "volumeClaimTemplates": [claim_template(nodes.storage)],
         },
     }
 
@@ -225,7 +225,7 @@ def _http_get(path: str) -> dict[str, Any]:
     return {"path": path, "port": "http"}
 
 
-def _claim(storage: Storage) -> dict[str, Any]:
+def claim_template(storage: Storage) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": storage.size}},

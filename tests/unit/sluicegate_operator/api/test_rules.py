@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate_operator.api import InvalidManifest, parse_resource, validate
-from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest, quota
+from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest, cluster, quota
 from tests.support.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
 from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
@@ -46,3 +46,15 @@ def test_all_problems_are_told_at_once() -> None:
 )
 def test_a_stranger_is_told_what_is_known(document: dict[str, str], field: str) -> None:
     assert validate(document)[0].startswith(f"{field}: must be")
+
+
+@pytest.mark.parametrize(
+    ("asked", "size", "refused"),
+    [("1Gi", "1Gi", False), ("1Gi", "1500Mi", False), ("2Gi", "1Gi", True), (None, "1Gi", True), (None, "3Gi", False)],
+)
+def test_a_size_that_no_volume_was_asked_for_can_be_taken_back(asked: str | None, size: str, refused: bool) -> None:
+    def shop(size: str) -> dict[str, object]:
+        return cluster(brokers={"replicas": 1, "storage": {"size": size}})
+
+    before = parse_resource(shop("2Gi") | {"status": {"volumes": {"brokers": asked}} if asked else {}})
+    assert bool(validate(shop(size), before)) is refused

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.fleet.claims import look_after_claims, own_claims
+from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims, own_claims, template_size
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM
-from sluicegate_operator.planning.cluster_layout import cluster_id
+from sluicegate_operator.planning.children import cluster_children
+from sluicegate_operator.planning.cluster_layout import Role, cluster_id
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster
@@ -43,6 +44,8 @@ def claim(ordinal: int, holds: str | None, *owners: Json) -> Json:
             "creationTimestamp": MADE,
             "ownerReferences": list(owners),
         },
+        "spec": {"resources": {"requests": {"storage": "10Gi"}}, "storageClassName": "fast"},
+        "status": {"phase": "Bound", "capacity": {"storage": "10Gi"}},
     }
 
 
@@ -98,6 +101,59 @@ async def test_claims_that_the_next_cluster_has_taken_up_are_not_those_of_the_on
     kube = MemoryKube(claim(0, of_both), shop(uid="of-the-next", clusterId=of_both, paused=True))
     await _reconcile(kube, gone)
     assert owners(kube, 0) == []
+
+
+def asked(kube: MemoryKube, ordinal: int) -> str:
+    found = kube.take(PERSISTENT_VOLUME_CLAIM.kind, f"data-shop-brokers-{ordinal}")["spec"]["resources"]
+    return str(found["requests"]["storage"])
+
+
+def grown(replicas: int = 2) -> BrokerCluster:
+    return parsed(shop(brokers={"replicas": replicas, "storage": {"size": "20Gi"}}))
+
+
+NODE_SETS: Json = {
+    Role.BROKER: {"spec": {"volumeClaimTemplates": [{"spec": {"resources": {"requests": {"storage": "10Gi"}}}}]}}
+}
+
+
+async def test_volumes_grow_and_new_ones_are_as_large() -> None:
+    own = cluster_id(grown())
+    kube = MemoryKube(claim(0, own), claim(1, own))
+    for _ in range(2):
+        seen = await look_after_claims(kube, grown(3), 3, started=True, node_sets=NODE_SETS)  # type: ignore[arg-type]
+        assert [asked(kube, ordinal) for ordinal in range(3)] == ["20Gi"] * 3
+        assert (seen.status.brokers, seen.refused) == ("20Gi", "")
+    made = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-2")
+    assert made["metadata"]["labels"][CLUSTER_LABEL] == "shop"
+    assert made["metadata"]["annotations"] == {CLUSTER_ID: own}
+    assert seen.status.growing == (
+        "data-shop-brokers-0 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
+        "data-shop-brokers-1 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
+    )
+
+
+async def test_a_class_that_lets_nothing_grow_is_asked_once_a_look() -> None:
+    own = cluster_id(grown())
+    kube = MemoryKube(claim(0, own), claim(1, own))
+    kube.refuses[PERSISTENT_VOLUME_CLAIM.kind] = "the storageclass must support resize"
+    seen = await look_after_claims(kube, grown(), 2, started=True)  # type: ignore[arg-type]
+    assert [asked(kube, ordinal) for ordinal in range(2)] == ["10Gi"] * 2
+    assert "the storageclass must support resize" in seen.refused
+    assert seen.status.brokers == "10Gi"
+
+
+def test_a_stateful_set_keeps_the_template_of_its_claims() -> None:
+    cluster = grown()
+    [child] = [
+        child
+        for child in cluster_children(cluster, [])
+        if child["kind"] == "StatefulSet" and child["metadata"]["name"] == "shop-brokers"
+    ]
+    kept = keep_template_size(child, NODE_SETS[Role.BROKER])
+    assert template_size(child) == "20Gi"
+    assert template_size(kept) == "10Gi"
+    assert {**kept["spec"], "volumeClaimTemplates": []} == {**child["spec"], "volumeClaimTemplates": []}
 
 
 async def _reconcile(kube: MemoryKube, gone: Json) -> None:

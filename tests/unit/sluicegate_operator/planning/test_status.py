@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
+from sluicegate_operator.api.broker_cluster import VolumesStatus
 from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.planning.cluster_layout import Role
@@ -20,6 +21,7 @@ from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReas
 from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
+from sluicegate_operator.planning.volumes import VolumesSeen
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.kstatus import kstatus as kstatus_of
 
@@ -196,6 +198,8 @@ RESTART = Restart(
     (PlannedRestart("shop-brokers-0", Role.BROKER, 0, (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)),)
 )
 BLOCKED = Wait(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1", ("shop-brokers-0",))
+GROWING = VolumesSeen(VolumesStatus(brokers="2Gi", growing=("data-shop-brokers-0 holds 1Gi of 2Gi: Resizing",)))
+STUCK = VolumesSeen(VolumesStatus(brokers="1Gi", growing=("it stays",)), "it stays")
 PAUSED = Wait(WaitReason.PAUSED, "rollout.paused is true", ("shop-brokers-0",))
 FAILS = Wait(WaitReason.NODE_FAILING, "shop-brokers-2 does not start", ("shop-brokers-0",))
 BAD_VALUE = FailingNode("shop-brokers-2", "u", StartFailure("CrashLoopBackOff", "num.partitions: abc is no number"))
@@ -264,6 +268,8 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param(
             {}, {"roll": Done(), "config_lagging": {1: "a is not b"}}, "ConfigApplying", "InProgress", id="dynamic keys"
         ),
+        pytest.param({}, {"volumes": GROWING}, "VolumesGrowing", "InProgress", id="volumes on their way"),
+        pytest.param({}, {"volumes": STUCK}, "VolumesRefused", "Failed", id="volumes that cannot grow"),
     ],
 )
 def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str, verdict: str) -> None:
@@ -278,6 +284,13 @@ def test_an_operator_that_was_just_started_goes_by_what_the_one_before_it_has_wr
     settled = a_cluster().model_copy(update={"status": cluster_status(a_cluster(), ObservedCluster(**RUNNING), NOW)})
     unknown = ObservedCluster(**RUNNING, followed_generation=0)
     assert cluster_status(settled, unknown, LATER) == settled.status
+
+
+def test_what_volumes_were_asked_for_stays_while_nobody_looks() -> None:
+    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, volumes=GROWING), NOW)
+    assert first.volumes == GROWING.status
+    again = a_cluster().model_copy(update={"status": first})
+    assert cluster_status(again, ObservedCluster(**RUNNING), LATER).volumes == first.volumes
 
 
 def conditions_of(**seen: Any) -> dict[str, tuple[str, str, str]]:

@@ -1,0 +1,153 @@
+"""How volumes of nodes come to hold what spec.storage says: which claims ask for more, and what is said of those on
+their way.
+
+A claim grows by being asked for more; no pod is restarted for it, and no StatefulSet is made anew: its template of
+claims stays as it was made (decision 43), so claims of nodes that are new are made here, as large as they should be.
+Each look compares claims with the spec, so nothing that was begun and not ended is lost. A claim never shrinks.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster, Storage, VolumesStatus
+from sluicegate_operator.api.quantities import amount, is_quantity
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.resources.statefulset import CONTROLLER_STORAGE
+
+GROWING_SHOWN_MAX = 120
+SENTENCE_MAX = 1024
+_FIELDS: Mapping[Role, str] = {Role.BROKER: "brokers", Role.CONTROLLER: "controllers"}
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """Of one node's claim. `asked` and `capacity` are quantities, the latter empty before it is bound; `under_way` is
+    the type and the message of the claim's own condition while it is resized."""
+
+    claim: str
+    uid: str
+    role: Role
+    ordinal: int
+    asked: str
+    capacity: str = ""
+    class_name: str = ""
+    under_way: str = ""
+
+    @property
+    def is_bound(self) -> bool:
+        return self.capacity != ""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A claim that is to ask for more."""
+
+    volume: Volume
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewVolume:
+    """A claim that is to be made before its StatefulSet would make a smaller one."""
+
+    role: Role
+    ordinal: int
+    storage: Storage
+
+
+@dataclass(frozen=True, slots=True)
+class VolumesPlan:
+    """Claims that ask for more, claims that are made, and what else there is to speak of."""
+
+    grow: tuple[Growth, ...] = ()
+    make: tuple[NewVolume, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    """Of all nodes that are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumesSeen:
+    """What the status says; `refused` is the sentence of the first claim that may not grow."""
+
+    status: VolumesStatus
+    refused: str = ""
+
+
+def plan_volumes(
+    cluster: BrokerCluster,
+    volumes: Iterable[Volume],
+    counts: Mapping[Role, int],
+    templates: Mapping[Role, str],
+) -> VolumesPlan:
+    """`volumes` without those that are going; `templates`: the size in each StatefulSet that is there. A claim that is
+    not bound cannot be asked for more yet, and one of a node that was scaled away is left as it is."""
+    needed = tuple(volume for volume in volumes if volume.ordinal < counts[volume.role])
+    grow, make = [], []
+    for role in Role:
+        storage = wanted_storage(cluster, role)
+        size = storage.size
+        own = [volume for volume in needed if volume.role is role]
+        grow += [Growth(volume, size) for volume in own if volume.is_bound and _less(volume.asked, size)]
+        if role in templates and _less(templates[role], size):
+            there = {volume.ordinal for volume in own}
+            make += [NewVolume(role, ordinal, storage) for ordinal in range(counts[role]) if ordinal not in there]
+    return VolumesPlan(tuple(grow), tuple(make), needed)
+
+
+def wanted_storage(cluster: BrokerCluster, role: Role) -> Storage:
+    brokers, controllers = cluster.spec.brokers, cluster.spec.controllers
+    if role is Role.CONTROLLER:
+        return (controllers.storage if controllers else None) or CONTROLLER_STORAGE
+    if brokers is None:
+        raise ValueError(f"BrokerCluster {cluster.name} has no brokers of its own")
+    return brokers.storage
+
+
+def volumes_seen(
+    cluster: BrokerCluster, plan: VolumesPlan, grown: Iterable[Growth], refused: Mapping[str, str]
+) -> VolumesSeen:
+    """After what `plan` says was done: `grown` was taken, `refused` was not, by claim, with the API server's words. Of
+    one that will be bound with all that it should hold, the pod that waits for it says more."""
+    asks = {growth.volume.claim: growth.size for growth in grown}
+    growing, sentences = [], {}
+    asked: dict[Role, str] = {}
+    for volume in plan.volumes:
+        size = wanted_storage(cluster, volume.role).size
+        asked[volume.role] = max((asked.get(volume.role, ""), asks.get(volume.claim, volume.asked)), key=_amount)
+        if why := refused.get(volume.claim):
+            sentences[volume.claim] = _refused(volume, size, why)
+            growing.append(sentences[volume.claim])
+        elif _less(volume.capacity if volume.is_bound else volume.asked, size):
+            growing.append(_progress(volume, size, asked=volume.claim in asks or not _less(volume.asked, size)))
+    shown = tuple(sentence[:SENTENCE_MAX] for sentence in growing[:GROWING_SHOWN_MAX])
+    status = VolumesStatus(brokers=asked.get(Role.BROKER), controllers=asked.get(Role.CONTROLLER), growing=shown)
+    return VolumesSeen(status, next(iter(sentences.values()), "")[:SENTENCE_MAX])
+
+
+def _refused(volume: Volume, size: str, why: str) -> str:
+    whose = f"its StorageClass {volume.class_name}" if volume.class_name else "a StorageClass, and it has none,"
+    return (
+        f"{volume.claim} stays at {volume.asked} and cannot grow to {size}: {whose} has to be there and to say"
+        f" allowVolumeExpansion: true; or say {volume.asked} in spec.{_FIELDS[volume.role]}.storage.size again. The API"
+        f" server: {why}"
+    )
+
+
+def _progress(volume: Volume, size: str, *, asked: bool) -> str:
+    if not volume.is_bound:
+        return f"{volume.claim} is not bound to a volume yet; it is to hold {size}"
+    if volume.under_way and asked:
+        return f"{volume.claim} holds {volume.capacity} of {size}: {volume.under_way}"
+    if asked:
+        return f"{volume.claim} holds {volume.capacity} of {size}: Kubernetes has been asked for the rest"
+    return f"{volume.claim} holds {volume.capacity} and has not been asked for {size} yet"
+
+
+def _less(text: str, size: str) -> bool:
+    return _amount(text) < amount(size)
+
+
+def _amount(text: str) -> Decimal:
+    """Nothing where there is none."""
+    return amount(text) if is_quantity(text) else Decimal(0)
