@@ -16,9 +16,9 @@ PIPELINES = Path(__file__).parents[2] / "examples" / "gitops" / "pipelines"
 TIMEOUT_S = 60
 
 
-def github_commands() -> list[str]:
+def github_commands(name: str = "validate") -> list[str]:
     job = yaml.safe_load((PIPELINES / "github-actions.yaml").read_text())["jobs"]["validate"]
-    return [step["run"] for step in job["steps"] if step.get("name") == "validate"]
+    return [step["run"] for step in job["steps"] if step.get("name") == name]
 
 
 def gitlab_commands() -> list[str]:
@@ -32,6 +32,8 @@ def run(commands: list[str], manifests: Path, folder: Path) -> "subprocess.Compl
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         "HOME": str(folder),
         "FOLDER": str(manifests),
+        "DEPLOYED": str(QUICKSTART),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary"),
     }
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", "\n".join(commands)],
@@ -69,3 +71,16 @@ def test_gitlab_is_told_and_keeps_the_json(broken: Path, tmp_path: Path) -> None
     assert "spec.maxConnectionCreationRate: must be a whole number" in bad.stderr
     [problem] = json.loads((tmp_path / "validate.json").read_text())["problems"]
     assert problem["field"] == "spec.maxConnectionCreationRate"
+
+
+def test_a_pull_request_is_told_which_brokers_would_restart(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path)
+    same = run(github_commands("plan"), QUICKSTART, tmp_path)
+    assert (same.returncode, same.stderr) == (0, "")
+    assert "no node restarts" in same.stdout
+    edit(manifests / "cluster.yaml", "num.partitions", "num.io.threads")
+    changed = run(github_commands("plan"), manifests, tmp_path)
+    assert changed.returncode == 0, "a restart is told and is no failure"
+    assert "restarts shop-brokers-0" in (tmp_path / "summary").read_text()
+    edit(manifests / "cluster.yaml", "10Gi", "1Gi")
+    assert run(github_commands("plan"), manifests, tmp_path).returncode == 1

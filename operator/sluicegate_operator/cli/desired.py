@@ -21,7 +21,7 @@ from sluicegate_operator.fleet.local_life import ClusterTarget
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.observers import ObserverPlan, PluginOutcome, plan_observers
 from sluicegate_operator.planning.quota_planner import plan_quotas
-from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey
+from sluicegate_operator.planning.quotas import QuotaPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,28 +149,6 @@ def broken_transitions(before: Manifests, after: Manifests) -> list[str]:
         if old is not None:
             sentences += [f"{resource.kind} {resource.name}: {problem}" for problem in broken_rules(resource, old)]
     return sentences
-
-
-def changed_limits(before: QuotaPlan | None, after: QuotaPlan) -> list[str]:
-    """`listener EXTERNAL 50/s -> 200/s`, a phrase for each target whose limits differ."""
-    old = before.limits if before is not None else {}
-    targets = sorted({*old, *after.limits})
-    return [
-        f"{_target(target)} {_limits(old.get(target))} -> {_limits(after.limits.get(target))}"
-        for target in targets
-        if old.get(target) != after.limits.get(target)
-    ]
-
-
-def _target(target: TargetKey) -> str:
-    return f"{target.kind} {target.name}".strip()
-
-
-def _limits(limits: Limits | None) -> str:
-    if limits is None:
-        return "no limit"
-    shown = [f"{limits.rate}/s" if limits.rate is not None else "", f"{limits.count} open" if limits.count else ""]
-    return " and ".join(part for part in shown if part) or "no limit"
 
 
 def removed_topics(before: DesiredCluster | None, after: DesiredCluster) -> Sequence[str]:

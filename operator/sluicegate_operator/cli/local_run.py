@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate_operator.api import ObserverPlugin
-from sluicegate_operator.cli.desired import Desired, DesiredCluster, changed_limits, removed_topics
+from sluicegate_operator.cli.desired import Desired, DesiredCluster, removed_topics
 from sluicegate_operator.cli.local_landers import LocalLanders
 from sluicegate_operator.cli.local_observers import LocalObservers
 from sluicegate_operator.cli.topics import apply_topic, delete_topics
@@ -22,6 +22,7 @@ from sluicegate_operator.fleet.local_life import ClusterLife
 from sluicegate_operator.fleet.local_process import BackOff, Watcher
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
+from sluicegate_operator.planning.limit_changes import changed_limits
 
 RETRY_S = 1.0
 """Until brokers that were away have answered."""

@@ -16,6 +16,7 @@ COMMANDS = {
     "quotas": "each quota with its limit, current rate and share of time blocked",
     "brokers": "what brokers say of themselves: releases, protocol versions, tags",
     "groups": "consumer groups: list, describe with lag and members, reset-offsets, delete",
+    "plan": "what applying manifests would do: made, changed while brokers run, restarted and why, refused",
     "validate": "check manifests as the API server would, offline",
     "storm": "open many connections to a listener, to try its limits",
     "crds": "print or write the CustomResourceDefinitions",

@@ -194,7 +194,7 @@ def _not_back(view: RollView) -> _Hold | None:
 
 def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
     if view.paused:
-        return _Hold(WaitReason.PAUSED, f"rollout.paused is true: {_shown(n.name for n in pending)} stay as they are")
+        return _Hold(WaitReason.PAUSED, f"rollout.paused is true: {_paused(pending)} stay as they are")
     if not view.template_observed:
         return _Hold(WaitReason.TEMPLATE_NOT_OBSERVED, "Kubernetes has not taken up the new pod template yet")
     if down := [node for node in pending if _is_down(node, view.overview)]:
@@ -360,6 +360,14 @@ class _Safety:
 
 def _restart(node: NodeView, notes: tuple[str, ...] = ()) -> PlannedRestart:
     return PlannedRestart(node.name, node.role, node.node_id, node.reasons, notes)
+
+
+def _paused(pending: Sequence[NodeView]) -> str:
+    """All of them with their reasons, so that people can read what a roll would do before they let it go."""
+    by_reasons: dict[str, list[str]] = {}
+    for node in pending:
+        by_reasons.setdefault(", ".join(map(str, node.reasons)), []).append(node.name)
+    return "; ".join(f"{', '.join(names)} for {why}" for why, names in by_reasons.items())
 
 
 def _names(nodes: Iterable[NodeView]) -> tuple[str, ...]:

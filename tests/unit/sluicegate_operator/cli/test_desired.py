@@ -3,7 +3,8 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate_operator.api import Manifests, load_manifests, parse_resource
-from sluicegate_operator.cli.desired import broken_transitions, changed_limits, not_for_a_laptop, plan, removed_topics
+from sluicegate_operator.cli.desired import broken_transitions, not_for_a_laptop, plan, removed_topics
+from sluicegate_operator.planning.limit_changes import changed_limits
 from sluicegate_operator.planning.limits import ip_rates
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"

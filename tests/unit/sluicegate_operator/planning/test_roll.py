@@ -193,6 +193,7 @@ FAILING = replace(broker(2, pending=False, ready=False), failing="ImagePullBackO
     ("view", "reason", "words"),
     [
         (replace(HEALTHY, paused=True), WaitReason.PAUSED, "rollout.paused"),
+        (replace(HEALTHY, paused=True), WaitReason.PAUSED, " for ConfigChanged (num.partitions) stay"),
         (replace(HEALTHY, template_observed=False), WaitReason.TEMPLATE_NOT_OBSERVED, "template"),
         (replace(HEALTHY, overview=None), WaitReason.CONTROLLER_UNKNOWN, "no active controller"),
         (replace(HEALTHY, overview=None, unseen="refused"), WaitReason.CONTROLLER_UNKNOWN, "refused"),

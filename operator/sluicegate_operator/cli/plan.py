@@ -1,0 +1,158 @@
+"""`sluicegate plan`: what would become of manifests, before anybody applies them."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sluicegate_operator.api import Manifests, load_manifests
+from sluicegate_operator.cli.options import FilesOption
+from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_namespace
+from sluicegate_operator.planning.preview import ObjectOutcome, Preview, preview, summary
+from sluicegate_operator.planning.preview_cluster import ClusterPreview
+
+REFUSED, RESTARTS = 1, 2
+_SIGNS = {
+    ObjectOutcome.CREATED: "+",
+    ObjectOutcome.CHANGED: "~",
+    ObjectOutcome.UNCHANGED: "=",
+    ObjectOutcome.REFUSED: "!",
+}
+
+
+class PlanOutput(StrEnum):
+    """For people and for programs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def plan(
+    files: FilesOption,
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", help="Of objects that name none in their file.")
+    ] = "default",
+    against: Annotated[
+        list[Path] | None,
+        typer.Option("--against", help="Files or folders that hold what is there, instead of a Kubernetes cluster."),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", help="Of the cluster to compare with; KUBECONFIG when absent.")
+    ] = None,
+    output: Annotated[PlanOutput, typer.Option("-o", "--output", help="The form of what is found.")] = PlanOutput.TEXT,
+) -> None:
+    """Exit code 0 when no node restarts, 2 when one would, 1 when something is refused or cannot be asked. Nothing is
+    written anywhere."""
+    manifests = load_manifests(files, skip_others=True)
+    if refusals := [str(error) for error in manifests.errors] or _nothing(manifests, files):
+        raise typer.Exit(_failed(refusals, output))
+    wanted = in_namespace(manifests, namespace)
+    try:
+        world = in_files(against, namespace) if against else in_kubernetes(wanted, kubeconfig)
+    except UnknownWorldError as error:
+        raise typer.Exit(_failed(error.sentences, output)) from None
+    seen = preview(wanted, world, datetime.now(UTC))
+    if output is PlanOutput.JSON:
+        print(json.dumps(document(seen), indent=2))
+    else:
+        print("\n".join(lines(seen)))
+    raise typer.Exit(exit_code(seen))
+
+
+def exit_code(seen: Preview) -> int:
+    if seen.refused:
+        return REFUSED
+    return RESTARTS if seen.restarts else 0
+
+
+def _nothing(manifests: Manifests, files: Sequence[Path]) -> list[str]:
+    return [] if manifests.resources else [f"there is no object of sluicegate.dev in {', '.join(map(str, files))}"]
+
+
+def _failed(sentences: Sequence[str], output: PlanOutput) -> int:
+    if output is PlanOutput.JSON:
+        print(json.dumps({"exitCode": REFUSED, "problems": list(sentences)}, indent=2))
+    else:
+        for sentence in sentences:
+            print(sentence, file=sys.stderr)
+    return REFUSED
+
+
+def lines(seen: Preview) -> Iterator[str]:
+    """For people."""
+    for item in seen.objects:
+        if item.outcome is ObjectOutcome.UNCHANGED:
+            continue
+        yield f"{_SIGNS[item.outcome]} {item.kind} {item.namespace}/{item.name}: {item.outcome.lower()}"
+        yield from (f"    {sentence}" for sentence in (*item.changes, *item.problems))
+    for complaint in seen.complaints:
+        yield f"! {complaint.kind} {complaint.namespace}/{complaint.name}: {complaint.message}"
+    for cluster in seen.clusters:
+        yield from _cluster_lines(cluster)
+    yield summary(seen)
+
+
+def _cluster_lines(cluster: ClusterPreview) -> Iterator[str]:
+    if not (cluster.live or cluster.restarts or cluster.notes):
+        return
+    yield f"BrokerCluster {cluster.namespace}/{cluster.name}"
+    yield from (f"    while nodes run: {phrase}" for phrase in cluster.live)
+    by_reason: dict[str, list[str]] = {}
+    for node in cluster.restarts:
+        by_reason.setdefault(node.why, []).append(node.name)
+    yield from (f"    restarts {', '.join(names)}: {why}" for why, names in by_reason.items())
+    yield from (f"    {note}" for note in cluster.notes)
+
+
+def document(seen: Preview) -> dict[str, Any]:
+    """For programs; `reasons` have the kinds that Events have."""
+    return {
+        "exitCode": exit_code(seen),
+        "summary": summary(seen),
+        "objects": [
+            {
+                "kind": item.kind,
+                "namespace": item.namespace,
+                "name": item.name,
+                "outcome": item.outcome.value,
+                "changes": list(item.changes),
+                "problems": list(item.problems),
+            }
+            for item in seen.objects
+        ],
+        "complaints": [
+            {
+                "kind": complaint.kind,
+                "namespace": complaint.namespace,
+                "name": complaint.name,
+                "message": complaint.message,
+                "stalls": complaint.stalls,
+            }
+            for complaint in seen.complaints
+        ],
+        "clusters": [_cluster_document(cluster) for cluster in seen.clusters],
+    }
+
+
+def _cluster_document(cluster: ClusterPreview) -> dict[str, Any]:
+    return {
+        "namespace": cluster.namespace,
+        "name": cluster.name,
+        "live": list(cluster.live),
+        "restarts": [
+            {
+                "node": node.name,
+                "reasons": [
+                    {"kind": reason.kind.value, "detail": reason.detail, "keys": list(reason.keys)}
+                    for reason in node.reasons
+                ],
+            }
+            for node in cluster.restarts
+        ],
+        "notes": list(cluster.notes),
+    }

@@ -1,0 +1,78 @@
+"""Where `sluicegate plan` finds what is there: a Kubernetes cluster, which it only reads, or files."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sluicegate_operator.api import Manifests, load_manifests
+from sluicegate_operator.api.manifests import InvalidManifest, read_stored
+from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.fleet.running_nodes import running_nodes
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import CUSTOM
+from sluicegate_operator.planning.preview import World
+
+
+class UnknownWorldError(Exception):
+    """What is there cannot be read, so nothing can be said of what would change; a sentence for each reason."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        super().__init__("; ".join(sentences))
+        self.sentences = tuple(sentences)
+
+
+def in_namespace(manifests: Manifests, namespace: str) -> Manifests:
+    """Objects that name no namespace are put into this one."""
+    return Manifests.of([_placed(resource, namespace) for resource in manifests.resources], manifests.errors)
+
+
+def _placed(resource: Resource, namespace: str) -> Resource:
+    if "namespace" in resource.metadata.model_fields_set:
+        return resource
+    metadata = resource.metadata.model_copy(update={"namespace": namespace})
+    return resource.model_copy(update={"metadata": metadata})
+
+
+def in_files(files: Sequence[Path], namespace: str) -> World:
+    """Raises UnknownWorldError."""
+    manifests = load_manifests(files, skip_others=True)
+    if manifests.errors:
+        raise UnknownWorldError([str(error) for error in manifests.errors])
+    return World(in_namespace(manifests, namespace))
+
+
+def in_kubernetes(wanted: Manifests, kubeconfig: str | None) -> World:
+    """The namespaces of `wanted`. Raises UnknownWorldError."""
+    namespaces = sorted({resource.namespace for resource in wanted.resources})
+    return asyncio.run(_read(namespaces, kubeconfig))
+
+
+async def _read(namespaces: Sequence[str], kubeconfig: str | None) -> World:
+    try:
+        kube = KubeClient(kubeconfig, may_write=lambda: False)
+    except KubeError as error:
+        raise UnknownWorldError([f"{error}; or name files with --against"]) from None
+    try:
+        bodies = [body for namespace in namespaces for kind in CUSTOM for body in await kube.list(kind, namespace)]
+        manifests = Manifests.of([_stored(body) for body in bodies])
+        nodes = {
+            (cluster.namespace, cluster.name): found
+            for cluster in manifests.clusters
+            if cluster.spec.brokers is not None and (found := await running_nodes(kube, cluster)) is not None
+        }
+    except KubeError as error:
+        raise UnknownWorldError([f"what is there cannot be read: {error}"]) from None
+    finally:
+        kube.close()
+    return World(manifests, nodes)
+
+
+def _stored(body: dict[str, Any]) -> Resource:
+    try:
+        return read_stored(body)
+    except InvalidManifest as error:
+        meta = body["metadata"]
+        name = f"{body['kind']} {meta['namespace']}/{meta['name']}"
+        raise UnknownWorldError([f"{name} is there and cannot be read by this version: {error}"]) from None

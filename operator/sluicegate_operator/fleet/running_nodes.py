@@ -1,0 +1,30 @@
+"""What the nodes of a cluster in Kubernetes were started with, for a preview of what would restart them."""
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.finding_pods import listed_pods
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.kinds import STATEFUL_SET
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.preview_nodes import RunningNodes
+from sluicegate_operator.planning.restart_reasons import decode_revision, restart_requested
+from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, node_set_name
+
+
+async def running_nodes(kube: KubeClient, cluster: BrokerCluster) -> RunningNodes | None:
+    """None before there are StatefulSets. Raises KubeError."""
+    replicas, wanted, requested_at = {}, {}, {}
+    for role in Role:
+        found = await kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+        if found is None:
+            return None
+        annotations = found["spec"]["template"]["metadata"].get("annotations") or {}
+        replicas[role] = int(found["spec"]["replicas"])
+        wanted[role] = annotations.get(REVISION, "")
+        requested_at[role] = annotations.get(RESTARTED_AT, "")
+    pods = await listed_pods(kube, cluster)
+    return RunningNodes(
+        replicas,
+        wanted,
+        {pod.name: decode_revision(pod.annotations.get(REVISION)) for pod in pods},
+        {pod.name: restart_requested(pod.annotations.get(RESTARTED_AT), requested_at[pod.role]) for pod in pods},
+    )

@@ -1,0 +1,64 @@
+"""What objects that the API server has taken cannot be all the same: the verdicts of planning, gathered."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.manifests import Manifests
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.planning.cluster_layout import plan_cluster
+from sluicegate_operator.planning.observers import PluginOutcome, plan_observers
+from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.planning.quotas import Outcome
+from sluicegate_operator.planning.topics import TopicOutcome, judge_topics
+
+_FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISSING)
+"""Whether there is code in a ConfigMap no manifest of ours says."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Complaint:
+    """`stalls`: the object does not come into force at all; else a part of it does not."""
+
+    kind: str
+    namespace: str
+    name: str
+    message: str
+    stalls: bool = True
+
+
+def complaints(manifests: Manifests) -> list[Complaint]:
+    found: list[Complaint] = []
+    for cluster in manifests.clusters:
+        found += _of_cluster(cluster, manifests)
+    known = {(cluster.namespace, cluster.name) for cluster in manifests.clusters}
+    for one in manifests.resources:
+        if isinstance(one, BrokerCluster | AuditPipeline):
+            continue
+        if (one.namespace, ref := one.spec.cluster_ref.name) not in known:
+            message = f"there is no BrokerCluster {ref} in namespace {one.namespace}; create it or correct clusterRef"
+            found.append(Complaint(one.kind, one.namespace, one.name, message))
+    return sorted(found)
+
+
+def _of_cluster(cluster: BrokerCluster, manifests: Manifests) -> Iterator[Complaint]:
+    where = cluster.namespace
+    if cluster.spec.brokers is not None:
+        for clash in plan_cluster(cluster, manifests.of_kind(BrokerListener)).clashes:
+            yield Complaint("BrokerListener", where, clash.resource, clash.message)
+    for verdict in plan_quotas(
+        cluster, manifests.of_kind(BrokerListener), manifests.of_kind(ConnectionQuota)
+    ).verdicts.values():
+        if verdict.outcome is not Outcome.ACCEPTED or verdict.conflicts:
+            stalls = verdict.outcome is not Outcome.ACCEPTED
+            yield Complaint("ConnectionQuota", where, verdict.quota, verdict.message, stalls)
+    for name, plugin in plan_observers(cluster, manifests.of_kind(ObserverPlugin)).verdicts.items():
+        if plugin.outcome not in _FINE:
+            yield Complaint("ObserverPlugin", where, name, plugin.message)
+    for name, topic in judge_topics(cluster, manifests.of_kind(Topic)).items():
+        if topic.outcome is not TopicOutcome.ACCEPTED:
+            yield Complaint("Topic", where, name, topic.message)

@@ -1,0 +1,119 @@
+"""Which nodes would restart if a cluster's manifests were others, and why: restart_reasons, asked beforehand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.planning.children import wanted_revision
+from sluicegate_operator.planning.cluster_layout import NodePlace, Role, node_overrides, plan_cluster
+from sluicegate_operator.planning.images import Images
+from sluicegate_operator.planning.restart_reasons import (
+    NodeRevision,
+    RestartReason,
+    decode_revision,
+    node_revision,
+    restart_reasons,
+)
+from sluicegate_operator.resources.labels import node_set_name
+
+Listeners = Sequence[BrokerListener]
+_LOOPBACK = "127.0.0.1"
+
+
+class NodeKind(StrEnum):
+    """What nodes are: pods, or processes on one machine, which are restarted for their listeners too."""
+
+    POD = "pod"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNodes:
+    """`replicas` and `wanted` by role: what the operator asks for, and the revision that it gives to nodes from now on.
+    `revisions` by the node's name: what each was started with, None where it does not say; `requested`: that a person
+    has asked for its restart."""
+
+    replicas: Mapping[Role, int] = field(default_factory=dict)
+    wanted: Mapping[Role, str] = field(default_factory=dict)
+    revisions: Mapping[str, NodeRevision | None] = field(default_factory=dict)
+    requested: Mapping[str, tuple[RestartReason, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRestart:
+    """`reasons` are empty where it has waited for its restart before."""
+
+    name: str
+    role: Role
+    reasons: tuple[RestartReason, ...] = ()
+
+    @property
+    def why(self) -> str:
+        return ", ".join(map(str, self.reasons)) or "it waits for its restart already"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartsPreview:
+    """`by_manifests`: the operator that runs there gives nodes other revisions than this version would (it is another
+    version, or has images of its own), so that manifests are compared and not nodes."""
+
+    restarts: tuple[NodeRestart, ...] = ()
+    by_manifests: bool = False
+
+
+def preview_restarts(
+    before: tuple[BrokerCluster, Listeners],
+    after: tuple[BrokerCluster, Listeners],
+    running: RunningNodes | None,
+    kind: NodeKind,
+) -> RestartsPreview:
+    """Of nodes that are there and would stay."""
+    restarts: list[NodeRestart] = []
+    by_manifests = False
+    images = _images(before[0], running)
+    waiting = before[0].status.rollout.waiting if before[0].status.rollout is not None else ()
+    for role in Role:
+        base, want = (
+            revision(images.of_cluster(cluster), listeners, role, kind) for cluster, listeners in (before, after)
+        )
+        exact = running is not None and running.wanted.get(role) == base.encode()
+        by_manifests = by_manifests or (running is not None and not exact)
+        for ordinal in range(min(_count(before[0], role, running), _count(after[0], role, None))):
+            name = f"{node_set_name(after[0].name, role)}-{ordinal}"
+            if exact and running is not None:
+                # A node that is not there starts with what is wanted then.
+                reasons = restart_reasons(running.revisions[name], want) if name in running.revisions else ()
+            else:
+                reasons = restart_reasons(base, want)
+            reasons += running.requested.get(name, ()) if running is not None else ()
+            if reasons or (not exact and name in waiting):
+                restarts.append(NodeRestart(name, role, reasons))
+    return RestartsPreview(tuple(restarts), by_manifests)
+
+
+def revision(cluster: BrokerCluster, listeners: Listeners, role: Role, kind: NodeKind) -> NodeRevision:
+    """What nodes would be started with."""
+    layout = plan_cluster(cluster, listeners)
+    if kind is NodeKind.POD:
+        return wanted_revision(cluster, layout, role)
+    ports = {port.name: port.port for port in layout.role_listeners(role)}
+    place = NodePlace(_LOOPBACK, _LOOPBACK, "data", (), ports=ports)
+    return node_revision({**layout.properties(role), **node_overrides(layout, 0, role, place)})
+
+
+def _images(cluster: BrokerCluster, running: RunningNodes | None) -> Images:
+    """The operator's own image is known from what nodes are given whose cluster names none."""
+    given = decode_revision(running.wanted.get(Role.BROKER)) if running is not None else None
+    if given is None or not given.image or cluster.spec.image is not None:
+        return Images()
+    return Images(nodes=given.image, landing=f"{given.image}-landing")
+
+
+def _count(cluster: BrokerCluster, role: Role, running: RunningNodes | None) -> int:
+    if running is not None and role in running.replicas:
+        return running.replicas[role]
+    if role is Role.CONTROLLER:
+        return cluster.spec.controller_count
+    return cluster.spec.brokers.replicas if cluster.spec.brokers is not None else 0

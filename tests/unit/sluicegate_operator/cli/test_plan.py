@@ -1,0 +1,95 @@
+"""What `sluicegate plan` says to people and to programs, and its exit codes."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from sluicegate_operator.api import load_manifests
+from sluicegate_operator.cli.plan import PlanOutput, plan
+from sluicegate_operator.cli.plan_worlds import in_namespace
+
+QUICKSTART = Path(__file__).parents[4] / "examples" / "quickstart"
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    shutil.copytree(QUICKSTART, tmp_path / "changed")
+    return tmp_path / "changed"
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def code_of(files: list[Path], against: list[Path], **options: Any) -> int:
+    with pytest.raises(typer.Exit) as ended:
+        plan(files, **{"namespace": "default", "kubeconfig": None} | options, against=against)
+    return ended.value.exit_code
+
+
+def document(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_of([QUICKSTART], [QUICKSTART]) == 0
+    assert capsys.readouterr().out == "4 unchanged; no node restarts; nothing is deleted\n"
+
+
+def test_a_restart_is_two_and_is_explained(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(changed / "cluster.yaml", 'num.partitions: "3"', 'num.partitions: "4"')
+    assert code_of([changed], [QUICKSTART]) == 2
+    names = ", ".join([*(f"shop-brokers-{ordinal}" for ordinal in range(3)), "shop-controllers-0"])
+    assert f"    restarts {names}: ConfigChanged (num.partitions)" in capsys.readouterr().out
+    assert code_of([changed], [QUICKSTART], output=PlanOutput.JSON) == 2
+    [cluster] = document(capsys)["clusters"]
+    assert cluster["restarts"][0] == {
+        "node": "shop-brokers-0",
+        "reasons": [{"kind": "ConfigChanged", "detail": "num.partitions", "keys": ["num.partitions"]}],
+    }
+
+
+def test_a_refusal_is_one_whatever_else_there_is(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(changed / "cluster.yaml", 'num.partitions: "3"', 'num.partitions: "4"')
+    edit(changed / "listener.yaml", "name: EXTERNAL", "name: OTHER")
+    assert code_of([changed], [QUICKSTART]) == 1
+    said = capsys.readouterr().out
+    assert "! BrokerListener default/shop-external: refused" in said
+    assert "the name of a listener cannot be changed" in said
+
+
+@pytest.mark.parametrize("output", PlanOutput)
+def test_a_file_that_is_wrong_is_one(changed: Path, output: PlanOutput, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(changed / "cluster.yaml", "replicas: 3", "replicas: many")
+    assert code_of([changed], [QUICKSTART], output=output) == 1
+    said = capsys.readouterr()
+    shown = json.loads(said.out)["problems"][0] if output is PlanOutput.JSON else said.err
+    assert "spec.brokers.replicas: must be a whole number" in shown
+    assert code_of([QUICKSTART], [changed], output=output) == 1, "nor can anything be compared with it"
+
+
+def test_there_must_be_something_of_ours_and_somebody_to_ask(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code_of([tmp_path], [QUICKSTART]) == 1
+    assert "there is no object of sluicegate.dev" in capsys.readouterr().err
+    assert code_of([QUICKSTART], [], kubeconfig=str(tmp_path / "nothing")) == 1
+    assert "or name files with --against" in capsys.readouterr().err
+
+
+def test_objects_without_a_namespace_are_put_where_they_would_be_applied(changed: Path) -> None:
+    edit(changed / "listener.yaml", "  name: shop-external", "  name: shop-external\n  namespace: default")
+    placed = in_namespace(load_manifests([changed]), "production")
+    assert {(one.kind, one.namespace) for one in placed.resources} == {
+        ("BrokerCluster", "production"),
+        ("BrokerListener", "default"),
+        ("ConnectionQuota", "production"),
+        ("Topic", "production"),
+    }
