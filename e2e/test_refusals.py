@@ -14,6 +14,7 @@ from tests.support.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
 from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
 from tests.support.process_kubelet.api import Access, ApiRefused, KubeApi
+from tests.support.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
 from tests.support.tag_manifests import BAD_TAGS, GOOD_TAGS
 
 PLURALS = {
@@ -48,7 +49,9 @@ def path(manifest: Json) -> str:
 
 
 @pytest.mark.parametrize(
-    "case", GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_TAGS, ids=lambda case: case.name
+    "case",
+    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS,
+    ids=lambda case: case.name,
 )
 def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
     taken = api.create(f"{path(case.manifest)}?dryRun=All&{STRICT}", case.manifest)
@@ -56,7 +59,7 @@ def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_TAGS, ids=lambda case: case.name
+    "case", BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS, ids=lambda case: case.name
 )
 def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadManifest) -> None:
     with pytest.raises(ApiRefused) as refused:

@@ -1,13 +1,14 @@
-"""ConnectionQuota: one limit on connections of a cluster, a listener or an address (KIP-612, KIP-308)."""
+"""ConnectionQuota: one limit on connections of a cluster, a listener, addresses or pods (KIP-612, KIP-308)."""
 
 import re
 from datetime import datetime
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from sluicegate_operator.api.broker_listener import LISTENER_NAME_MESSAGE, LISTENER_PATTERN, RESERVED_NAMES
+from sluicegate_operator.api.label_selector import LabelSelector
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -20,6 +21,13 @@ from sluicegate_operator.api.metadata import (
     Status,
 )
 from sluicegate_operator.api.rules import Model, Rule, cluster_ref_stays
+
+MOMENT_PATTERN = (
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?"
+    "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+
+_MEMBERS = ("broker", "listener", "ip", "defaultIp", "cidr", "workload")
 
 
 class Whole(Model):
@@ -35,14 +43,47 @@ def is_ip(text: str) -> bool:
     return not isinstance(address, IPv6Address) or (address.scope_id is None and address.ipv4_mapped is None)
 
 
-_MEMBERS = ("broker", "listener", "ip", "defaultIp")
+def is_cidr(text: str) -> bool:
+    """What CEL's isCIDR accepts: an address as is_ip has it, and the length of the prefix in digits."""
+    address, _, length = text.partition("/")
+    if not is_ip(address) or re.fullmatch("0|[1-9][0-9]{0,2}", length) is None:
+        return False
+    return int(length) <= ip_address(address).max_prefixlen
+
+
+def has_no_host_bits(cidr: str) -> bool:
+    try:
+        ip_network(cidr)
+    except ValueError:
+        return False
+    return True
+
+
+def is_moment(text: str) -> bool:
+    """What CEL's timestamp() accepts of RFC 3339."""
+    if re.fullmatch(MOMENT_PATTERN, text) is None:
+        return False
+    try:
+        return datetime.fromisoformat(text).timestamp() > 0
+    except ValueError:
+        return False
+
+
+class Workload(Model):
+    """Pods by their labels, in the words of NetworkPolicy."""
+
+    pod_selector: LabelSelector
+    """Pods with these labels; {} is every pod of the namespaces."""
+    namespace_selector: LabelSelector | None = None
+    """Pods of namespaces with these labels; {} is every namespace. The quota's own namespace when absent."""
 
 
 class Target(Model):
     rules: ClassVar = (
         Rule(
             cel="[" + ", ".join(f"has(self.{name})" for name in _MEMBERS) + "].filter(x, x).size() == 1",
-            message="target must say exactly one of broker: {}, listener: NAME, ip: ADDRESS or defaultIp: {}",
+            message="target must say exactly one of broker: {}, listener: NAME, ip: ADDRESS, defaultIp: {}, cidr: RANGE"
+            " or workload: {podSelector: ...}",
             holds=lambda target: len([part for part in target.parts if part is not None]) == 1,
         ),
         Rule(
@@ -60,9 +101,24 @@ class Target(Model):
         ),
         Rule(
             cel="!has(self.ip) || isIP(self.ip)",
-            message="target.ip must be one IPv4 or IPv6 address, for example 203.0.113.7; not a name and not a range",
+            message="target.ip must be one IPv4 or IPv6 address, for example 203.0.113.7; not a name, and a range is"
+            " target.cidr",
             holds=lambda target: target.ip is None or is_ip(target.ip),
             field="ip",
+        ),
+        Rule(
+            cel="!has(self.cidr) || isCIDR(self.cidr)",
+            message="target.cidr must be a range of IPv4 or IPv6 addresses, for example 203.0.113.0/24 or"
+            " 2001:db8::/32",
+            holds=lambda target: target.cidr is None or is_cidr(target.cidr),
+            field="cidr",
+        ),
+        Rule(
+            cel="!has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).masked() == cidr(self.cidr)",
+            message="target.cidr must begin with the first address of its range: every bit behind the prefix is zero,"
+            " as in 10.1.0.0/16 (not 10.1.2.3/16)",
+            holds=lambda target: target.cidr is None or not is_cidr(target.cidr) or has_no_host_bits(target.cidr),
+            field="cidr",
         ),
     )
 
@@ -74,12 +130,24 @@ class Target(Model):
     """One IPv4 or IPv6 address of clients."""
     default_ip: Whole | None = None
     """{}: every client address that has no quota of its own."""
+    cidr: str | None = Field(default=None, min_length=2, max_length=49)
+    """A range of IPv4 or IPv6 addresses of clients. Of several that an address is in, the longest prefix decides."""
+    workload: Workload | None = None
+    """Pods by their labels: their addresses, as the pods come and go."""
 
     @property
-    def parts(self) -> tuple[Whole | str | None, ...]:
-        return (self.broker, self.listener, self.ip, self.default_ip)
+    def parts(self) -> tuple[Model | str | None, ...]:
+        return (self.broker, self.listener, self.ip, self.default_ip, self.cidr, self.workload)
+
+    @property
+    def has_many_addresses(self) -> bool:
+        return self.cidr is not None or self.workload is not None
 
     def describe(self) -> str:
+        if self.cidr is not None:
+            return f"cidr {self.cidr}"
+        if self.workload is not None:
+            return "workload"
         if self.listener is not None:
             return f"listener {self.listener}"
         if self.ip is not None:
@@ -94,18 +162,57 @@ class ConnectionQuotaSpec(Model):
             message="say maxConnectionCreationRate, maxConnections or both; a quota without them limits nothing",
             holds=lambda spec: spec.max_connection_creation_rate is not None or spec.max_connections is not None,
         ),
+        Rule(
+            cel="!has(self.limitIs) || has(self.target.cidr) || has(self.target.workload)",
+            message="limitIs is for target.cidr and target.workload, which have many addresses; take it out",
+            holds=lambda spec: spec.limit_is is None or spec.target.has_many_addresses,
+            field="limitIs",
+        ),
+        Rule(
+            cel="self.mode != 'Observe' || has(self.target.cidr) || has(self.target.workload) || has(self.target.ip)",
+            message="mode Observe is for target.cidr, target.workload and target.ip; to observe all addresses write one"
+            " quota with cidr 0.0.0.0/0 and one with cidr ::/0",
+            holds=lambda spec: spec.mode != "Observe" or spec.target.has_many_addresses or spec.target.ip is not None,
+            field="mode",
+        ),
+        Rule(
+            cel=f"!has(self.expiresAt) || (self.expiresAt.matches('{MOMENT_PATTERN}')"
+            " && timestamp(self.expiresAt) > timestamp('1970-01-01T00:00:00Z'))",
+            message="expiresAt must be a moment with its time zone as in RFC 3339, for example 2030-01-31T18:00:00Z",
+            holds=lambda spec: spec.expires_at is None or is_moment(spec.expires_at),
+            field="expiresAt",
+        ),
     )
     transitions: ClassVar = (cluster_ref_stays("delete this ConnectionQuota, with its limit, and make a new one"),)
 
     cluster_ref: ClusterRef
     """The BrokerCluster that the limit is for."""
     target: Target
-    """What is limited: exactly one of broker, listener, ip and defaultIp."""
+    """What is limited: exactly one of broker, listener, ip, defaultIp, cidr and workload."""
     max_connection_creation_rate: int | None = Field(default=None, ge=1, le=INT_MAX)
     """New connections a second, on each broker. Over the rate of broker or listener new clients wait; over the rate of
     an address its connections are closed."""
     max_connections: int | None = Field(default=None, ge=1, le=INT_MAX)
     """Connections at a time, on each broker."""
+    limit_is: Literal["Shared", "PerAddress"] | None = None
+    """Of cidr and workload: whether all addresses have the limit together (Shared) or each has it (PerAddress, also
+    when absent)."""
+    mode: Literal["Enforce", "Observe"] = "Enforce"
+    """Observe holds nothing: brokers count the connections that the limit would have held. Of cidr, workload and ip."""
+    expires_at: str | None = Field(default=None, min_length=1, max_length=40)
+    """From this moment on (RFC 3339, by the operator's clock) the limit is lifted; the object stays."""
+
+    @property
+    def is_shared(self) -> bool:
+        return self.limit_is == "Shared"
+
+    @property
+    def is_observing(self) -> bool:
+        return self.mode == "Observe"
+
+    @property
+    def expires(self) -> datetime | None:
+        return None if self.expires_at is None else datetime.fromisoformat(self.expires_at)
 
 
 class Effective(Model):
@@ -115,6 +222,22 @@ class Effective(Model):
     """New connections a second, on each broker."""
     max_connections: int | None = None
     """Connections at a time, on each broker."""
+
+
+class Observed(Model):
+    """What brokers have counted since they began to observe, all of them together; a broker that starts anew begins at
+    zero."""
+
+    would_hold: int = 0
+    """Connections that the limits would have held."""
+    by_rate: int = 0
+    """Those of them that were over maxConnectionCreationRate."""
+    by_count: int = 0
+    """Those of them that were over maxConnections."""
+    brokers: str = Field(default="", max_length=32)
+    """Brokers that answered, of those that were asked: 3/3."""
+    at: datetime | None = None
+    """When the figures last changed."""
 
 
 class ConnectionQuotaStatus(Status):
@@ -128,6 +251,12 @@ class ConnectionQuotaStatus(Status):
     """Seconds from when the operator learned of this generation to when all brokers enforced it."""
     effective: Effective | None = None
     """What is enforced on the target now."""
+    members: int | None = None
+    """Of cidr and workload: addresses, or ranges, that the limit is for now."""
+    host_network_pods: int | None = None
+    """Of workload: selected pods that have their node's address, which the limit is not for."""
+    observed: Observed | None = None
+    """Of mode Observe: what would have been held."""
 
 
 class ConnectionQuota(Resource):
@@ -140,7 +269,11 @@ class ConnectionQuota(Resource):
         PrinterColumn(name="Target", json_path=".status.target"),
         PrinterColumn(name="Rate", json_path=".spec.maxConnectionCreationRate", type="integer"),
         PrinterColumn(name="Max", json_path=".spec.maxConnections", type="integer"),
+        PrinterColumn(name="Mode", json_path=".spec.mode", priority=1),
+        PrinterColumn(name="Members", json_path=".status.members", type="integer", priority=1),
+        PrinterColumn(name="Would-Hold", json_path=".status.observed.wouldHold", type="integer", priority=1),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
+        PrinterColumn(name="Expires", json_path=".spec.expiresAt", priority=1),
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,

@@ -29,7 +29,7 @@ Spread = Literal["Preferred", "Required", "None"]
 LabelValue = Annotated[str, Field(max_length=63)]
 
 
-def _pairs_rule(field: str, attribute: str, value_pattern: str) -> Rule:
+def pairs_rule(field: str, attribute: str, value_pattern: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.all(k, k.matches('{LABEL_KEY_PATTERN}')"
         f" && self.{field}[k].matches('{value_pattern}'))",
@@ -105,9 +105,9 @@ class Toleration(Model):
 
 class PodSettings(Model):
     rules: ClassVar = (
-        _pairs_rule("nodeSelector", "node_selector", LABEL_VALUE_PATTERN),
-        _pairs_rule("labels", "labels", LABEL_VALUE_PATTERN),
-        _pairs_rule("annotations", "annotations", ANY_TEXT),
+        pairs_rule("nodeSelector", "node_selector", LABEL_VALUE_PATTERN),
+        pairs_rule("labels", "labels", LABEL_VALUE_PATTERN),
+        pairs_rule("annotations", "annotations", ANY_TEXT),
         _not_owned_rule("labels"),
         _not_owned_rule("annotations"),
         object_name_rule("priorityClassName", "PriorityClass"),

@@ -16,6 +16,7 @@ from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
+from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
 from sluicegate_operator.planning.held_limits import hold
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import (
@@ -89,9 +90,12 @@ class WantedLimits:
     hold: bool = False
     closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
     looks_at_listeners: bool = False
-    entity_types: tuple[str, ...] = (IP,)
-    """Of client quotas that are governed."""
     gives_way: Callable[[], bool] = lambda: False
+
+    @property
+    def entity_types(self) -> tuple[str, ...]:
+        """Of client quotas that are governed. Apache Kafka has no connection groups, and it is not ours alone."""
+        return (IP, CONNECTION_GROUP) if self.desired.exclusive else (IP,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
 from sluicegate_operator.handlers.governed_quotas import GovernedQuotas
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.planning.quotas import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,9 @@ class QuotaStatuses:
                 governed.news.discard(quota.name)
                 took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
                 events.append((quota, f"in force on {status.brokers} brokers{took}"))
-        ready = status.condition("Ready")
+        ready, before = status.condition("Ready"), quota.status.condition("Ready")
+        if ready is not None and ready.reason == Outcome.EXPIRED and (before is None or before.reason != ready.reason):
+            await self._context.post(quota, "Normal", ready.reason, ready.message)
         stalled = status.condition("Stalled")
         before = quota.status.condition("Stalled")
         if stalled is not None and stalled.status == "True" and (before is None or before.reason != stalled.reason):

@@ -49,7 +49,7 @@ class QuotaReconciler:
             await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
             return None
         governed = self.governed.setdefault(key, GovernedQuotas())
-        await _in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas))
+        await _in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas, datetime.now(UTC)))
         governed.forget_gone()
         context.figures.note_quotas(key, governed.states)
         context.figures.note_untold(key, context.first_seen.untold((*snapshot.listeners, *snapshot.quotas)))
@@ -88,7 +88,9 @@ class QuotaReconciler:
         around = Surroundings(expected, frozenset(unreachable), hiding, mute)
         await self._mark_concerned(key, governed, around, result, _why(result) or held, before)
         complete = self._is_complete(governed, result, held=bool(held))
-        return max(0.0, governed.resync_at_s - loop.time()) if complete else LAGGING_RETRY
+        if not complete:
+            return LAGGING_RETRY
+        return min(max(0.0, governed.resync_at_s - loop.time()), _until_next_end_s(governed))
 
     async def _mark_concerned(
         self,
@@ -201,6 +203,12 @@ def _differing(
 ) -> frozenset[LimitKey]:
     """What a broker lacks now and did not, or the other way round."""
     return frozenset().union(*(before[broker_id] ^ after[broker_id] for broker_id in before.keys() & after.keys()))
+
+
+def _until_next_end_s(governed: GovernedQuotas) -> float:
+    """Until expiresAt of some quota."""
+    ends = governed.planner.next_expiry
+    return float("inf") if ends is None else max(0.0, (ends - datetime.now(UTC)).total_seconds())
 
 
 def _opened(governed: GovernedQuotas) -> dict[int, frozenset[str] | None]:

@@ -14,6 +14,7 @@ from kio.static.primitive import f64, i8
 
 from sluicegate_operator.kafka_admin.errors import KafkaApiError, check
 from sluicegate_operator.kafka_admin.exchange import Exchange
+from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
 from sluicegate_operator.planning.limits import Entity, QuotaKey, quota_words
 
 MATCH_EXACT_NAME, MATCH_DEFAULT_NAME, MATCH_ANY_NAME = i8(0), i8(1), i8(2)
@@ -36,10 +37,17 @@ def describe_one(entity: Entity) -> Exchange[DescribeClientQuotasResponse, dict[
     return _describe(components, f"describing the quotas of {entity}", strict=True)
 
 
+def _may_be_unknown(components: tuple[ComponentData, ...]) -> bool:
+    """A broker of a release before connection groups has none, and says that it does not know the type."""
+    return any(component.entity_type == CONNECTION_GROUP for component in components)
+
+
 def _describe(
     components: tuple[ComponentData, ...], subject: str, *, strict: bool
 ) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
     def read(reply: DescribeClientQuotasResponse) -> dict[QuotaKey, float]:
+        if reply.error_code is ErrorCode.unsupported_version and _may_be_unknown(components):
+            return {}
         check(reply.error_code, reply.error_message, subject)
         found: dict[QuotaKey, float] = {}
         for entry in reply.entries or ():

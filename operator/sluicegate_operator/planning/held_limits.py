@@ -5,6 +5,7 @@ What cannot be read may be the reason of any limit that is in force, and a storm
 
 from collections.abc import Mapping
 
+from sluicegate_operator.planning.connection_groups import never_looser
 from sluicegate_operator.planning.limits import (
     COUNT_PER_IP_OVERRIDES,
     DesiredLimits,
@@ -17,6 +18,7 @@ def hold(desired: DesiredLimits, observed: Mapping[int, ObservedLimits]) -> Desi
     """`desired`, with every limit that the cluster has now where that is stricter, or not in `desired` at all."""
     configs, quotas = dict(desired.configs), dict(desired.quotas)
     for view in observed.values():
+        quotas = never_looser(quotas, view.quotas)
         for key, value in view.default.items():
             if is_limit_key(key):
                 configs[key] = _stricter(key, value, configs.get(key, value))

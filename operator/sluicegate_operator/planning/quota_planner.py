@@ -4,13 +4,15 @@ so what is planned again is the target.
 Nothing here reads a clock. `update` is a generator, so that whoever has an event loop lets others have it in between.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.planning.cluster_layout import cluster_listeners
+from sluicegate_operator.planning.connection_groups import group_name, membership
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
 from sluicegate_operator.planning.quotas import (
     Limits,
@@ -18,14 +20,20 @@ from sluicegate_operator.planning.quotas import (
     TargetKey,
     TargetKind,
     Verdict,
+    Winners,
     cluster_missing,
+    expired,
+    group_of_quota,
+    is_expired,
     limit_values,
     limits_of,
     listener_missing,
     no_clients,
     overrides,
+    pods_unknown,
     seniority,
     too_many_addresses,
+    unsupported,
     verdict_of,
     winners_of,
 )
@@ -76,18 +84,55 @@ class QuotaPlanner:
         self._without_room: frozenset[str] = frozenset()
         self._counts_changed = False
         self._touched: set[TargetKey] = set()
+        self._workloads: dict[str, frozenset[str]] = {}
+        """By quota: the addresses that it selects."""
+        self._groups: dict[str, dict[QuotaKey, float]] = {}
+        """By quota: what its connection group is; without those that have none."""
+        self._members: dict[str, int] = {}
+        self._expiring: dict[str, datetime] = {}
+        self._expired: set[str] = set()
 
     @property
     def plan(self) -> QuotaPlan:
         """As of the last `update`; it changes with the next one."""
         exclusive = self._scope is None or self._scope.exclusive
         desired = DesiredLimits(self._configs, self._client_quotas, exclusive)
-        return QuotaPlan(desired, self._limits, self._verdicts, self._closing)
+        return QuotaPlan(desired, self._limits, self._verdicts, self._closing, self._groups, self._members)
+
+    @property
+    def next_expiry(self) -> datetime | None:
+        """When `update` is to be used again because a limit ends."""
+        return min((at for name, at in self._expiring.items() if name not in self._expired), default=None)
+
+    def select(self, workloads: Mapping[str, frozenset[str]]) -> None:
+        """The addresses that these quotas select now; costs no more than those that came and went. To be used before
+        `update`, and of no effect on quotas that it has not seen."""
+        for quota, addresses in workloads.items():
+            before, self._workloads[quota] = self._workloads.get(quota), addresses
+            if quota not in self.quotas:
+                continue
+            self.changed_quotas.add(quota)
+            group = self._groups.get(quota)
+            if group is None or before is None:
+                self._touched.add(self._targets[quota])
+                continue
+            name = group_name(self.quotas[quota].namespace, quota)
+            joined, left = membership(name, addresses - before), membership(name, before - addresses)
+            for key in (*joined, *left):
+                self._put(key, joined.get(key))
+            for key in left:
+                del group[key]
+            group |= joined
+            self._members[quota] = len(addresses)
 
     def update(
-        self, cluster: BrokerCluster | None, listeners: Sequence[BrokerListener], quotas: Iterable[ConnectionQuota]
+        self,
+        cluster: BrokerCluster | None,
+        listeners: Sequence[BrokerListener],
+        quotas: Iterable[ConnectionQuota],
+        now: datetime,
     ) -> Iterator[None]:
-        """Quotas of other clusters are left out; without a cluster all of them miss theirs."""
+        """Quotas of other clusters are left out; without a cluster all of them miss theirs. `now` ends limits."""
         scope = _Scope.of(cluster, listeners)
         if scope != self._scope:
             self._scope = scope
@@ -101,6 +146,7 @@ class QuotaPlanner:
                 yield
         for name in left:
             self._drop(name)
+        self._end_limits(now)
         yield from self._judge_touched()
         if self._counts_changed:
             self._counts_changed = False
@@ -122,18 +168,32 @@ class QuotaPlanner:
             return
         if before is not None:
             self._leave_target(quota.name)
-        target = self._targets[quota.name] = TargetKey.of(quota.spec.target)
+        target = self._targets[quota.name] = TargetKey.of_quota(quota)
+        if not target.is_group:
+            self._dissolve(quota.name)
+        if quota.spec.expires is not None:
+            self._expiring[quota.name] = quota.spec.expires
         self._rivals.setdefault(target, set()).add(quota.name)
         self._touched.add(target)
 
     def _drop(self, name: str) -> None:
         del self.quotas[name]
         self._leave_target(name)
+        self._dissolve(name)
         self._verdicts.pop(name, None)
+        self._workloads.pop(name, None)
         self.changed_quotas.discard(name)
+
+    def _end_limits(self, now: datetime) -> None:
+        """Also the other way round: a clock may be set back."""
+        ended = {name for name in self._expiring if is_expired(self.quotas[name], now)}
+        self._touched.update(self._targets[name] for name in ended ^ self._expired)
+        self._expired = ended
 
     def _leave_target(self, name: str) -> None:
         target = self._targets.pop(name)
+        self._expiring.pop(name, None)
+        self._expired.discard(name)
         rivals = self._rivals[target]
         rivals.discard(name)
         if not rivals:
@@ -176,20 +236,59 @@ class QuotaPlanner:
                 self._closing[target] = limits_of(winners_of(rivals))
         elif target.kind in _OF_EVERYBODY and known is not None and not known:
             missing = [no_clients(quota, target) for quota in rivals]
+        if missing is None:
+            rivals = self._that_limit(target, rivals)
         if missing is not None or not rivals:
             self._count(target, None, ())
             self._verdicts |= {verdict.quota: verdict for verdict in missing or ()}
+            self._group(target, rivals, None)
             return None
         winners = winners_of(rivals)
         limits = limits_of(winners)
         verdicts = {quota.name: verdict_of(quota, target, winners) for quota in rivals}
         self._count(target, limits.count, rivals)
+        self._group(target, rivals, winners)
         if target.kind is TargetKind.IP and target.name in self._without_room and limits.count is not None:
             limits = replace(limits, count=None)
             counting = [quota.name for quota in rivals if quota.spec.max_connections is not None]
             verdicts |= {name: too_many_addresses(verdicts[name]) for name in counting}
         self._verdicts |= verdicts
         return limits
+
+    def _dissolve(self, name: str) -> None:
+        for key in self._groups.pop(name, ()):
+            self._put(key, None)
+        self._members.pop(name, None)
+
+    def _that_limit(self, target: TargetKey, rivals: Sequence[ConnectionQuota]) -> list[ConnectionQuota]:
+        """Without those that have ended, or that Apache Kafka cannot enforce; these have their verdicts then."""
+        assert self._scope is not None
+        limiting = []
+        for quota in rivals:
+            ended = expired(quota, target) if quota.name in self._expired else None
+            verdict = ended or (None if self._scope.exclusive else unsupported(quota, target))
+            if verdict is None and target.kind is TargetKind.WORKLOAD and quota.name not in self._workloads:
+                verdict = pods_unknown(quota, target)
+            if verdict is None:
+                limiting.append(quota)
+                continue
+            self._verdicts[quota.name] = verdict
+            self._group(target, (quota,), None)
+        return limiting
+
+    def _group(self, target: TargetKey, rivals: Sequence[ConnectionQuota], winners: Winners | None) -> None:
+        """Each quota's connection group, where the target is one; without winners there are none."""
+        if not target.is_group:
+            return
+        for quota in rivals:
+            workload = target.kind is TargetKind.WORKLOAD
+            members = self._workloads.get(quota.name, frozenset()) if workload else frozenset({target.name})
+            group = {} if winners is None else group_of_quota(quota, winners, members)
+            for key in {*self._groups.pop(quota.name, ()), *group}:
+                self._put(key, group.get(key))
+            self._members.pop(quota.name, None)
+            if group:
+                self._groups[quota.name], self._members[quota.name] = group, len(members)
 
     def _count(self, target: TargetKey, count: int | None, rivals: Sequence[ConnectionQuota]) -> None:
         if target.kind is not TargetKind.IP:
@@ -202,15 +301,17 @@ class QuotaPlanner:
 
     def _set(self, values: dict[LimitKey, str | float], former: Iterable[LimitKey]) -> None:
         for key in {*former, *values}:
-            value = values.get(key)
-            known: dict[LimitKey, str | float] = self._configs if isinstance(key, str) else self._client_quotas  # type: ignore[assignment]
-            if known.get(key) == value:
-                continue
-            self.changed_keys.add(key)
-            if value is None:
-                del known[key]
-            else:
-                known[key] = value
+            self._put(key, values.get(key))
+
+    def _put(self, key: LimitKey, value: str | float | None) -> None:
+        known: dict[LimitKey, str | float] = self._configs if isinstance(key, str) else self._client_quotas  # type: ignore[assignment]
+        if known.get(key) == value:
+            return
+        self.changed_keys.add(key)
+        if value is None:
+            del known[key]
+        else:
+            known[key] = value
 
 
 def _is_of(quota: ConnectionQuota, cluster: BrokerCluster) -> bool:
@@ -221,11 +322,17 @@ def _identity(quota: ConnectionQuota) -> tuple[str, int]:
     return quota.metadata.uid, quota.metadata.generation
 
 
+BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+
 def plan_quotas(
-    cluster: BrokerCluster | None, listeners: Sequence[BrokerListener], quotas: Iterable[ConnectionQuota]
+    cluster: BrokerCluster | None,
+    listeners: Sequence[BrokerListener],
+    quotas: Iterable[ConnectionQuota],
+    now: datetime = BEFORE_ALL,
 ) -> QuotaPlan:
-    """All at once, for who has no event loop to share."""
+    """All at once, for who has no event loop to share. Without `now` no limit has ended."""
     planner = QuotaPlanner()
-    for _ in planner.update(cluster, listeners, quotas):
+    for _ in planner.update(cluster, listeners, quotas, now):
         pass
     return planner.plan

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Effective
+from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Effective, Observed
 from sluicegate_operator.planning.conditions import (
     Finding,
     Progress,
@@ -18,6 +18,9 @@ from sluicegate_operator.planning.exposure import HIDDEN, NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.quotas import Limits, Outcome, QuotaPlan, TargetKind, Verdict
 
 ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
+PODS_LEFT_OUT = "PodsLeftOut"
+"""The quota selects pods that have the address of their node, which others have too."""
+OBSERVING = "Observing"
 _LISTED_MAX = 10
 """Broker ids named in a message."""
 
@@ -40,6 +43,10 @@ class Enforcement:
     """When the last broker was seen to enforce it; None: in this moment."""
     hiding: Hiding = NOT_HIDDEN
     """Whether listeners of the cluster hide the addresses of clients."""
+    host_network_pods: int = 0
+    """Of a workload: pods that it selects, and which have the address of their node."""
+    observed: Observed | None = None
+    """Of a quota that only observes: what brokers have counted; None where none has been asked yet."""
 
     @property
     def reason(self) -> str:
@@ -65,14 +72,15 @@ def quota_status(
     """`plan` must have a verdict on `quota`. Compare the result with quota.status before it is written."""
     verdict = plan.verdicts[quota.name]
     old = quota.status
-    progress = _progress(verdict, enforcement)
-    limits = plan.limits.get(verdict.target)
+    progress = _progress(quota, plan, enforcement)
+    limits = None if quota.spec.is_observing or verdict.has_expired else plan.limits.get(verdict.target)
     newly = _newly_enforced(quota, verdict, enforcement)
     enforced_at, apply_seconds = old.enforced_at, old.apply_seconds
     if newly:
         enforced_at = enforcement.enforced_at or now
         apply_seconds = _seconds(enforcement, enforced_at)
-    findings = (*progress.findings, *_own_findings(verdict, enforcement), *_hidden(verdict, enforcement.hiding))
+    own = (_own_findings(quota, verdict, enforcement), _hidden(verdict, enforcement.hiding))
+    findings = (*progress.findings, *own[0], *own[1], *_left_out(verdict, enforcement))
     return ConnectionQuotaStatus(
         observed_generation=observed_generation(quota, old, progress),
         conditions=conditions(quota, old, findings, now),
@@ -81,6 +89,9 @@ def quota_status(
         enforced_at=enforced_at if verdict.target_found else None,
         apply_seconds=apply_seconds if verdict.target_found else None,
         effective=_effective(limits),
+        members=plan.members.get(quota.name),
+        host_network_pods=enforcement.host_network_pods if verdict.target.kind is TargetKind.WORKLOAD else None,
+        observed=(enforcement.observed or old.observed) if quota.spec.is_observing else None,
     )
 
 
@@ -102,13 +113,31 @@ def _seconds(enforcement: Enforcement, enforced_at: datetime) -> float | None:
     return round(max(0.0, (enforced_at - enforcement.learned_at).total_seconds()), 3)
 
 
-def _progress(verdict: Verdict, enforcement: Enforcement) -> Progress:
+def _progress(quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement) -> Progress:
+    verdict = plan.verdicts[quota.name]
+    if verdict.has_expired:
+        # It is as was asked for, so nothing is waited for and nobody is to do anything.
+        return ready(verdict.outcome, verdict.message)
     if verdict.needs_a_person:
         return stalled(verdict.outcome, verdict.message)
+    if verdict.outcome is Outcome.PODS_UNKNOWN:
+        return working(verdict.outcome, verdict.message)
     if not enforcement.complete:
         say = stalled if enforcement.refused else working
         return say(enforcement.reason, _lag(enforcement))
-    return ready("Enforced", verdict.message or f"enforced by all {len(enforcement.expected)} brokers")
+    if quota.spec.is_observing:
+        return ready(OBSERVING, f"observed by all {len(enforcement.expected)} brokers, and nothing is held")
+    return ready("Enforced", verdict.message or _enforced_by_all(plan, verdict, enforcement))
+
+
+def _enforced_by_all(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement) -> str:
+    by_all = f"enforced by all {len(enforcement.expected)} brokers"
+    if verdict.target.kind is not TargetKind.WORKLOAD:
+        return by_all
+    members = plan.members.get(verdict.quota, 0)
+    return (
+        f"{by_all} for {members} addresses of pods" if members else f"{by_all}; no pod that it selects has an address"
+    )
 
 
 def _lag(enforcement: Enforcement) -> str:
@@ -120,7 +149,13 @@ def _lag(enforcement: Enforcement) -> str:
     return f"enforced by {enforcement.counted} brokers; waiting for {named}{why}"
 
 
-def _own_findings(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]:
+def _own_findings(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]:
+    if verdict.has_expired:
+        return (
+            Finding(TARGET_FOUND, True, "Found"),
+            Finding(ENFORCED, False, verdict.outcome, verdict.message),
+            Finding(CONFLICTED, False, "NoConflict"),
+        )
     if not verdict.target_found:
         return (
             Finding(TARGET_FOUND, False, verdict.outcome, verdict.message),
@@ -130,6 +165,8 @@ def _own_findings(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, 
     lost = bool(verdict.conflicts)
     if verdict.needs_a_person:
         enforced = Finding(ENFORCED, False, verdict.outcome, verdict.message)
+    elif quota.spec.is_observing and enforcement.complete:
+        enforced = Finding(ENFORCED, False, OBSERVING, "mode is Observe: brokers count what they would hold")
     else:
         enforced = Finding(
             ENFORCED, enforcement.complete, enforcement.reason, "" if enforcement.complete else _lag(enforcement)
@@ -141,9 +178,20 @@ def _own_findings(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, 
     )
 
 
+def _left_out(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]:
+    if verdict.target.kind is not TargetKind.WORKLOAD:
+        return ()
+    number = enforcement.host_network_pods
+    message = (
+        f"{number} of the pods that it selects have hostNetwork and with it their node's address, which the limit is"
+        " not for: it would be for everybody else on the node too"
+    )
+    return (Finding(PODS_LEFT_OUT, number > 0, "HostNetwork" if number else "None", message if number else ""),)
+
+
 def _hidden(verdict: Verdict, hiding: Hiding) -> tuple[Finding, ...]:
     """Of limits of addresses: they hit whoever stands before the client where its address is hidden."""
-    if verdict.target.kind not in (TargetKind.IP, TargetKind.DEFAULT_IP):
+    if verdict.target.kind not in (TargetKind.IP, TargetKind.DEFAULT_IP, TargetKind.CIDR, TargetKind.WORKLOAD):
         return ()
     return (Finding(HIDDEN, hiding.hidden, hiding.reason, hiding.message),)
 

@@ -4,13 +4,15 @@ Owns the precedence between ConnectionQuotas and the translation to Kafka's keys
 are planned by planning.quota_planner; limits as brokers have them are in planning.limits.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_address
 
 from sluicegate_operator.api.config_keys import LISTENER_PREFIX
 from sluicegate_operator.api.connection_quota import ConnectionQuota, Target
+from sluicegate_operator.planning.connection_groups import canonical_member, group_limits, group_name, membership
 from sluicegate_operator.planning.limits import (
     COUNT,
     COUNT_PER_IP,
@@ -18,6 +20,7 @@ from sluicegate_operator.planning.limits import (
     RATE,
     DesiredLimits,
     LimitKey,
+    QuotaKey,
     ip_rate,
 )
 
@@ -32,6 +35,8 @@ class TargetKind(StrEnum):
     LISTENER = "listener"
     IP = "ip"
     DEFAULT_IP = "defaultIp"
+    CIDR = "cidr"
+    WORKLOAD = "workload"
 
 
 class LimitField(StrEnum):
@@ -43,10 +48,13 @@ class LimitField(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TargetKey:
-    """What is limited; `name` is the listener or the address in its canonical form, else empty."""
+    """What is limited; `name` is the listener, the address or the range in its canonical form, the quota of a workload,
+    else empty. `apart`: limits that hold beside the others on the same name, not in their place: of a range those that
+    its addresses share, and those that one quota only observes."""
 
     kind: TargetKind
     name: str = ""
+    apart: str = ""
 
     @classmethod
     def of(cls, target: Target) -> "TargetKey":
@@ -55,6 +63,25 @@ class TargetKey:
         if target.ip is not None:
             return cls(TargetKind.IP, str(ip_address(target.ip)))
         return cls(TargetKind.BROKER if target.broker is not None else TargetKind.DEFAULT_IP)
+
+    @classmethod
+    def of_quota(cls, quota: ConnectionQuota) -> "TargetKey":
+        spec, target = quota.spec, quota.spec.target
+        if target.workload is not None:
+            return cls(TargetKind.WORKLOAD, quota.name)
+        if target.cidr is None and not spec.is_observing:
+            return cls.of(target)
+        shared = "shared" if spec.is_shared else ""
+        return cls(
+            TargetKind.CIDR,
+            canonical_member(target.cidr or target.ip or ""),
+            f"observed by {quota.name}" if spec.is_observing else shared,
+        )
+
+    @property
+    def is_group(self) -> bool:
+        """Whether brokers have its limits as connection groups, one for each quota."""
+        return self.kind in (TargetKind.CIDR, TargetKind.WORKLOAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +100,9 @@ class Outcome(StrEnum):
     CLUSTER_MISSING = "ClusterMissing"
     LISTENER_MISSING = "ListenerMissing"
     TOO_MANY_ADDRESSES = "TooManyAddresses"
+    EXPIRED = "Expired"
+    UNSUPPORTED = "Unsupported"
+    PODS_UNKNOWN = "PodsUnknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,28 +126,47 @@ class Verdict:
 
     @property
     def target_found(self) -> bool:
-        return self.outcome not in (Outcome.CLUSTER_MISSING, Outcome.LISTENER_MISSING)
+        return self.outcome not in _WITHOUT_LIMITS
+
+    @property
+    def has_expired(self) -> bool:
+        return self.outcome is Outcome.EXPIRED
 
     @property
     def needs_a_person(self) -> bool:
         """Nothing that brokers do can make it be in force as it is written."""
-        return self.outcome is not Outcome.ACCEPTED
+        return self.outcome not in (Outcome.ACCEPTED, Outcome.EXPIRED, Outcome.PODS_UNKNOWN)
+
+
+_NO_GROUP: Mapping[LimitKey, float] = {}
+_WITHOUT_LIMITS = (
+    Outcome.CLUSTER_MISSING,
+    Outcome.LISTENER_MISSING,
+    Outcome.EXPIRED,
+    Outcome.UNSUPPORTED,
+    Outcome.PODS_UNKNOWN,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
     """`limits` is what is enforced on each target; `verdicts` by the quota's metadata.name. `closing`: limits of
-    listeners whose BrokerListener is gone, which stay until no broker has its port open."""
+    listeners whose BrokerListener is gone, which stay until no broker has its port open. `groups`: by quota, what its
+    connection group is; `members`: by quota, how many addresses and ranges are in it."""
 
     desired: DesiredLimits
     limits: Mapping[TargetKey, Limits]
     verdicts: Mapping[str, Verdict]
     closing: Mapping[TargetKey, Limits]
+    groups: Mapping[str, Mapping[QuotaKey, float]] = field(default_factory=dict)
+    members: Mapping[str, int] = field(default_factory=dict)
 
-    def keys(self, quota: str) -> tuple[LimitKey, ...]:
+    def keys(self, quota: str) -> Set[LimitKey]:
         """What brokers must have for this quota to be in force."""
         verdict = self.verdicts[quota]
-        return limit_keys(verdict.target, self.limits[verdict.target]) if verdict.target_found else ()
+        if verdict.target.is_group:
+            return self.groups.get(quota, _NO_GROUP).keys()
+        return frozenset(limit_keys(verdict.target, self.limits[verdict.target]) if verdict.target_found else ())
 
 
 def while_open(
@@ -141,7 +190,7 @@ def seniority(quota: ConnectionQuota) -> tuple[float, str]:
 def cluster_missing(quota: ConnectionQuota) -> Verdict:
     name = quota.spec.cluster_ref.name
     message = f"there is no BrokerCluster {name} in namespace {quota.namespace}; create it or correct clusterRef"
-    return Verdict(quota.name, TargetKey.of(quota.spec.target), Outcome.CLUSTER_MISSING, message)
+    return Verdict(quota.name, TargetKey.of_quota(quota), Outcome.CLUSTER_MISSING, message)
 
 
 def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
@@ -159,6 +208,44 @@ def listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
         " create one or correct target.listener"
     )
     return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
+
+
+def is_expired(quota: ConnectionQuota, now: datetime) -> bool:
+    return quota.spec.expires is not None and quota.spec.expires <= now
+
+
+def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    message = f"lifted, as expiresAt {quota.spec.expires_at} says; change expiresAt to limit again, or delete the quota"
+    return Verdict(quota.name, target, Outcome.EXPIRED, message)
+
+
+def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    message = "the pods that it selects are not known yet: the operator waits for the API server to list them"
+    return Verdict(quota.name, target, Outcome.PODS_UNKNOWN, message)
+
+
+def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
+    """Of a cluster that runs Apache Kafka; None where that has all that the quota asks for."""
+    lacks = ""
+    if quota.spec.is_observing:
+        lacks = "cannot observe a limit without enforcing it; say mode Enforce"
+    elif target.kind is TargetKind.CIDR:
+        lacks = "has no quotas on ranges of addresses; say target.ip for each address, or defaultIp"
+    elif target.kind is TargetKind.WORKLOAD:
+        lacks = "has no quotas on the addresses of pods; say target.ip for each address, or defaultIp"
+    if not lacks:
+        return None
+    message = f"cluster {quota.spec.cluster_ref.name} has runtime External, and Apache Kafka {lacks}"
+    return Verdict(quota.name, target, Outcome.UNSUPPORTED, message)
+
+
+def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Iterable[str]) -> dict[QuotaKey, float]:
+    """The connection group of a quota: with what did not lose against another quota on the same range, for the groups
+    of a range hold its addresses together. Empty when all has lost."""
+    name = group_name(quota.namespace, quota.name)
+    rate, count = (value if winner == quota.name else None for value, winner in (winners[one] for one in LimitField))
+    limits = group_limits(name, rate, count, shared=quota.spec.is_shared, observe=quota.spec.is_observing)
+    return limits | membership(name, members) if limits else {}
 
 
 def too_many_addresses(verdict: Verdict) -> Verdict:

@@ -7,18 +7,21 @@ from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadMa
 from tests.support.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
 from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
+from tests.support.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
 from tests.support.tag_manifests import BAD_TAGS, GOOD_TAGS
 
 
 @pytest.mark.parametrize(
-    "case", GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_TAGS, ids=lambda case: case.name
+    "case",
+    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS,
+    ids=lambda case: case.name,
 )
 def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
     assert validate(case.manifest) == []
 
 
 @pytest.mark.parametrize(
-    "case", BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_TAGS, ids=lambda case: case.name
+    "case", BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS, ids=lambda case: case.name
 )
 def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
     sentences = validate(case.manifest)

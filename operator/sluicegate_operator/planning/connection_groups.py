@@ -1,0 +1,69 @@
+"""Connection groups: limits that ranges and changing sets of addresses have, as client quotas of the bundled brokers.
+
+A group is the entity `{connection-group: NAME}` with its limits; a member is the entity `{connection-group: NAME, ip:
+ADDRESS-OR-RANGE}` with the key `member`. docs/reference/connection-groups.md says what brokers make of them. Each group
+belongs to one ConnectionQuota and has its name, so that each has members, modes and figures of its own.
+"""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_network
+
+from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, Entity, LimitKey, QuotaKey
+
+CONNECTION_GROUP = "connection-group"
+MAX_CONNECTIONS, SHARED, OBSERVE, MEMBER = "max_connections", "shared", "observe", "member"
+
+
+def group_name(namespace: str, quota: str) -> str:
+    return f"{namespace}/{quota}"
+
+
+def group_limits(
+    group: str, rate: int | None, count: int | None, *, shared: bool, observe: bool
+) -> dict[QuotaKey, float]:
+    """Empty when there is neither a rate nor a count: there is no such group."""
+    if rate is None and count is None:
+        return {}
+    flags = {SHARED: 1 if shared else None, OBSERVE: 1 if observe else None}
+    values = {CONNECTION_CREATION_RATE: rate, MAX_CONNECTIONS: count, **flags}
+    return {(((CONNECTION_GROUP, group),), key): float(value) for key, value in values.items() if value is not None}
+
+
+def membership(group: str, members: Iterable[str]) -> dict[QuotaKey, float]:
+    """`members` in canonical form."""
+    return {member_key(group, member): 1.0 for member in members}
+
+
+def member_key(group: str, member: str) -> QuotaKey:
+    return ((CONNECTION_GROUP, group), (IP, member)), MEMBER
+
+
+def canonical_member(range_: str) -> str:
+    """Of an address or a range; a range of one address is that address. Raises ValueError."""
+    network = ip_network(range_)
+    return str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)
+
+
+def group_of(key: LimitKey) -> str | None:
+    """The group that a limit belongs to; None: it is none of a group."""
+    if isinstance(key, str):
+        return None
+    kind, name = key[0][0]
+    return name if kind == CONNECTION_GROUP else None
+
+
+def member_of(key: LimitKey) -> str | None:
+    """The member that a key of a group is about; None: it is a limit of the group itself."""
+    return key[0][1][1] if not isinstance(key, str) and len(key[0]) > 1 else None
+
+
+def never_looser(wanted: Mapping[QuotaKey, float], seen: Mapping[QuotaKey, float]) -> dict[QuotaKey, float]:
+    """`wanted` without orders to only observe of groups that brokers enforce, by what they have been `seen` to have."""
+    enforced = {key[0] for key in seen} - {entity for entity, key in seen if key == OBSERVE}
+    return {key: value for key, value in wanted.items() if key[1] != OBSERVE or key[0] not in enforced}
+
+
+def entity_words(entity: Entity) -> str:
+    """For people."""
+    group = entity[0][1]
+    return f"connection group {group}" if len(entity) == 1 else f"{entity[1][1]} in connection group {group}"

@@ -1,0 +1,61 @@
+"""Limits of many addresses as client quotas of an entity of the brokers' own."""
+
+from sluicegate_operator.planning.connection_groups import (
+    OBSERVE,
+    canonical_member,
+    entity_words,
+    group_limits,
+    group_name,
+    group_of,
+    member_key,
+    member_of,
+    membership,
+    never_looser,
+)
+from sluicegate_operator.planning.limits import ip_rate
+
+GROUP = (("connection-group", "shop/ingest"),)
+
+
+def test_a_group_has_the_limits_and_what_kind_it_is() -> None:
+    assert group_limits(group_name("shop", "ingest"), 50, None, shared=False, observe=False) == {
+        (GROUP, "connection_creation_rate"): 50.0
+    }
+    assert group_limits("shop/ingest", 50, 9, shared=True, observe=True) == {
+        (GROUP, "connection_creation_rate"): 50.0,
+        (GROUP, "max_connections"): 9.0,
+        (GROUP, "shared"): 1.0,
+        (GROUP, "observe"): 1.0,
+    }
+    assert group_limits("shop/ingest", None, None, shared=True, observe=True) == {}
+
+
+def test_a_member_is_an_entity_of_two_components() -> None:
+    [key] = membership("shop/ingest", ["10.0.0.0/8"])
+    assert key == (((*GROUP, ("ip", "10.0.0.0/8"))), "member")
+    assert (group_of(key), member_of(key)) == ("shop/ingest", "10.0.0.0/8")
+    assert (group_of((GROUP, "shared")), member_of((GROUP, "shared"))) == ("shop/ingest", None)
+    assert group_of(ip_rate("10.0.0.1")) is None
+    assert group_of("max.connections") is None
+
+
+def test_members_have_one_spelling() -> None:
+    assert canonical_member("10.0.0.1/32") == canonical_member("10.0.0.1") == "10.0.0.1"
+    assert canonical_member("2001:DB8:0::/32") == "2001:db8::/32"
+    assert canonical_member("2001:db8::1/128") == "2001:db8::1"
+
+
+def test_a_group_that_is_enforced_is_not_told_to_observe_while_limits_may_not_become_looser() -> None:
+    wanted = group_limits("a", 5, None, shared=False, observe=True) | group_limits(
+        "b", 5, None, shared=False, observe=True
+    )
+    seen = group_limits("a", 5, None, shared=False, observe=False) | group_limits(
+        "b", 9, None, shared=False, observe=True
+    )
+    kept = never_looser(wanted, seen)
+    assert wanted.keys() - kept.keys() == {((("connection-group", "a"),), OBSERVE)}
+
+
+def test_people_read_of_groups_and_members() -> None:
+    assert entity_words(GROUP) == "connection group shop/ingest"
+    assert entity_words(member_key("shop/ingest", "10.0.0.1")[0]) == "10.0.0.1 in connection group shop/ingest"
