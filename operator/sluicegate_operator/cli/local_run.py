@@ -75,6 +75,7 @@ class LocalRun:
             previous = before.clusters.get(name) if before else None
             await self._apply_topics(name, previous, cluster)
             await self._keep_observers(name, cluster)
+        self._data.write_manifests(desired.manifests.resources)
         self.write_state()
 
     async def _begin(self, name: str, cluster: DesiredCluster) -> None:

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate_operator.api import Manifests, load_manifests
-from sluicegate_operator.cli.options import FilesOption
-from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_namespace
-from sluicegate_operator.planning.preview import ObjectOutcome, Preview, preview, summary
+from sluicegate_operator.cli.desired import not_for_a_laptop
+from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
+from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_namespace, in_up
+from sluicegate_operator.planning.preview import ObjectOutcome, Preview, World, preview, summary
 from sluicegate_operator.planning.preview_cluster import ClusterPreview
 
 REFUSED, RESTARTS = 1, 2
@@ -22,6 +23,7 @@ _SIGNS = {
     ObjectOutcome.CHANGED: "~",
     ObjectOutcome.UNCHANGED: "=",
     ObjectOutcome.REFUSED: "!",
+    ObjectOutcome.DELETED: "-",
 }
 
 
@@ -44,6 +46,8 @@ def plan(
     kubeconfig: Annotated[
         str | None, typer.Option("--kubeconfig", help="Of the cluster to compare with; KUBECONFIG when absent.")
     ] = None,
+    up: Annotated[bool, typer.Option("--up", help="Compare with what `sluicegate up` runs in --data-dir.")] = False,
+    data_dir: DataDirOption = DATA_DIR,
     output: Annotated[PlanOutput, typer.Option("-o", "--output", help="The form of what is found.")] = PlanOutput.TEXT,
 ) -> None:
     """Exit code 0 when no node restarts, 2 when one would, 1 when something is refused or cannot be asked. Nothing is
@@ -53,7 +57,10 @@ def plan(
         raise typer.Exit(_failed(refusals, output))
     wanted = in_namespace(manifests, namespace)
     try:
-        world = in_files(against, namespace) if against else in_kubernetes(wanted, kubeconfig)
+        if up:
+            world = _on_this_machine(wanted, data_dir)
+        else:
+            world = in_files(against, namespace) if against else in_kubernetes(wanted, kubeconfig)
     except UnknownWorldError as error:
         raise typer.Exit(_failed(error.sentences, output)) from None
     seen = preview(wanted, world, datetime.now(UTC))
@@ -62,6 +69,12 @@ def plan(
     else:
         print("\n".join(lines(seen)))
     raise typer.Exit(exit_code(seen))
+
+
+def _on_this_machine(wanted: Manifests, data_dir: Path) -> World:
+    if refusals := not_for_a_laptop(wanted):
+        raise UnknownWorldError(refusals)
+    return in_up(data_dir)
 
 
 def exit_code(seen: Preview) -> int:

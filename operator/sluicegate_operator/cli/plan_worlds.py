@@ -1,4 +1,4 @@
-"""Where `sluicegate plan` finds what is there: a Kubernetes cluster, which it only reads, or files."""
+"""Where `sluicegate plan` finds what is there: a Kubernetes cluster, which it only reads, `sluicegate up`, or files."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,11 +8,13 @@ from typing import Any
 from sluicegate_operator.api import Manifests, load_manifests
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.fleet.local_data import DataDirError, manifests_file, read_state
 from sluicegate_operator.fleet.running_nodes import running_nodes
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import CUSTOM
 from sluicegate_operator.planning.preview import World
+from sluicegate_operator.planning.preview_nodes import NodeKind
 
 
 class UnknownWorldError(Exception):
@@ -41,6 +43,16 @@ def in_files(files: Sequence[Path], namespace: str) -> World:
     if manifests.errors:
         raise UnknownWorldError([str(error) for error in manifests.errors])
     return World(in_namespace(manifests, namespace))
+
+
+def in_up(data_dir: Path) -> World:
+    """What `sluicegate up` runs in that folder. Raises UnknownWorldError."""
+    try:
+        read_state(data_dir)
+    except DataDirError as error:
+        raise UnknownWorldError([str(error)]) from None
+    found = in_files([manifests_file(data_dir)], "default")
+    return World(found.manifests, kind=NodeKind.PROCESS)
 
 
 def in_kubernetes(wanted: Manifests, kubeconfig: str | None) -> World:

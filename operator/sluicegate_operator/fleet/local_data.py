@@ -2,6 +2,7 @@
 
 DIR/lock                     held by the running `up`; holds its pid
 DIR/state.json               what runs where, for `sluicegate status`
+DIR/manifests.json           what was applied last, for `sluicegate plan --up`
 DIR/ports.json               kept, so that a restart keeps every address
 DIR/<cluster>/managed.json   keys of the dynamic configuration that `up` has set, see planning.broker_config
 DIR/<cluster>/node-<id>/     server.properties, broker.log, data/
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from sluicegate_operator.api.metadata import Resource
 
 LOOPBACK = "127.0.0.1"
 FREE_PORTS = range(20_000, 32_000)
@@ -74,6 +77,19 @@ class DataDir:
     def write_state(self, state: Mapping[str, Any]) -> None:
         _write_json(self.path / "state.json", state)
 
+    def write_manifests(self, resources: Iterable[Resource]) -> None:
+        """As a list of Kubernetes, without what only an API server would know."""
+        items = [
+            {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": resource.name, "namespace": resource.namespace},
+                "spec": resource.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+            }
+            for resource in resources
+        ]
+        _write_json(manifests_file(self.path), {"apiVersion": "v1", "kind": "List", "items": items})
+
     def remove_state(self) -> None:
         (self.path / "state.json").unlink(missing_ok=True)
 
@@ -85,6 +101,10 @@ class DataDir:
 
     def write_ports(self, ports: Mapping[str, int]) -> None:
         _write_json(self.path / "ports.json", ports)
+
+
+def manifests_file(path: Path) -> Path:
+    return path / "manifests.json"
 
 
 def read_state(path: Path) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What would become of manifests if they were applied: made, changed, refused, and what clusters would do then.
 
 The same decisions as the operator's, played on what is there (`World`) and on what would be: nothing here has a rule of
-its own, so that what is foretold is what happens. Nothing is deleted: objects that the manifests do not name stay.
+its own, so that what is foretold is what happens. Objects that the manifests do not name stay in Kubernetes, and go on
+a laptop.
 """
 
 import json
@@ -26,7 +27,8 @@ Identity = tuple[str, str, str]
 @dataclass(frozen=True, slots=True)
 class World:
     """What is there: objects with their statuses, and nodes by namespace and name of their cluster, where somebody has
-    looked. `kind` of nodes: what restarts one differs between pods and processes."""
+    looked. `kind` of nodes: what restarts one differs between pods and processes, which are those of `sluicegate up`:
+    there what manifests do not name goes."""
 
     manifests: Manifests = field(default_factory=Manifests)
     nodes: Mapping[tuple[str, str], RunningNodes] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class ObjectOutcome(StrEnum):
     CHANGED = "Changed"
     UNCHANGED = "Unchanged"
     REFUSED = "Refused"
+    DELETED = "Deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,13 @@ def preview(wanted: Manifests, world: World, now: datetime) -> Preview:
         objects.append(seen)
         if seen.outcome is not ObjectOutcome.REFUSED:
             after[_identity(resource)] = applied
+    if world.kind is NodeKind.PROCESS:
+        named = {_identity(resource) for resource in wanted.resources}
+        for identity in [identity for identity in there if identity not in named]:
+            del after[identity]
+            objects.append(ObjectPreview(*identity, ObjectOutcome.DELETED))
     then = Manifests.of(list(after.values()))
-    touched = {_cluster_of(resource) for resource in wanted.resources}
+    touched = {_cluster_of(resource) for resource in (*wanted.resources, *_gone(there, after))}
     clusters = tuple(
         preview_cluster(cluster, world.manifests, then, world.nodes.get(key), world.kind)
         for cluster in then.clusters
@@ -94,6 +102,10 @@ def preview(wanted: Manifests, world: World, now: datetime) -> Preview:
     before = set(complaints(world.manifests))
     news = tuple(complaint for complaint in complaints(then) if complaint not in before)
     return Preview(tuple(objects), clusters, news)
+
+
+def _gone(there: Mapping[Identity, Resource], after: Mapping[Identity, Resource]) -> Iterator[Resource]:
+    return (resource for identity, resource in there.items() if identity not in after)
 
 
 def _identity(resource: Resource) -> Identity:
@@ -152,7 +164,8 @@ def summary(seen: Preview) -> str:
     """One sentence for the end."""
     counts = {outcome: sum(item.outcome is outcome for item in seen.objects) for outcome in ObjectOutcome}
     named = ", ".join(f"{count} {outcome.lower()}" for outcome, count in counts.items() if count)
-    return f"{named or 'nothing'}; {_restarts(seen)}; nothing is deleted"
+    kept = "" if counts[ObjectOutcome.DELETED] else "; nothing is deleted"
+    return f"{named or 'nothing'}; {_restarts(seen)}{kept}"
 
 
 def _restarts(seen: Preview) -> str:

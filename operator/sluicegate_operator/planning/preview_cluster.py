@@ -25,6 +25,7 @@ from sluicegate_operator.planning.topics import (
     TopicOutcome,
     diff_topic,
     judge_topics,
+    why_kept,
 )
 from sluicegate_operator.planning.volumes import wanted_storage
 
@@ -161,6 +162,11 @@ def _topics(cluster: BrokerCluster, before: Manifests, after: Manifests) -> Iter
         if verdicts[topic.name].outcome is TopicOutcome.ACCEPTED:
             old = known.get((topic.namespace, topic.name))
             yield from (_topic_phrase(action) for action in diff_topic(topic, _as_was(old), _keys(old)))
+    kept = {(topic.namespace, topic.name) for topic in after.of_kind(Topic)}
+    for key, topic in known.items():
+        if key not in kept and key[0] == cluster.namespace and topic.spec.cluster_ref.name == cluster.name:
+            kept_because = why_kept(topic, after.of_kind(Topic))
+            yield kept_because or f"topic {topic.topic_name} is deleted with its records"
 
 
 def _as_was(topic: Topic | None) -> ObservedTopic | None:

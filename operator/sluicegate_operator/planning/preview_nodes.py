@@ -7,7 +7,13 @@ from enum import StrEnum
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.planning.children import wanted_revision
-from sluicegate_operator.planning.cluster_layout import NodePlace, Role, node_overrides, plan_cluster
+from sluicegate_operator.planning.cluster_layout import (
+    FIRST_CONTROLLER_ID,
+    NodePlace,
+    Role,
+    node_overrides,
+    plan_cluster,
+)
 from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import (
     NodeRevision,
@@ -81,7 +87,7 @@ def preview_restarts(
         exact = running is not None and running.wanted.get(role) == base.encode()
         by_manifests = by_manifests or (running is not None and not exact)
         for ordinal in range(min(_count(before[0], role, running), _count(after[0], role, None))):
-            name = f"{node_set_name(after[0].name, role)}-{ordinal}"
+            name = _name(after[0], role, ordinal, kind)
             if exact and running is not None:
                 # A node that is not there starts with what is wanted then.
                 reasons = restart_reasons(running.revisions[name], want) if name in running.revisions else ()
@@ -91,6 +97,13 @@ def preview_restarts(
             if reasons or (not exact and name in waiting):
                 restarts.append(NodeRestart(name, role, reasons))
     return RestartsPreview(tuple(restarts), by_manifests)
+
+
+def _name(cluster: BrokerCluster, role: Role, ordinal: int, kind: NodeKind) -> str:
+    if kind is NodeKind.POD:
+        return f"{node_set_name(cluster.name, role)}-{ordinal}"
+    node_id = ordinal if role is Role.BROKER else FIRST_CONTROLLER_ID + ordinal
+    return f"{role} {node_id} of {cluster.name}"
 
 
 def revision(cluster: BrokerCluster, listeners: Listeners, role: Role, kind: NodeKind) -> NodeRevision:

@@ -11,6 +11,7 @@ import typer
 from sluicegate_operator.api import load_manifests
 from sluicegate_operator.cli.plan import PlanOutput, plan
 from sluicegate_operator.cli.plan_worlds import in_namespace
+from sluicegate_operator.fleet.local_data import DataDir
 
 QUICKSTART = Path(__file__).parents[4] / "examples" / "quickstart"
 
@@ -31,6 +32,30 @@ def code_of(files: list[Path], against: list[Path], **options: Any) -> int:
     with pytest.raises(typer.Exit) as ended:
         plan(files, **{"namespace": "default", "kubeconfig": None} | options, against=against)
     return ended.value.exit_code
+
+
+def test_what_up_runs_is_compared_with(tmp_path: Path, changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(tmp_path / "data", ignore_errors=True)
+    options = {"up": True, "data_dir": tmp_path / "data"}
+    assert code_of([changed], [], **options) == 1
+    assert "no `sluicegate up` runs" in capsys.readouterr().err
+    with DataDir(tmp_path / "data") as data:
+        data.write_manifests(load_manifests([QUICKSTART]).resources)
+        data.write_state({})
+        edit(changed / "listener.yaml", "port: 9094", "port: 9095")
+        (changed / "topic.yaml").unlink()
+        assert code_of([changed], [], **options) == 2
+        assert "restarts broker 0 of shop, broker 1 of shop, broker 2 of shop: ListenersChanged" in said(capsys)
+        edit(changed / "listener.yaml", "port: 9095", "port: 9094")
+        assert code_of([changed], [], **options) == 0
+        assert "- Topic default/orders: deleted" in said(capsys)
+        edit(changed / "cluster.yaml", "replicas: 1", "replicas: 3")
+        assert code_of([changed], [], **options) == 1
+        assert "`sluicegate up` runs one controller" in capsys.readouterr().err
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out
 
 
 def document(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.fleet.local_data import FREE_PORTS, DataDir, DataDirError, PortBook, read_state
+from sluicegate_operator.api import load_manifests
+from sluicegate_operator.fleet.local_data import (
+    FREE_PORTS,
+    DataDir,
+    DataDirError,
+    PortBook,
+    manifests_file,
+    read_state,
+)
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def test_a_folder_belongs_to_one_up_at_a_time(tmp_path: Path) -> None:
@@ -87,3 +97,13 @@ def test_a_forgotten_port_is_free_for_others() -> None:
     book.port_for("a", wanted=None)
     book.forget("a")
     assert book.port_for("b", wanted=9094) == 9094
+
+
+def test_what_was_applied_is_read_again_as_manifests(tmp_path: Path) -> None:
+    applied = load_manifests([EXAMPLES / "quickstart"])
+    DataDir(tmp_path).write_manifests(applied.resources)
+    found = load_manifests([manifests_file(tmp_path)])
+    assert found.errors == ()
+    assert [(one.kind, one.name, one.spec) for one in found.resources] == [
+        (one.kind, one.name, one.spec) for one in applied.resources
+    ]

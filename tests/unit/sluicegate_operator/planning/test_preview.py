@@ -190,9 +190,23 @@ def test_another_version_of_the_operator_is_compared_by_manifests_and_that_is_sa
 
 
 def test_processes_restart_for_their_listeners_and_pods_do_not() -> None:
-    before, wanted = [cluster()], [listener()]
+    before, wanted = [cluster()], [cluster(), listener()]
     assert foretold(before, wanted).restarts == 0
-    assert reasons(foretold(before, wanted, kind=NodeKind.PROCESS)) == {(name, "ListenersChanged") for name in BROKERS}
+    assert reasons(foretold(before, wanted, kind=NodeKind.PROCESS)) == {
+        (f"broker {ordinal} of shop", "ListenersChanged") for ordinal in range(3)
+    }
+
+
+def test_on_a_laptop_what_is_not_named_goes() -> None:
+    before = [cluster(), listener(), quota({"listener": "EXTERNAL"}, **RATE), topic(deletionPolicy="Delete")]
+    seen = foretold(before, [cluster(), listener()], kind=NodeKind.PROCESS)
+    assert [(item.kind, item.outcome) for item in seen.objects][2:] == [
+        ("ConnectionQuota", ObjectOutcome.DELETED),
+        ("Topic", ObjectOutcome.DELETED),
+    ]
+    assert of_shop(seen).live == ("listener EXTERNAL 50/s -> no limit", "topic orders is deleted with its records")
+    assert summary(seen) == "2 unchanged, 2 deleted; no node restarts"
+    assert of_shop(foretold(before, [cluster()])).live == ()
 
 
 @pytest.mark.parametrize(
