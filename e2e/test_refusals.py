@@ -10,6 +10,7 @@ import pytest
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.shop import Json, install_crds
 from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
+from tests.support.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
 from tests.support.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
 from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
@@ -50,7 +51,7 @@ def path(manifest: Json) -> str:
 
 @pytest.mark.parametrize(
     "case",
-    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS,
+    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS + GOOD_EXTERNAL,
     ids=lambda case: case.name,
 )
 def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
@@ -59,7 +60,9 @@ def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS, ids=lambda case: case.name
+    "case",
+    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL,
+    ids=lambda case: case.name,
 )
 def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadManifest) -> None:
     with pytest.raises(ApiRefused) as refused:
@@ -68,7 +71,7 @@ def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadMani
     assert case.field in str(refused.value)
 
 
-@pytest.mark.parametrize("case", BAD_CHANGES + PIPELINE_CHANGES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES, ids=lambda case: case.name)
 def test_a_bad_change_is_refused_with_its_sentence(api: KubeApi, case: BadChange) -> None:
     created = api.create(f"{path(case.before)}?{STRICT}", case.before)
     name = f"{path(case.before)}/{case.before['metadata']['name']}"

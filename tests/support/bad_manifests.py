@@ -205,13 +205,10 @@ BAD = (
     ),
     BadManifest("an unknown runtime", cluster(runtime="Docker"), "spec.runtime"),
     BadManifest(
-        "a cluster that runs elsewhere", external(), "spec.runtime", "runtime External does not work yet: this version"
-    ),
-    BadManifest(
         "bootstrapServers of a bundled cluster",
         cluster(bootstrapServers=["kafka.example.org:9092"]),
         "spec.bootstrapServers",
-        "bootstrapServers is for runtime External, which does not work yet",
+        "runtime External and bootstrapServers go together",
     ),
     BadManifest("no broker", cluster(brokers={"replicas": 0, "storage": {"size": "1Gi"}}), "spec.brokers.replicas"),
     BadManifest(

@@ -13,6 +13,14 @@ from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.conditions import NAME_TAKEN
 from sluicegate_operator.planning.exposure import Address, Hiding
+from sluicegate_operator.planning.external import (
+    ConfigProgress,
+    ExternalBroker,
+    ExternalSeen,
+    Quorum,
+    Voter,
+    external_status,
+)
 from sluicegate_operator.planning.fencing import FenceOrder
 from sluicegate_operator.planning.listener_status import ServicesSeen, listener_status
 from sluicegate_operator.planning.listeners import ListenerSeen
@@ -34,7 +42,7 @@ from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, TopicVerdict
 from sluicegate_operator.planning.unreadable import unreadable_status
 from sluicegate_operator.planning.volumes import VolumesSeen
-from tests.support.bad_manifests import Json, cluster, listener, observer, quota, topic
+from tests.support.bad_manifests import Json, cluster, external, listener, observer, quota, topic
 from tests.support.pipeline_manifests import pipeline
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -63,7 +71,16 @@ class Shown:
 
 def shown_statuses() -> list[Shown]:
     """All kinds, and for each all that its planner tells apart, alone and together."""
-    return [*_clusters(), *_listeners(), *_quotas(), *_topics(), *_observers(), *_pipelines(), *_registrations()]
+    return [
+        *_clusters(),
+        *_external_clusters(),
+        *_listeners(),
+        *_quotas(),
+        *_topics(),
+        *_observers(),
+        *_pipelines(),
+        *_registrations(),
+    ]
 
 
 def unseen(document: Json) -> Shown:
@@ -129,6 +146,24 @@ def _clusters() -> Iterator[Shown]:
         document = cluster(paused=True) if paused else cluster()
         seen = ObservedCluster(**(RUNNING | nodes | settling), roll=roll)
         yield _shown(document, cluster_status(_parsed(document), seen, NOW))
+
+
+def _external_clusters() -> Iterator[Shown]:
+    brokers = tuple(ExternalBroker(number, "10.0.0.1", 9092 + number) for number in range(3))
+    voters = (Voter(100, 0, 0.0), Voter(101, 3, 0.2))
+    seen = (
+        ExternalSeen(unseen="broker kafka:9092: cannot connect"),
+        ExternalSeen("another"),
+        ExternalSeen("c", brokers, Quorum(100, 4, voters)),
+        ExternalSeen("c", brokers, Quorum(-1, 4, (Voter(100, None, None), Voter(101, 0, 60.0)))),
+        ExternalSeen("c", brokers, no_quorum="UNSUPPORTED_VERSION"),
+        ExternalSeen("c", (*brokers[:2], replace(brokers[2], fenced=True))),
+        ExternalSeen("c", (*brokers[:2], replace(brokers[2], silent="timed out"))),
+    )
+    configs = (ConfigProgress(), ConfigProgress({1: "a is not b"}), ConfigProgress(refused="num.partitions"))
+    for paused, one, config in product((False, True), seen, configs):
+        document = external(paused=paused) | {"status": {"clusterId": "c"}}
+        yield _shown(document, external_status(_parsed(document), one, config, NOW))
 
 
 def _listeners() -> Iterator[Shown]:

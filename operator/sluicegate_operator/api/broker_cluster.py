@@ -1,12 +1,14 @@
-"""BrokerCluster: brokers and their controller. An Apache Kafka cluster that runs elsewhere is for a later version.
+"""BrokerCluster: brokers and their controller, or an Apache Kafka cluster that runs elsewhere and is governed.
 
 Owns the spec, its rules and the status. How nodes are laid out is `planning.cluster_layout`'s business.
 """
 
 import re
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.alias_generators import to_snake
 
 from sluicegate_operator.api import config_keys as keys
 from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
@@ -23,6 +25,8 @@ from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 CLUSTER_ID_PATTERN = "^[-_A-Za-z0-9]{22}$"
+SERVER_PATTERN = r"^([-._A-Za-z0-9]+|\[[:0-9A-Fa-f.]+\]):[1-9][0-9]{0,4}$"
+LIMITS_SET_MAX = 10_000
 STORAGE_MIN = "1Mi"
 CONTROLLER_STORAGE_SIZE = "1Gi"
 
@@ -206,35 +210,78 @@ class ObserversSettings(Model):
 
 ConfigValue = Annotated[str, Field(max_length=4096)]
 _OPERATORS_OWN = tuple(key for key in keys.OPERATOR_KEYS if not key.startswith("sluicegate."))
-_CONFIG_RULES = (
-    config_keys_rule(
-        tuple(keys.BROKER_CONFIG),
-        (
-            OthersKeys(
-                "a key that the operator sets for each node",
-                f"remove it ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
-                keys.OPERATOR_KEYS,
-            ),
-            OthersKeys(
-                "a connection limit (max.connection... or listener.name...)",
-                "use a ConnectionQuota instead",
-                keys.LIMIT_KEYS,
-                keys.LISTENER_PREFIX,
-            ),
-            OthersKeys(
-                "a key of an observer (observer...)", "use an ObserverPlugin instead", prefix=keys.OBSERVER_PREFIX
-            ),
-            OthersKeys("a tag (tag...)", "use brokers.tags instead", prefix=TAG_PREFIX),
-            OthersKeys(
-                "a key of the quota window",
-                "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
-                keys.WINDOW_KEYS,
-            ),
+_LIMITS = OthersKeys(
+    "a connection limit (max.connection... or listener.name...)",
+    "use a ConnectionQuota instead",
+    keys.LIMIT_KEYS,
+    keys.LISTENER_PREFIX,
+)
+_CONFIG_KEYS = config_keys_rule(
+    tuple(keys.BROKER_CONFIG),
+    (
+        OthersKeys(
+            "a key that the operator sets for each node",
+            f"remove it ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
+            keys.OPERATOR_KEYS,
         ),
-        OthersKeys("a key that the broker does not know", "docs/reference/broker-configuration.md lists them"),
+        _LIMITS,
+        OthersKeys("a key of an observer (observer...)", "use an ObserverPlugin instead", prefix=keys.OBSERVER_PREFIX),
+        OthersKeys("a tag (tag...)", "use brokers.tags instead", prefix=TAG_PREFIX),
+        OthersKeys(
+            "a key of the quota window",
+            "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
+            keys.WINDOW_KEYS,
+        ),
     ),
+    OthersKeys("a key that the broker does not know", "docs/reference/broker-configuration.md lists them"),
+)
+_CONFIG_VALUES = (
     *config_value_rules(keys.BROKER_CONFIG),
     *(config_order_rule(order) for order in BROKER_ORDERS),
+)
+
+
+_LIMIT_PREFIX = "max.connection"
+_OF_BUNDLED = (
+    "brokers",
+    "controllers",
+    "storage",
+    "image",
+    "imagePullSecrets",
+    "observers",
+    "audit",
+    "connectionQuota",
+    "rollout",
+)
+"""Fields of nodes that the operator starts."""
+
+
+def _of_bundled(rule: Rule) -> Rule:
+    """The rule, for clusters whose nodes are the operator's own; other brokers say themselves what they take."""
+    return replace(
+        rule,
+        cel=f"self.runtime == 'External' || {rule.cel}",
+        holds=lambda spec: spec.is_external or rule.holds(spec),
+    )
+
+
+_EXTERNAL_RULES = (
+    Rule(
+        cel="self.runtime != 'External' || !(" + " || ".join(f"has(self.{field})" for field in _OF_BUNDLED) + ")",
+        message=f"{', '.join(_OF_BUNDLED)} are for nodes that the operator starts, and those of runtime External are"
+        " others': take them out",
+        holds=lambda spec: not spec.is_external or all(getattr(spec, to_snake(field)) is None for field in _OF_BUNDLED),
+    ),
+    Rule(
+        cel="self.runtime != 'External' || !has(self.config)"
+        f" || !self.config.exists(k, k.startsWith('{_LIMIT_PREFIX}') || k.startsWith('{keys.LISTENER_PREFIX}'))",
+        message=f"config holds {_LIMITS.what}; {_LIMITS.advice}",
+        holds=lambda spec: (
+            not spec.is_external
+            or not any(key.startswith((_LIMIT_PREFIX, keys.LISTENER_PREFIX)) for key in spec.config or {})
+        ),
+        field="config",
+    ),
 )
 
 
@@ -246,18 +293,19 @@ class BrokerClusterSpec(Model):
             holds=lambda spec: spec.runtime != "Bundled" or spec.brokers is not None,
         ),
         Rule(
-            cel="self.runtime != 'External'",
-            message="runtime External does not work yet: this version only runs brokers of its own; take runtime"
-            " out and say brokers",
-            holds=lambda spec: spec.runtime != "External",
-            field="runtime",
-        ),
-        Rule(
-            cel="self.runtime == 'External' || !has(self.bootstrapServers)",
-            message="bootstrapServers is for runtime External, which does not work yet; take it out",
-            holds=lambda spec: spec.runtime == "External" or spec.bootstrap_servers is None,
+            cel="(self.runtime == 'External') == has(self.bootstrapServers)",
+            message="runtime External and bootstrapServers go together, for a Kafka cluster that others run: say both,"
+            " or neither",
+            holds=lambda spec: spec.is_external == (spec.bootstrap_servers is not None),
             field="bootstrapServers",
         ),
+        Rule(
+            cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(x, x.matches(r'{SERVER_PATTERN}'))",
+            message="each of bootstrapServers must be host:port, as kafka.example.org:9092 or [2001:db8::1]:9092",
+            holds=lambda spec: all(re.fullmatch(SERVER_PATTERN, server) for server in spec.bootstrap_servers or ()),
+            field="bootstrapServers",
+        ),
+        *_EXTERNAL_RULES,
         Rule(
             cel="!has(self.rollout) || !has(self.rollout.strategy) || self.rollout.strategy != 'Rack'"
             " || (has(self.brokers) && has(self.brokers.rack))",
@@ -277,9 +325,17 @@ class BrokerClusterSpec(Model):
             field="clusterId",
         ),
         pull_secrets_rule(),
-        *_CONFIG_RULES,
+        _of_bundled(_CONFIG_KEYS),
+        *_CONFIG_VALUES,
     )
     transitions: ClassVar = (
+        TransitionRule(
+            cel="self.runtime == oldSelf.runtime",
+            message="runtime cannot be changed: make a new BrokerCluster, and move what is in the old one"
+            " (docs/scaling.md)",
+            holds=lambda old, new: old.runtime == new.runtime,
+            field="runtime",
+        ),
         TransitionRule(
             cel="((has(self.controllers) ? self.controllers.replicas : 1) == 1)"
             " == ((has(oldSelf.controllers) ? oldSelf.controllers.replicas : 1) == 1)",
@@ -291,12 +347,13 @@ class BrokerClusterSpec(Model):
     )
 
     runtime: Literal["Bundled", "External"] = "Bundled"
-    """Bundled runs Sluicegate's own brokers. External is for an existing Kafka cluster; it is refused until a later
-    version can do it."""
+    """Bundled runs Sluicegate's own brokers. External governs an existing Apache Kafka cluster that others run: its
+    limits, topics and dynamic configuration."""
     bootstrap_servers: (
         Annotated[tuple[Annotated[str, Field(max_length=270)], ...], Field(min_length=1, max_length=32)] | None
     ) = None
-    """host:port of an existing Kafka cluster, for runtime External; refused as that is."""
+    """host:port of some brokers of an existing Kafka cluster, for runtime External: the others are found by them. A
+    PLAINTEXT listener without credentials."""
     brokers: Brokers | None = None
     """The brokers; needed for runtime Bundled."""
     storage: VolumeClaims | None = None
@@ -304,7 +361,7 @@ class BrokerClusterSpec(Model):
     cluster_id: str | None = Field(default=None, max_length=64)
     """Kafka's id of the cluster, to go on with volumes that an earlier BrokerCluster left behind: the id is in the
     annotation sluicegate.dev/cluster-id of their claims. Made from the object's uid when absent; fixed once nodes have
-    started."""
+    started. With runtime External: the only cluster that is governed; the first that answered when absent."""
     controllers: Controllers | None = None
     """The controllers; one with 1Gi of storage when absent."""
     image: str | None = Field(default=None, min_length=1, max_length=512)
@@ -314,7 +371,8 @@ class BrokerClusterSpec(Model):
     config: Annotated[dict[str, ConfigValue], Field(max_length=100)] | None = None
     """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A key that Kafka
     calls dynamic (log.retention.ms) takes effect without a restart, any other rolls the nodes. Limits of connections
-    are not set here but through ConnectionQuota, which never restarts a broker."""
+    are not set here but through ConnectionQuota, which never restarts a broker. With runtime External a key that the
+    brokers do not call dynamic is refused in the status."""
     observers: ObserversSettings | None = None
     """What ObserverPlugins may do to these brokers."""
     audit: AuditSettings | None = None
@@ -370,6 +428,10 @@ class BrokerClusterSpec(Model):
         """Whether controllers keep their journal in the Kubernetes API."""
         return self.controller_count > 1
 
+    @property
+    def is_external(self) -> bool:
+        return self.runtime == "External"
+
 
 class RolloutStatus(Model):
     model_config = Status.model_config
@@ -409,6 +471,12 @@ class BrokerClusterStatus(Status):
     dynamic_config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=256)
     """Keys of spec.config and of tags that the operator has set on the brokers and takes away again once they leave the
     spec."""
+    limits_set: tuple[Annotated[str, Field(max_length=270)], ...] | None = Field(
+        default=None, max_length=LIMITS_SET_MAX
+    )
+    """With runtime External: what ConnectionQuotas have set limits on, which are lifted when the quotas go."""
+    voters: tuple[Annotated[str, Field(max_length=99)], ...] | None = Field(default=None, max_length=99)
+    """With runtime External: the controllers, and how far each is behind the active one."""
 
 
 def _size(spec: BrokerClusterSpec, role: str) -> str | None:

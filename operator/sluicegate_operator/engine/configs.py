@@ -12,9 +12,11 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers
 from sluicegate_operator.engine.context import ReconcileContext
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
-from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.planning.broker_config import OwnTags
+from sluicegate_operator.fleet.external_config import why_not_dynamic
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.planning.broker_config import NO_OWN_TAGS, OwnTags
 from sluicegate_operator.planning.cluster_layout import dynamic_config
 
 LAGGING_RETRY = Retry(1.0, 10.0)
@@ -43,30 +45,50 @@ class ConfigReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         cluster = (await context.gather(key, ())).cluster
-        if cluster is None or cluster.spec.brokers is None:
+        if cluster is None:
             self._in_force.pop(key, None)
             return None
         desired, managed = dynamic_config(cluster), cluster.status.dynamic_config_keys
-        if cluster.spec.paused or not (desired or managed or cluster.spec.brokers.tags_from_node_labels):
+        brokers = cluster.spec.brokers
+        if cluster.spec.paused or not (desired or managed or (brokers and brokers.tags_from_node_labels)):
             self._note(cluster, {})
             return context.resync_s(cluster)
         pool = await context.pool(cluster)
         if pool is None:
             return LAGGING_RETRY
-        everybody = frozenset({*range(cluster.spec.brokers.replicas), *(broker.broker_id for broker in pool.brokers)})
-        own, untold = await self._own_tags(cluster, cluster.spec.brokers, everybody)
+        own, untold = await self._own(cluster, pool)
+        not_dynamic = {} if brokers is not None else await self._not_dynamic(pool, desired)
+        if not_dynamic is None:
+            return LAGGING_RETRY
+        desired = {key: value for key, value in desired.items() if key not in not_dynamic}
         remember = partial(self._remember, cluster)
-        result = await enforce_config(pool, WantedConfig(desired, managed, remember, own=own))
+        wanted = WantedConfig(desired, managed, remember, own=own, bundled=brokers is not None)
+        result = await enforce_config(pool, wanted)
         if len(result.unseen) == len(pool.brokers):
             return LAGGING_RETRY
         looked = _InForce(desired, own, frozenset((broker.broker_id, broker.host) for broker in pool.brokers))
-        await self._tell(cluster, result, drifted=self._in_force.get(key) == looked)
-        self._note(cluster, {**untold, **result.lagging}, _refused(result))
+        refused = "; ".join([*not_dynamic.values(), *_refusals(result)])
+        await self._tell(cluster, result, refused, drifted=self._in_force.get(key) == looked)
+        self._note(cluster, {**untold, **result.lagging}, refused)
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
         elif result.is_complete:
             self._in_force[key] = looked
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
+
+    async def _own(self, cluster: BrokerCluster, pool: BrokerPool) -> tuple[OwnTags, dict[int, str]]:
+        brokers = cluster.spec.brokers
+        if brokers is None:
+            return NO_OWN_TAGS, {}
+        everybody = frozenset({*range(brokers.replicas), *(broker.broker_id for broker in pool.brokers)})
+        return await self._own_tags(cluster, brokers, everybody)
+
+    async def _not_dynamic(self, pool: BrokerPool, desired: Mapping[str, str]) -> dict[str, str] | None:
+        """None when no broker says."""
+        try:
+            return await why_not_dynamic(pool, desired)
+        except (KafkaAdminError, NoBrokerError):
+            return None
 
     def _note(self, cluster: BrokerCluster, lagging: Mapping[int, str], refused: str = "") -> None:
         key, generation = (cluster.namespace, cluster.name), cluster.metadata.generation
@@ -79,11 +101,11 @@ class ConfigReconciler:
     async def _remember(self, cluster: BrokerCluster, managed: tuple[str, ...]) -> None:
         await self._context.remember(cluster, {"dynamicConfigKeys": list(managed)})
 
-    async def _tell(self, cluster: BrokerCluster, result: ConfigResult, *, drifted: bool) -> None:
+    async def _tell(self, cluster: BrokerCluster, result: ConfigResult, refused: str, *, drifted: bool) -> None:
         post = self._context.post
         if result.changes:
             self._context.mark("descriptions", (cluster.namespace, cluster.name))
-        if refused := _refused(result):
+        if refused:
             await post(cluster, "Warning", "ConfigRefused", refused)
         if result.failures or not result.changes:
             return
@@ -94,7 +116,7 @@ class ConfigReconciler:
             await post(cluster, "Normal", "ConfigApplied", sentence)
 
 
-def _refused(result: ConfigResult) -> str:
+def _refusals(result: ConfigResult) -> list[str]:
     """What brokers say of values that they will not take whenever they are asked."""
     refusals = (failure.error for failure in result.failures)
-    return "; ".join(str(error) for error in refusals if isinstance(error, KafkaApiError) and not error.retriable)
+    return [str(error) for error in refusals if isinstance(error, KafkaApiError) and not error.retriable]

@@ -13,7 +13,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.kube.kinds import Kind
 
-REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys")
+REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
 """Of a status, and written on their own before something is done: see ReconcileContext.remember."""
 
 EventType = Literal["Normal", "Warning"]

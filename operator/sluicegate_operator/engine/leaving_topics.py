@@ -40,7 +40,7 @@ class LeavingTopics:
     async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> bool:
         """Whether none is left that waits."""
         self._since_s.pop(key, None)
-        why = f"there is no bundled BrokerCluster {key[1]} any more"
+        why = f"there is no BrokerCluster {key[1]} any more"
         left = [
             await _refused(self._let_go(leaving, "Normal", "TopicKept", why)) for leaving in snapshot.leaving_topics
         ]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.topic import Topic, TopicStatus
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileContext, now
 from sluicegate_operator.engine.leaving_topics import LeavingTopics
@@ -40,7 +41,7 @@ class TopicReconciler:
         await context.say_unreadable(snapshot.unreadable_of(TOPIC))
         cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
         verdicts = judge_topics(cluster, snapshot.topics, unreadable)
-        if cluster is None or cluster.spec.brokers is None:
+        if cluster is None:
             parted = await self._leaving.part_without_cluster(key, snapshot)
             for topic in snapshot.topics:
                 if topic.name in verdicts:
@@ -57,7 +58,7 @@ class TopicReconciler:
                 continue
             observed, trouble = None, not_held.get(topic.name)
             if verdict.outcome is TopicOutcome.ACCEPTED and trouble is None:
-                observed, trouble = await self._enforce(pool, topic, cluster.spec.brokers.replicas)
+                observed, trouble = await self._enforce(pool, topic, _all_brokers(cluster, pool))
             await self._write(topic, topic_status(topic, verdict, observed, now(), trouble))
             settled = settled and trouble is None
         return context.resync_s(cluster) if settled else WAITING_RETRY
@@ -126,6 +127,13 @@ class TopicReconciler:
         if others:
             message += f"; left as somebody has set it: {others}"
         await self._context.post(topic, "Normal", "Adopted", message)
+
+
+def _all_brokers(cluster: BrokerCluster, pool: BrokerPool | None) -> int:
+    """So many there should be; of those that others run, as many as are registered."""
+    if cluster.spec.brokers is not None:
+        return cluster.spec.brokers.replicas
+    return len(pool.brokers) if pool is not None else 0
 
 
 def _by_topic(unreadable: Iterable[Unreadable]) -> dict[str, str]:

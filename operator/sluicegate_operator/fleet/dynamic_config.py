@@ -28,6 +28,7 @@ class WantedConfig:
     remember: Remember
     deadline_s: float = 5.0
     own: OwnTags = NO_OWN_TAGS
+    bundled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +75,5 @@ async def _look(
     seen = await observe_limits(pool, sorted({*wanted.desired, *managed, *wanted.own.keys}))
     views = {broker_id: view for broker_id, view in seen.items() if isinstance(view, ObservedLimits)}
     unseen = {broker_id: view.reason for broker_id, view in seen.items() if isinstance(view, Unreachable)}
-    return pool.doubting(seen), plan_broker_config(wanted.desired, views, managed, wanted.own), unseen
+    plan = plan_broker_config(wanted.desired, views, managed, wanted.own, bundled=wanted.bundled)
+    return pool.doubting(seen), plan, unseen

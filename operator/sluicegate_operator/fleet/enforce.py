@@ -87,6 +87,8 @@ class WantedLimits:
     changed: frozenset[LimitKey] = frozenset()
     released: frozenset[LimitKey] = frozenset()
     """On a cluster that is not exclusively ours: limits of ours that nobody wants any more."""
+    ours: frozenset[LimitKey] | None = None
+    """On such a cluster: limits that may be held; None: all."""
     hold: bool = False
     closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
     looks_at_listeners: bool = False
@@ -174,7 +176,7 @@ class _Run:
             ledger.note_listeners(broker_id, self._places[broker_id], answer)
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere)
         if wanted.hold:
-            self._desired = hold(self._desired, answers)
+            self._desired = hold(self._desired, answers, wanted.ours)
         lacking = {b: self._judge(b, asked[b], answer) for b, answer in answers.items()}
         untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items()}
         await self._send(changes(self._desired, untold))

@@ -18,6 +18,7 @@ from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import failing_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, say_scaled_by_others
+from sluicegate_operator.handlers.external import ExternalClusters
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -54,6 +55,7 @@ class ClusterReconciler:
         self._context = context
         self._failures: defaultdict[ClusterKey, FailureHistory] = defaultdict(FailureHistory)
         self._settling = Settling(context.settings.settle_s)
+        self._external = ExternalClusters(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -65,6 +67,8 @@ class ClusterReconciler:
         await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
         cluster = snapshot.cluster
         await self._let_claims_go(key, cluster)
+        if cluster is not None and cluster.spec.is_external:
+            return await self._external.reconcile(cluster)
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
             self._failures.pop(key, None)

@@ -12,16 +12,18 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, EventType, now, reference
+from sluicegate_operator.engine.external_limits import LIMITS_SET
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import Generation, TermFigures
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, KubeClient
+from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import Kind, kind_of
@@ -76,6 +78,7 @@ class Context:
         self.may_write = may_write
         self.settings = settings
         self.fleet = KubernetesFleet(kube, settings.own_namespace, settings.images)
+        self.external = ExternalFleet(may_write)
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
         self.figures = TermFigures()
@@ -96,7 +99,8 @@ class Context:
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
         """The brokers that have an address now; None while there is none. Connections are kept from call to call."""
-        return await self.pool_of((cluster.namespace, cluster.name), await self.fleet.broker_addresses(cluster))
+        fleet = self.external if cluster.spec.is_external else self.fleet
+        return await self.pool_of((cluster.namespace, cluster.name), await fleet.broker_addresses(cluster))
 
     async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
         if not brokers:
@@ -116,6 +120,7 @@ class Context:
         return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
     async def forget_cluster(self, key: ClusterKey) -> None:
+        await self.external.forget(key)
         self._known.pop(key, None)
         client = self._clients.pop(key, None)
         if client is not None:
@@ -162,7 +167,8 @@ class Context:
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         kind, namespace, name = api_kind(resource), resource.namespace, resource.name
-        await self.kube.apply_status(kind, namespace, name, fields, manager=CONFIG_STATUS_MANAGER)
+        manager = LIMITS_STATUS_MANAGER if LIMITS_SET in fields else CONFIG_STATUS_MANAGER
+        await self.kube.apply_status(kind, namespace, name, fields, manager=manager)
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         meta = body["metadata"]
@@ -176,6 +182,7 @@ class Context:
         return seconds * random.uniform(0.9, 1.1)
 
     async def close(self) -> None:
+        await self.external.aclose()
         for key in list(self._clients):
             await self.forget_cluster(key)
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.external_limits import ExternalLimits
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
@@ -38,6 +39,7 @@ class QuotaReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
+        self._external = ExternalLimits(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -55,7 +57,7 @@ class QuotaReconciler:
         context.figures.note_untold(key, context.first_seen.untold((*snapshot.listeners, *snapshot.quotas)))
         if cluster is not None and cluster.spec.paused:
             return context.resync_s(cluster)
-        if cluster is None or cluster.spec.brokers is None:
+        if cluster is None:
             again = await self._tell_without_brokers(key, governed)
         else:
             again = await self._govern(cluster, governed, snapshot)
@@ -77,11 +79,11 @@ class QuotaReconciler:
             governed.resync_at_s = loop.time() + self._context.resync_s(cluster)
         before = governed.ledger.lacked(), _opened(governed)
         pool = await self._context.pool(cluster)
-        result = None if pool is None else await self._enforce(key, pool, governed, hold=bool(held))
+        result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(held))
         if result is not None and result.drift:
             await self._say_drift(cluster, result)
         unreachable = self._note_silences(key, pool, governed, result)
-        expected = tuple(plan_cluster(cluster, snapshot.listeners).broker_ids)
+        expected = _expected(cluster, snapshot, pool)
         hiding = hiding_of_all(cluster_listeners(cluster, snapshot.listeners))
         # One that misses its listener may have it among those that cannot be read.
         mute = bool(snapshot.unreadable_of(BROKER_LISTENER))
@@ -128,8 +130,9 @@ class QuotaReconciler:
         return done and not governed.closed_somewhere
 
     async def _enforce(
-        self, key: ClusterKey, pool: BrokerPool, governed: GovernedQuotas, *, hold: bool
+        self, cluster: BrokerCluster, pool: BrokerPool, governed: GovernedQuotas, *, hold: bool
     ) -> EnforcementResult:
+        key = (cluster.namespace, cluster.name)
         plan = governed.planner.plan
         changed = frozenset(governed.planner.changed_keys)
         wanted = WantedLimits(
@@ -142,7 +145,10 @@ class QuotaReconciler:
             looks_at_listeners=governed.closed_somewhere,
             gives_way=lambda: self._context.is_due("quotas", key),
         )
-        result = await enforce(pool, wanted, governed.ledger)
+        if cluster.spec.is_external:
+            result = await self._external.enforce(cluster, pool, wanted, governed.ledger)
+        else:
+            result = await enforce(pool, wanted, governed.ledger)
         governed.planner.changed_keys -= changed
         return result
 
@@ -196,6 +202,13 @@ async def _concerned(governed: GovernedQuotas, names: Collection[str], keys: fro
         if number % MARKED_A_TURN == 0:
             await asyncio.sleep(0)
     return found
+
+
+def _expected(cluster: BrokerCluster, snapshot: Snapshot, pool: BrokerPool | None) -> tuple[int, ...]:
+    """Brokers that are to enforce everything; of those that others run, all that are registered."""
+    if not cluster.spec.is_external:
+        return tuple(plan_cluster(cluster, snapshot.listeners).broker_ids)
+    return tuple(broker.broker_id for broker in pool.brokers) if pool is not None else ()
 
 
 def _differing(

@@ -7,7 +7,7 @@ A queue of its own, so that neither a roll nor a slow API call elsewhere delays 
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration
@@ -19,6 +19,7 @@ from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.external import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, read_all
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -26,10 +27,11 @@ from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, POD
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
+from sluicegate_operator.planning.external_registrations import plan_external_registrations
 from sluicegate_operator.planning.fencing import FenceOrder, plan_fencing
-from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.registrations import (
     RegistrationPlan,
+    RegistrationsPlan,
     SeenBrokers,
     plan_registrations,
     unfenced_gate,
@@ -52,13 +54,17 @@ class RegistrationReconciler:
         self._context = context
         self._told: defaultdict[ClusterKey, dict[int, int]] = defaultdict(dict)
         """The last epoch of each broker that a controller was told to be gone."""
+        self._external = ExternalBrokers(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         cluster = await gather_cluster(context.kube, key)
+        if cluster is not None and cluster.spec.is_external:
+            return await self._reconcile_external(cluster)
         if cluster is None or cluster.spec.brokers is None:
             # Its BrokerRegistrations go with their owner.
             context.fleet.forget(*key)
+            self._external.forget(key)
             self._told.pop(key, None)
             return None
         seen = await context.fleet.look(cluster)
@@ -70,10 +76,21 @@ class RegistrationReconciler:
             return UNSEEN_RETRY
         states = [broker.state.value for broker in seen.view.overview.brokers]
         context.figures.note_brokers(key, cluster.spec.brokers.replicas, states)
-        await self._write(cluster, seen, seen.view.overview)
+        told = context.progress[key].told
+        brokers = SeenBrokers(seen.view.overview, seen.broker_pods, told)
+        await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()))
         if fenced or not settled(cluster, seen):
             return MOVING_EVERY_S
         return context.settings.view_every_s * random.uniform(0.8, 1.2)
+
+    async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
+        seen = await self._external.look(cluster)
+        if seen is not None and not cluster.spec.paused:
+            counts = await self._external.counts(cluster)
+            await self._write(
+                cluster, lambda existing: plan_external_registrations(cluster, existing, seen.brokers, counts, now())
+            )
+        return self._external.again(seen)
 
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Whether anything was to be fenced."""
@@ -142,15 +159,17 @@ class RegistrationReconciler:
                 raise
             log.info("pod %s has gone before its gate was set: %s", pod.name, error)
 
-    async def _write(self, cluster: BrokerCluster, seen: Sighting, overview: ClusterOverview) -> None:
+    async def _write(
+        self, cluster: BrokerCluster, make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan]
+    ) -> None:
+        """`make_plan` is given the BrokerRegistrations that there are."""
         kube = self._context.kube
         listed = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
         found = [item for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
         unreadable: list[Unreadable] = []
         existing = read_all(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
         await self._context.say_unreadable(unreadable)
-        brokers = SeenBrokers(overview, seen.broker_pods, self._context.progress[cluster.namespace, cluster.name].told)
-        plan = plan_registrations(cluster, existing, brokers, now())
+        plan = make_plan(existing)
         by_name = {registration.name: registration for registration in existing}
         strange = {item.body["metadata"]["name"] for item in unreadable}
         for registration in (planned for planned in plan.registrations if planned.name not in strange):

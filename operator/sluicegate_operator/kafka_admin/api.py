@@ -17,7 +17,7 @@ from sluicegate_operator.kafka_admin import (
     registration,
     topics,
 )
-from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.errors import KafkaApiError, UnsupportedApiError
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.group_views import Coordinators, GroupListing, GroupView
 from sluicegate_operator.kafka_admin.views import (
@@ -26,6 +26,7 @@ from sluicegate_operator.kafka_admin.views import (
     Configs,
     NewTopic,
     Partition,
+    QuorumView,
     TopicView,
 )
 from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
@@ -82,11 +83,25 @@ class TopicAdmin(Caller):
         await self.call(configs.alter_topic(name, change))
 
 
-class BrokerAdmin(Caller):
-    """Brokers and what all topics share: registrations, where replicas are, brokers' configuration, quotas."""
+class ClusterAdmin(Caller):
+    """What nodes there are."""
 
     async def describe_cluster(self) -> ClusterView:
         return await self.call(cluster.describe())
+
+    async def describe_cluster_with_fenced(self) -> ClusterView:
+        """Of a release before 4.0 without them: they are then as if they were not registered."""
+        try:
+            return await self.call(cluster.describe_with_fenced())
+        except UnsupportedApiError:
+            return await self.describe_cluster()
+
+    async def describe_quorum(self) -> QuorumView:
+        return await self.call(cluster.describe_quorum())
+
+
+class BrokerAdmin(ClusterAdmin):
+    """Brokers and what all topics share: registrations, where replicas are, brokers' configuration, quotas."""
 
     async def describe_brokers(self, broker_ids: Collection[int] = ()) -> tuple[BrokerDescription, ...]:
         """What brokers say of themselves, also those that are away; without ids all. Only brokers of this project

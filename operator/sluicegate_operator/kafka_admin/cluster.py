@@ -1,11 +1,20 @@
-"""DescribeCluster (KIP-700)."""
+"""DescribeCluster (KIP-700), also with brokers that are fenced (KIP-1073), and DescribeQuorum (KIP-595)."""
 
 from kio.schema.describe_cluster.v0.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v0.response import DescribeClusterResponse
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest as DescribeClusterRequestV2
+from kio.schema.describe_cluster.v2.response import DescribeClusterResponse as DescribeClusterResponseV2
+from kio.schema.describe_quorum.v1.request import DescribeQuorumRequest, PartitionData, TopicData
+from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i32
 
-from sluicegate_operator.kafka_admin.errors import check
+from sluicegate_operator.kafka_admin.errors import check, only
 from sluicegate_operator.kafka_admin.exchange import Exchange
-from sluicegate_operator.kafka_admin.views import BrokerView, ClusterView
+from sluicegate_operator.kafka_admin.views import BrokerView, ClusterView, QuorumView, VoterView
+
+METADATA_LOG = TopicName("__cluster_metadata")
+OF_BROKERS = i8(1)
 
 
 def describe() -> Exchange[DescribeClusterResponse, ClusterView]:
@@ -17,3 +26,36 @@ def _read(reply: DescribeClusterResponse) -> ClusterView:
     check(reply.error_code, reply.error_message, "describing the cluster")
     brokers = (BrokerView(broker.broker_id, broker.host, broker.port, broker.rack) for broker in reply.brokers)
     return ClusterView(reply.cluster_id, reply.controller_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
+
+
+def describe_with_fenced() -> Exchange[DescribeClusterResponseV2, ClusterView]:
+    """Since Kafka 4.0."""
+    request = DescribeClusterRequestV2(
+        include_cluster_authorized_operations=False, endpoint_type=OF_BROKERS, include_fenced_brokers=True
+    )
+    return Exchange(request, DescribeClusterResponseV2, _read_with_fenced)
+
+
+def _read_with_fenced(reply: DescribeClusterResponseV2) -> ClusterView:
+    check(reply.error_code, reply.error_message, "describing the cluster")
+    brokers = (BrokerView(one.broker_id, one.host, one.port, one.rack, one.is_fenced) for one in reply.brokers)
+    return ClusterView(reply.cluster_id, reply.controller_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
+
+
+def describe_quorum() -> Exchange[DescribeQuorumResponse, QuorumView]:
+    """Since Kafka 3.3; any broker passes it on to the active controller."""
+    topic = TopicData(topic_name=METADATA_LOG, partitions=(PartitionData(partition_index=i32(0)),))
+    return Exchange(DescribeQuorumRequest(topics=(topic,)), DescribeQuorumResponse, _read_quorum)
+
+
+def _read_quorum(reply: DescribeQuorumResponse) -> QuorumView:
+    subject = "describing the quorum of controllers"
+    check(reply.error_code, None, subject)
+    partition = only(only(reply.topics, subject).partitions, subject)
+    check(partition.error_code, None, subject)
+    voters = (
+        VoterView(one.replica_id, one.log_end_offset, one.last_fetch_timestamp, one.last_caught_up_timestamp)
+        for one in partition.current_voters
+    )
+    in_order = tuple(sorted(voters, key=lambda voter: voter.id))
+    return QuorumView(partition.leader_id, partition.leader_epoch, in_order)

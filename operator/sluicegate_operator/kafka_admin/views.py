@@ -33,6 +33,7 @@ class BrokerView:
     host: str
     port: int
     rack: str | None = None
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,26 @@ class ClusterView:
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VoterView:
+    """A controller as DescribeQuorum tells of it. Times are the leader's wall clock in ms, -1 where it does not know;
+    `log_end_offset` too."""
+
+    id: int
+    log_end_offset: int
+    fetched_ms: int
+    caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumView:
+    """The controllers as DescribeQuorum tells of them."""
+
+    leader_id: int
+    leader_epoch: int
+    voters: tuple[VoterView, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ STATUS_MANAGER = "sluicegate-operator-status"
 CONFIG_STATUS_MANAGER = "sluicegate-operator-config"
 """Owns a BrokerCluster's status.dynamicConfigKeys and a Topic's status.configKeys, which are written on their own,
 before anything is set."""
+LIMITS_STATUS_MANAGER = "sluicegate-operator-limits"
+"""Owns a BrokerCluster's status.limitsSet in the same way."""
 _APPLY_TYPE = "application/apply-patch+yaml"
 _MERGE_TYPE = "application/merge-patch+json"
 _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"

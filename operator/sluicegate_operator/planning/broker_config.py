@@ -46,13 +46,15 @@ def plan_broker_config(
     observed: Mapping[int, ObservedLimits],
     managed: Collection[str] = (),
     own: OwnTags = NO_OWN_TAGS,
+    *,
+    bundled: bool = True,
 ) -> BrokerConfigPlan:
-    """`desired` is cluster_layout.dynamic_config. `observed`: what each broker that answered says of its dynamic
-    configuration, of all keys in `desired`, `own` and `managed` at least. With no broker seen nothing is done and
-    nothing forgotten."""
-    if strange := sorted(key for key in desired if not _is_dynamic(key)):
+    """`desired` is cluster_layout.dynamic_config; of brokers that are not `bundled` each of its keys counts as dynamic.
+    `observed`: what each broker that answered says of its dynamic configuration, of all keys in `desired`, `own` and
+    `managed` at least. With no broker seen nothing is done and nothing forgotten."""
+    if strange := sorted(key for key in desired if bundled and not _is_dynamic(key)):
         raise ValueError(f"{', '.join(strange)}: not dynamic, so it belongs into the file of the nodes")
-    released = {key for key in {*managed, *own.keys} if key not in desired and _is_dynamic(key)}
+    released = {key for key in {*managed, *own.keys} if key not in desired and (not bundled or _is_dynamic(key))}
     stale = {
         key: value
         for key, value in sorted(desired.items())

@@ -282,7 +282,10 @@ def _age(listener: BrokerListener) -> tuple[float, str]:
 
 
 def dynamic_config(cluster: BrokerCluster) -> dict[str, str]:
-    """What of spec.config changes while brokers run, and the tags of all brokers; see `broker_config`."""
+    """What of spec.config changes while brokers run, and the tags of all brokers; see `broker_config`. All of it, where
+    others run the brokers."""
+    if cluster.spec.is_external:
+        return dict(cluster.spec.config or {})
     config = {key: value for key, value in (cluster.spec.config or {}).items() if key in DYNAMIC_CONFIG_KEYS}
     tags = (cluster.spec.brokers.tags if cluster.spec.brokers else None) or {}
     return {**config, **{tag_key(name): value for name, value in tags.items()}}

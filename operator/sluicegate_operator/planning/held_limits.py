@@ -3,26 +3,32 @@
 What cannot be read may be the reason of any limit that is in force, and a storm does not wait for it to be corrected.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sluicegate_operator.planning.connection_groups import never_looser
 from sluicegate_operator.planning.limits import (
     COUNT_PER_IP_OVERRIDES,
     DesiredLimits,
+    LimitKey,
     ObservedLimits,
     is_limit_key,
 )
 
 
-def hold(desired: DesiredLimits, observed: Mapping[int, ObservedLimits]) -> DesiredLimits:
-    """`desired`, with every limit that the cluster has now where that is stricter, or not in `desired` at all."""
+def hold(
+    desired: DesiredLimits, observed: Mapping[int, ObservedLimits], ours: Collection[LimitKey] | None = None
+) -> DesiredLimits:
+    """`desired`, with every limit that the cluster has now where that is stricter, or not in `desired` at all. Limits
+    that are not `ours` are left alone; None: all are."""
     configs, quotas = dict(desired.configs), dict(desired.quotas)
     for view in observed.values():
         quotas = never_looser(quotas, view.quotas)
         for key, value in view.default.items():
-            if is_limit_key(key):
+            if is_limit_key(key) and (ours is None or key in ours):
                 configs[key] = _stricter(key, value, configs.get(key, value))
         for quota, number in view.quotas.items():
+            if ours is not None and quota not in ours:
+                continue
             quotas[quota] = min(number, quotas.get(quota, number))
     return DesiredLimits(configs, quotas, desired.exclusive)
 

@@ -93,7 +93,7 @@ def plan_observers(
     """`plugins` of other clusters are left out; without a cluster all of them miss theirs. `code`: what there is in
     the ConfigMaps that they name."""
     living = [plugin for plugin in plugins if plugin.metadata.deletion_timestamp is None]
-    if cluster is None:
+    if cluster is None or cluster.spec.is_external:
         return ObserverPlan(verdicts={plugin.name: _cluster_missing(plugin) for plugin in living})
     own = [p for p in living if (p.spec.cluster_ref.name, p.namespace) == (cluster.name, cluster.namespace)]
     found = code or ModulesFound()
@@ -120,7 +120,9 @@ def _seniority(plugin: ObserverPlugin) -> tuple[float, str]:
 
 def _cluster_missing(plugin: ObserverPlugin) -> PluginVerdict:
     name = plugin.spec.cluster_ref.name
-    message = f"there is no BrokerCluster {name} in namespace {plugin.namespace}; create it or correct clusterRef"
+    message = (
+        f"there is no bundled BrokerCluster {name} in namespace {plugin.namespace}; create it or correct clusterRef"
+    )
     return PluginVerdict(plugin.observer_name, PluginOutcome.CLUSTER_MISSING, message)
 
 

@@ -48,8 +48,11 @@ def plan_pipeline(
 ) -> PipelinePlan:
     """`others` of the same cluster: of two with one place for results the older has it."""
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
-    if cluster is None:
-        message = f"there is no BrokerCluster {name} in namespace {pipeline.namespace}; create it or correct clusterRef"
+    if cluster is None or cluster.spec.is_external:
+        message = (
+            f"there is no bundled BrokerCluster {name} in namespace {pipeline.namespace}; create it or correct"
+            " clusterRef"
+        )
         return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, message)
     try:
         schedule = parse_schedule(spec.schedule)

@@ -119,13 +119,13 @@ def _status(
         state=broker.state.value,
         broker_epoch=broker.epoch,
         incarnation_id=broker.incarnation,
-        last_heartbeat_age_seconds=_age_step(broker.heartbeat_age_s),
+        last_heartbeat_age_seconds=age_step(broker.heartbeat_age_s),
         pod=None if pod is None else pod.name,
         rack=broker.rack,
         leaders=broker.leaders,
         replicas=broker.replicas,
         out_of_sync=broker.out_of_sync,
-        metadata_lag=_lag_step(broker.metadata_lag),
+        metadata_lag=lag_step(broker.metadata_lag),
         version=words.version,
         protocol_version_min=words.protocol_version_min,
         protocol_version_max=words.protocol_version_max,
@@ -182,11 +182,11 @@ def _events(
     return tuple(events)
 
 
-def _age_step(age_s: float | None) -> int | None:
+def age_step(age_s: float | None) -> int | None:
     return None if age_s is None else max(step for step in AGE_STEPS_S if step <= max(age_s, 0))
 
 
-def _lag_step(lag: int | None) -> int | None:
+def lag_step(lag: int | None) -> int | None:
     """0, 1, 10, 100 and so on: the order of magnitude."""
     if lag is None or lag <= 0:
         return lag if lag is None else 0

@@ -14,6 +14,7 @@ from sluicegate_operator.api import (
     parse_resource,
 )
 from tests.support.bad_manifests import GOOD, cluster
+from tests.support.external_manifests import GOOD_EXTERNAL
 from tests.support.listener_manifests import GOOD_LISTENERS
 from tests.support.observer_manifests import GOOD_OBSERVERS
 from tests.support.pipeline_manifests import GOOD_PIPELINES
@@ -134,7 +135,9 @@ def test_dates_stay_text_and_metadata_that_nobody_needs_is_left(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "case", GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_TAGS, ids=lambda case: case.name
+    "case",
+    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_TAGS + GOOD_EXTERNAL,
+    ids=lambda case: case.name,
 )
 def test_what_was_read_can_be_written_and_read_again(case: object) -> None:
     resource = parse_resource(case.manifest)  # type: ignore[attr-defined]

@@ -4,6 +4,7 @@ import pytest
 
 from sluicegate_operator.api import InvalidManifest, parse_resource, validate
 from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest, cluster, quota
+from tests.support.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
 from tests.support.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
 from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
@@ -13,7 +14,7 @@ from tests.support.tag_manifests import BAD_TAGS, GOOD_TAGS
 
 @pytest.mark.parametrize(
     "case",
-    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS,
+    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS + GOOD_EXTERNAL,
     ids=lambda case: case.name,
 )
 def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
@@ -21,7 +22,9 @@ def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS, ids=lambda case: case.name
+    "case",
+    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL,
+    ids=lambda case: case.name,
 )
 def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
     sentences = validate(case.manifest)
@@ -30,7 +33,7 @@ def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
     assert case.says in sentences[0]
 
 
-@pytest.mark.parametrize("case", BAD_CHANGES + PIPELINE_CHANGES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES, ids=lambda case: case.name)
 def test_a_change_that_cannot_be_made_is_refused(case: BadChange) -> None:
     assert validate(case.after) == []
     sentences = validate(case.after, parse_resource(case.before))

@@ -157,4 +157,4 @@ async def test_code_of_a_config_map_is_refused_where_it_is_not_allowed() -> None
 async def test_one_without_a_cluster_says_so() -> None:
     shop = Shop(observer())
     assert await shop.reconcile() is None
-    assert "there is no BrokerCluster shop" in shop.kube.condition(KIND, "orders", "Stalled")["message"]
+    assert "there is no bundled BrokerCluster shop" in shop.kube.condition(KIND, "orders", "Stalled")["message"]

@@ -315,7 +315,7 @@ async def test_where_the_cluster_is_gone_nobody_waits(marked: bool) -> None:
         operator.kube.remove("BrokerCluster", "shop")
     await operator.look()
     assert operator.kube.names("Topic") == []
-    assert "no bundled BrokerCluster shop" in operator.kube.events("TopicKept")[0]["message"]
+    assert "no BrokerCluster shop" in operator.kube.events("TopicKept")[0]["message"]
 
 
 async def test_a_topic_that_cannot_be_read_holds_a_deletion_and_goes_itself_after_the_deadline() -> None:

@@ -71,7 +71,12 @@ def test_what_people_say_is_given_as_files_and_the_report_follows() -> None:
 @pytest.mark.parametrize(
     ("document", "made", "outcome", "says"),
     [
-        (pipeline(), None, PipelineOutcome.CLUSTER_MISSING, "there is no BrokerCluster shop in namespace retail"),
+        (
+            pipeline(),
+            None,
+            PipelineOutcome.CLUSTER_MISSING,
+            "there is no bundled BrokerCluster shop in namespace retail",
+        ),
         (pipeline(), of_cluster(), PipelineOutcome.SOURCE_MISSING, "say audit.landing there, or source here"),
         (pipeline(schedule="0 0 31 2,4 *"), LANDED, PipelineOutcome.NEVER_RUNS, "never comes"),
         (pipeline(schedule="5-1 * * * *"), LANDED, PipelineOutcome.NEVER_RUNS, "goes backwards"),

@@ -1,0 +1,96 @@
+"""A BrokerCluster with runtime External: the operator governs three brokers of Apache Kafka, which it knows from a
+manifest alone. Others' limits and topics stay as they are throughout.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.waiting import wait_for
+from e2e.operator_process import OperatorProcess
+from e2e.shop import Json, ShopInApi, condition_of
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.planning.limits import IP, QuotaKey, ip_rates
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_kafka_quorum import apache_kafka_quorum
+
+T = TypeVar("T")
+
+CLUSTER = "outside"
+NOISY, OTHERS = "127.0.1.7", "127.0.1.99"
+
+
+def document(kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": "sluicegate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def quota(name: str, target: Json, **limits: int) -> Json:
+    return document("ConnectionQuota", name, {"clusterRef": {"name": CLUSTER}, "target": target, **limits})
+
+
+class Outside(ShopInApi):
+    """The cluster by the API server, and its brokers by themselves."""
+
+    def __init__(self, plane: ControlPlane, operator: OperatorProcess, nodes: Sequence[ApacheKafka]) -> None:
+        super().__init__(plane)
+        self.operator = operator
+        self.nodes = nodes
+
+    def cluster(self, **spec: Any) -> Json:
+        servers = [node.bootstrap for node in self.nodes[:2]]
+        return document("BrokerCluster", CLUSTER, {"runtime": "External", "bootstrapServers": servers, **spec})
+
+    def status(self, kind: str = "brokercluster", name: str = CLUSTER) -> Json:
+        status: Json = self.plane.get(kind, name).get("status", {})
+        return status
+
+    def ask(self, question: Callable[[AdminClient], Coroutine[Any, Any, T]]) -> T:
+        async def asked() -> T:
+            addresses = [(node.host, node.port()) for node in self.nodes]
+            async with AdminClient(addresses) as admin:
+                return await question(admin)
+
+        return asyncio.run(asked())
+
+    def kafkas_rates(self) -> dict[QuotaKey, float]:
+        return self.ask(lambda admin: admin.describe_quotas(IP))
+
+    def await_ready(self, kind: str, name: str, status: str = "True") -> Json:
+        def look() -> Json:
+            found = self.plane.get(kind, name)
+            ready = condition_of(found, "Ready")
+            assert ready.get("status") == status, ready
+            assert ready["observedGeneration"] == found["metadata"]["generation"], ready
+            said: Json = found["status"]
+            return said
+
+        return wait_for(f"{kind} {name} has Ready {status}", look, timeout_s=60, interval_s=0.1)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Sequence[ApacheKafka]]:
+    with apache_kafka_quorum() as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def outside(plane: ControlPlane, operator: OperatorProcess, nodes: Sequence[ApacheKafka]) -> Iterator[Outside]:
+    outside = Outside(plane, operator, nodes)
+    outside.apply(outside.cluster())
+    yield outside
+    outside.delete("brokercluster", CLUSTER)
+
+
+def test_a_limit_of_an_address_goes_to_kafka_and_back_into_the_status(outside: Outside) -> None:
+    outside.ask(lambda admin: admin.alter_quotas(ip_rates({OTHERS: 7.0})))
+    outside.apply(quota("noisy", {"ip": NOISY}, maxConnectionCreationRate=5))
+    status = outside.await_ready("connectionquota", "noisy")
+    assert status["brokers"] == "3/3"
+    assert outside.kafkas_rates() == ip_rates({NOISY: 5.0, OTHERS: 7.0})
+    outside.delete("connectionquota", "noisy")
+    wait_for(
+        "the limit is lifted", lambda: outside.kafkas_rates() == ip_rates({OTHERS: 7.0}), timeout_s=30, interval_s=0.1
+    )

@@ -1,0 +1,39 @@
+"""Limits of ConnectionQuotas on brokers that others run: what is to be set is in the BrokerCluster's status before
+it is set, and is lifted when no quota wants it any more, whoever was away when the quota went.
+"""
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.context import ReconcileContext
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits
+from sluicegate_operator.fleet.external_limits import enforce_beside_others
+from sluicegate_operator.planning.limit_ledger import LimitLedger
+from sluicegate_operator.planning.shared_limits import Mine
+
+LIMITS_SET = "limitsSet"
+"""The field of the status."""
+
+
+class ExternalLimits:
+    """Remembers for each cluster what it has set there."""
+
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
+        self._mine: dict[str, Mine] = {}
+        """By the BrokerCluster's uid, what was written into its status last: what is read of it may be older."""
+
+    async def enforce(
+        self, cluster: BrokerCluster, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger
+    ) -> EnforcementResult:
+        """Raises what the context raises while it remembers."""
+        uid = cluster.metadata.uid
+
+        async def remember(mine: Mine) -> None:
+            await self._context.remember(cluster, {LIMITS_SET: sorted(mine)})
+            self._mine[uid] = mine
+
+        before = self._mine.get(uid, frozenset(cluster.status.limits_set or ()))
+        return await enforce_beside_others(pool, wanted, ledger, before, remember)
+
+    def forget(self, uid: str) -> None:
+        self._mine.pop(uid, None)

@@ -1,0 +1,165 @@
+"""Brokers that others run: an Apache Kafka cluster by its bootstrap servers. DescribeCluster says which brokers there
+are and where, so that limits reach each of them.
+
+A cluster is known by its id. What answers with another one is never given as an address, so nothing of it is changed.
+Soft state only: the id that counts is in the BrokerCluster.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
+from sluicegate_operator.kafka_admin.errors import Address, KafkaAdminError
+from sluicegate_operator.kafka_admin.views import ClusterView, QuorumView, TopicView
+from sluicegate_operator.planning.external import (
+    ExternalBroker,
+    ExternalSeen,
+    Quorum,
+    ReplicaCounts,
+    Voter,
+    governed_id,
+    why_another,
+)
+
+FRESH_S = 1.0
+"""So long several that ask for one cluster have the same answer."""
+REQUEST_TIMEOUT_S = 3.0
+
+Key = tuple[str, str]
+"""Namespace and name of a BrokerCluster."""
+
+
+def server_address(server: str) -> Address:
+    """Of host:port, where an IPv6 address stands in brackets."""
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is kept of one cluster from look to look."""
+
+    servers: tuple[str, ...] = ()
+    client: AdminClient | None = None
+    seen: ExternalSeen = field(default_factory=ExternalSeen)
+    looked_s: float = float("-inf")
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class ExternalFleet:
+    """Clusters that others run. Belongs to one event loop; `may_write` is asked before anything is changed."""
+
+    def __init__(self, may_write: Callable[[], bool] = lambda: True) -> None:
+        self._may_write = may_write
+        self._known: defaultdict[Key, _Known] = defaultdict(_Known)
+
+    async def look(self, cluster: BrokerCluster) -> ExternalSeen:
+        """What the bootstrap servers say, and which brokers answer themselves. Raises nothing that they can cause."""
+        known = self._known[cluster.namespace, cluster.name]
+        async with known.asking:
+            now_s = asyncio.get_running_loop().time()
+            servers = cluster.spec.bootstrap_servers or ()
+            if servers != known.servers or now_s - known.looked_s > FRESH_S:
+                client = await self._client(known, servers)
+                known.seen = await _look(client, cluster)
+                known.looked_s = asyncio.get_running_loop().time()
+            return known.seen
+
+    async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
+        """None while the cluster does not answer, while it is not written down yet which one it is, or when it is
+        another one."""
+        seen = await self.look(cluster)
+        if seen.unseen or seen.cluster_id != governed_id(cluster):
+            return ()
+        return tuple(_address(broker) for broker in seen.brokers)
+
+    async def count_replicas(self, cluster: BrokerCluster) -> Mapping[int, ReplicaCounts]:
+        """By broker; of those that lead nothing and hold nothing there is none. Raises KafkaAdminError."""
+        known = self._known[cluster.namespace, cluster.name]
+        client = await self._client(known, cluster.spec.bootstrap_servers or ())
+        return _count((await client.describe_topics()).values())
+
+    async def _client(self, known: _Known, servers: tuple[str, ...]) -> AdminClient:
+        if known.client is None or servers != known.servers:
+            if known.client is not None:
+                await known.client.aclose()
+            known.servers = servers
+            known.client = AdminClient(
+                [server_address(server) for server in servers],
+                request_timeout_s=REQUEST_TIMEOUT_S,
+                may_write=self._may_write,
+            )
+        return known.client
+
+    async def forget(self, key: Key) -> None:
+        known = self._known.pop(key, None)
+        if known is not None and known.client is not None:
+            await known.client.aclose()
+
+    async def aclose(self) -> None:
+        for key in list(self._known):
+            await self.forget(key)
+
+
+def _address(broker: ExternalBroker) -> BrokerAddress:
+    return BrokerAddress(broker.id, broker.host, broker.port, up=not broker.fenced)
+
+
+async def _look(client: AdminClient, cluster: BrokerCluster) -> ExternalSeen:
+    try:
+        view = await client.describe_cluster_with_fenced()
+    except KafkaAdminError as error:
+        return ExternalSeen(unseen=str(error))
+    if why_another(cluster, view.cluster_id):
+        return ExternalSeen(view.cluster_id)
+    brokers = await _brokers(client, view)
+    try:
+        return ExternalSeen(view.cluster_id, brokers, _quorum(await client.describe_quorum()))
+    except KafkaAdminError as error:
+        return ExternalSeen(view.cluster_id, brokers, no_quorum=str(error))
+
+
+async def _brokers(client: AdminClient, view: ClusterView) -> tuple[ExternalBroker, ...]:
+    """Each that is not fenced is asked at the address that the cluster has told."""
+    found = [ExternalBroker(one.id, one.host, one.port, one.rack, one.fenced) for one in view.brokers]
+
+    async def ask(_: BrokerAddress, handle: BrokerHandle) -> str:
+        return (await handle.describe_cluster()).cluster_id
+
+    pool = BrokerPool(client, tuple(_address(broker) for broker in found if not broker.fenced))
+    silent = {}
+    for broker_id, answer in (await pool.ask_each(ask)).items():
+        if isinstance(answer, Unreachable):
+            silent[broker_id] = answer.reason
+        elif answer != view.cluster_id:
+            silent[broker_id] = f"a broker of the cluster with cluster.id {answer} answers there"
+    return tuple(replace(broker, silent=silent.get(broker.id, "")) for broker in found)
+
+
+def _quorum(view: QuorumView) -> Quorum:
+    """By the active controller's own clock, which is in its own line."""
+    leader = next((voter for voter in view.voters if voter.id == view.leader_id), None)
+    voters = []
+    for voter in view.voters:
+        known = leader is not None and voter.log_end_offset >= 0
+        lag = max(0, leader.log_end_offset - voter.log_end_offset) if leader is not None and known else None
+        heard = leader is not None and leader.fetched_ms >= 0 and voter.fetched_ms >= 0
+        silent_s = max(0, leader.fetched_ms - voter.fetched_ms) / 1000 if leader is not None and heard else None
+        voters.append(Voter(voter.id, lag, 0.0 if voter is leader else silent_s))
+    return Quorum(view.leader_id, view.leader_epoch, tuple(voters))
+
+
+def _count(topics: Iterable[TopicView]) -> dict[int, ReplicaCounts]:
+    counts: dict[int, list[int]] = {}
+    for partition in (partition for topic in topics for partition in topic.partitions):
+        for broker_id in partition.replicas:
+            count = counts.setdefault(broker_id, [0, 0, 0])
+            count[0] += broker_id == partition.leader
+            count[1] += 1
+            count[2] += broker_id not in partition.isr
+    return {broker_id: ReplicaCounts(*count) for broker_id, count in counts.items()}

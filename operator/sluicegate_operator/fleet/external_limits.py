@@ -1,0 +1,61 @@
+"""The quota path on brokers that others run: as fleet.enforce, but only what was set for ConnectionQuotas is lifted.
+
+What will be set is remembered before it is, so that an operator that was away when a quota was deleted lifts its limit
+all the same.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits, enforce
+from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
+from sluicegate_operator.planning.limit_ledger import LimitLedger
+from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.planning.shared_limits import Mine, beside_others, keys_of, mine_of, overridden
+
+Remember = Callable[[Mine], Awaitable[None]]
+"""Keeps it for good: it has returned before anything is set."""
+
+
+async def enforce_beside_others(
+    pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger, before: Mine, remember: Remember
+) -> EnforcementResult:
+    """`before`: what was set for ConnectionQuotas, and perhaps more. Raises what `remember` raises, and nothing that a
+    broker can cause."""
+    now = mine_of(wanted.desired)
+    mine = now | before
+    if mine != before:
+        await remember(mine)
+    ours = keys_of(mine)
+    desired = await _with_others(pool, wanted, mine)
+    # What has changed and was never set may be somebody else's.
+    changed = frozenset(key for key in wanted.changed if key in ours)
+    released = frozenset[LimitKey]() if wanted.hold else ours
+    wanted = replace(wanted, desired=desired, changed=changed, released=released, ours=ours)
+    result = await enforce(pool, wanted, ledger)
+    states = {broker.state for broker in result.brokers}
+    lifted = not result.failures and EnforcementState.ENFORCED in states and EnforcementState.LAGGING not in states
+    if mine != now and lifted and not wanted.hold:
+        await remember(now)
+    return result
+
+
+async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> DesiredLimits:
+    addresses = overridden(mine)
+    if not addresses:
+        return wanted.desired
+
+    async def look(broker: BrokerAddress, handle: BrokerHandle) -> tuple[ConfigSynonym, ...]:
+        configs = await handle.describe_broker_configs(broker.broker_id, [COUNT_PER_IP_OVERRIDES])
+        found = configs.get(COUNT_PER_IP_OVERRIDES)
+        return found.synonyms if found is not None else ()
+
+    answers = await pool.ask_each(look)
+    layers = [synonym for answer in answers.values() if isinstance(answer, tuple) for synonym in answer]
+    dynamic = [one.value for one in layers if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
+    files = [one.value for one in layers if one.source is ConfigSource.STATIC_BROKER_CONFIG]
+    in_files = next((value for value in files if value is not None), "")
+    return beside_others(wanted.desired, addresses, dynamic, in_files)

@@ -1,0 +1,113 @@
+"""A BrokerCluster with runtime External: its status, and its brokers as BrokerRegistrations.
+
+Nothing is started, rolled or fenced here; limits, topics and dynamic configuration have the queues that they have for
+bundled brokers.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.context import REMEMBERED_FIELDS, now
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.planning.external import (
+    ConfigProgress,
+    ExternalSeen,
+    ReplicaCounts,
+    external_status,
+    governed_id,
+    why_another,
+)
+
+log = logging.getLogger(__name__)
+
+UNSEEN_RETRY = Retry(1.0, 15.0)
+FOLLOWERS = ("quotas", "topics", "configs")
+"""Queues that wait for brokers to be there."""
+
+
+class ExternalClusters:
+    """Says in the status of a BrokerCluster what is seen of the cluster that it governs."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, cluster: BrokerCluster) -> Again:
+        context, key = self._context, (cluster.namespace, cluster.name)
+        seen = await context.external.look(cluster)
+        progress = context.progress[key]
+        config = ConfigProgress(progress.config_lagging, progress.config_refused)
+        status = external_status(cluster, seen, config, now())
+        await context.write_status(cluster, status, without=REMEMBERED_FIELDS)
+        await say_stalled(context, cluster, status)
+        if status.cluster_id != cluster.status.cluster_id:
+            # Nothing is set before it is written down which cluster this is.
+            for queue in (*FOLLOWERS, "registrations"):
+                context.mark(queue, key)
+        ready = status.condition("Ready")
+        if ready is not None and ready.status == "True":
+            return context.resync_s(cluster)
+        return UNSEEN_RETRY
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Replicas of all brokers, which take a long answer and are asked for at each resync only."""
+
+    at_s: float = float("-inf")
+    counts: Mapping[int, ReplicaCounts] = field(default_factory=dict)
+
+
+class ExternalBrokers:
+    """Looks at the brokers of external clusters, and tells the queues that go by them of what has changed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._seen: dict[ClusterKey, ExternalSeen] = {}
+        self._counted: dict[ClusterKey, _Counted] = {}
+
+    async def look(self, cluster: BrokerCluster) -> ExternalSeen | None:
+        """None while it is not known which brokers there are, or when the cluster is another one."""
+        key = (cluster.namespace, cluster.name)
+        seen = await self._context.external.look(cluster)
+        self._tell(key, seen)
+        if seen.unseen or not governed_id(cluster) or why_another(cluster, seen.cluster_id):
+            return None
+        return seen
+
+    def _tell(self, key: ClusterKey, seen: ExternalSeen) -> None:
+        before = self._seen.get(key, ExternalSeen())
+        self._seen[key] = seen
+        if (before.cluster_id, before.brokers, before.unseen) != (seen.cluster_id, seen.brokers, seen.unseen):
+            self._context.mark("clusters", key)
+        if before.brokers != seen.brokers:
+            for queue in FOLLOWERS:
+                self._context.mark(queue, key)
+
+    async def counts(self, cluster: BrokerCluster) -> Mapping[int, ReplicaCounts]:
+        key, now_s = (cluster.namespace, cluster.name), asyncio.get_running_loop().time()
+        counted = self._counted.setdefault(key, _Counted())
+        if now_s - counted.at_s >= cluster.spec.resync_seconds:
+            try:
+                counted.counts = await self._context.external.count_replicas(cluster)
+            except KafkaAdminError as error:
+                if self._context.is_news(str(error), "counting", cluster.metadata.uid):
+                    log.warning("cluster %s: its replicas cannot be counted: %s", cluster.name, error)
+            counted.at_s = now_s
+        return counted.counts
+
+    def again(self, seen: ExternalSeen | None) -> Again:
+        if seen is None:
+            return UNSEEN_RETRY
+        return self._context.settings.view_every_s * random.uniform(0.8, 1.2)
+
+    def forget(self, key: ClusterKey) -> None:
+        self._seen.pop(key, None)
+        self._counted.pop(key, None)

@@ -1,0 +1,200 @@
+"""A BrokerCluster with runtime External: what is seen of an Apache Kafka cluster, as its status.
+
+Pure. Which cluster is governed Kafka's cluster.id says: the one in the spec, else the first that answered, which is
+written into the status before anything is changed. Values that change all the time are written in coarse steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus
+from sluicegate_operator.planning.conditions import (
+    Finding,
+    Progress,
+    conditions,
+    observed_generation,
+    ready,
+    stalled,
+    working,
+)
+from sluicegate_operator.planning.registrations import age_step, lag_step
+
+MESSAGE_MAX = 4096
+VOTER_SILENCE_MAX_S = 10.0
+"""A controller that has not fetched for longer counts as gone; they fetch twice a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalBroker:
+    """A broker as its cluster tells of it; `silent`: why it did not answer at its own address, empty where it did."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+    fenced: bool = False
+    silent: str = ""
+
+    @property
+    def serves(self) -> bool:
+        return not self.fenced and not self.silent
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A controller: records that it is behind the active one, and seconds since that heard from it; None: unknown."""
+
+    id: int
+    lag: int | None
+    silent_s: float | None
+
+    @property
+    def follows(self) -> bool:
+        return self.silent_s is not None and self.silent_s <= VOTER_SILENCE_MAX_S
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The controllers; `leader_id` is -1 while none is active."""
+
+    leader_id: int
+    leader_epoch: int
+    voters: tuple[Voter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCounts:
+    """Of one broker: partitions that it leads, replicas that it holds, and those of them not in their in-sync set."""
+
+    leaders: int = 0
+    replicas: int = 0
+    out_of_sync: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalSeen:
+    """One look: `unseen` says why no bootstrap server answered, and then there is nothing else; `no_quorum` why the
+    controllers are not known."""
+
+    cluster_id: str = ""
+    brokers: tuple[ExternalBroker, ...] = ()
+    quorum: Quorum | None = None
+    no_quorum: str = ""
+    unseen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProgress:
+    """How far the dynamic configuration is, as in planning.cluster_status."""
+
+    lagging: Mapping[int, str] = field(default_factory=dict)
+    refused: str = ""
+
+
+def governed_id(cluster: BrokerCluster) -> str:
+    """The id of the cluster that is governed; empty until it is known."""
+    return cluster.spec.cluster_id or cluster.status.cluster_id
+
+
+def why_another(cluster: BrokerCluster, answered: str) -> str:
+    """Empty unless what answered is another cluster than the one that is governed."""
+    wanted = governed_id(cluster)
+    if not wanted or answered == wanted:
+        return ""
+    return (
+        f"the bootstrap servers are of the cluster with cluster.id {answered}, and this BrokerCluster governs {wanted}:"
+        " nothing is changed there; correct bootstrapServers, or make a new BrokerCluster for the other one"
+    )
+
+
+def external_status(
+    cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress, now: datetime
+) -> BrokerClusterStatus:
+    """Without dynamicConfigKeys and limitsSet, which are written on their own. While nothing is seen of it, numbers
+    stay as they were."""
+    old = cluster.status
+    progress = _progress(cluster, seen, config)
+    known = not (seen.unseen or why_another(cluster, seen.cluster_id))
+    serving = sum(broker.serves for broker in seen.brokers)
+    counted = f"{serving}/{len(seen.brokers)}"
+    paused = cluster.spec.paused
+    own = (
+        Finding(
+            "BrokersReady",
+            _all_serve(seen) if known else None,
+            "Counted" if known else "Unknown",
+            counted if known else "",
+        ),
+        _controllers_ready(seen, known=known),
+        Finding("Paused", paused, "Paused" if paused else "NotPaused", _PAUSED if paused else ""),
+    )
+    return BrokerClusterStatus(
+        observed_generation=observed_generation(cluster, old, progress),
+        conditions=conditions(cluster, old, (*progress.findings, *own), now),
+        brokers=counted if known else old.brokers,
+        ready_brokers=serving if known else old.ready_brokers,
+        cluster_id=old.cluster_id if not known else seen.cluster_id,
+        controller_id=seen.quorum.leader_id if seen.quorum else -1,
+        voters=_voters(seen.quorum) if known else old.voters,
+    )
+
+
+_PAUSED = "spec.paused is true: nothing is changed until it is false"
+
+
+def _all_serve(seen: ExternalSeen) -> bool:
+    return bool(seen.brokers) and all(broker.serves for broker in seen.brokers)
+
+
+def _progress(cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress) -> Progress:
+    if seen.unseen:
+        return working("Unreachable", f"no bootstrap server answers: {seen.unseen}"[:MESSAGE_MAX])
+    if another := why_another(cluster, seen.cluster_id):
+        return stalled("AnotherCluster", another)
+    if not _all_serve(seen):
+        return _waiting(seen)
+    if cluster.spec.paused:
+        return ready("Paused", _PAUSED)
+    if config.refused:
+        return stalled("ConfigRefused", config.refused[:MESSAGE_MAX])
+    if config.lagging:
+        broker_id, what = min(config.lagging.items())
+        return working("ConfigApplying", f"{len(config.lagging)} brokers lag, for example broker {broker_id}: {what}")
+    return ready("Governed", f"all {len(seen.brokers)} brokers answer and are unfenced")
+
+
+def _waiting(seen: ExternalSeen) -> Progress:
+    count = len(seen.brokers)
+    if silent := [broker for broker in seen.brokers if broker.silent]:
+        named = "; ".join(f"broker {broker.id}: {broker.silent}" for broker in silent)
+        return working("BrokersUnreachable", f"{len(silent)}/{count} brokers do not answer: {named}"[:MESSAGE_MAX])
+    fenced = ", ".join(str(broker.id) for broker in seen.brokers if broker.fenced)
+    return working(
+        "BrokersFenced",
+        f"fenced, of {count} brokers: {fenced}; start them, or take those that never come back out with"
+        " kafka-cluster.sh unregister"[:MESSAGE_MAX],
+    )
+
+
+def _controllers_ready(seen: ExternalSeen, *, known: bool) -> Finding:
+    if seen.quorum is None or not known:
+        return Finding("ControllersReady", None, "Unknown", seen.no_quorum)
+    voters = seen.quorum.voters
+    following = sum(voter.follows for voter in voters)
+    message = f"{following}/{len(voters)}, active: {seen.quorum.leader_id}"
+    if gone := ", ".join(str(voter.id) for voter in voters if not voter.follows):
+        message += f"; not heard of: {gone}"
+    return Finding("ControllersReady", following == len(voters), "Counted", message)
+
+
+def _voters(quorum: Quorum | None) -> tuple[str, ...] | None:
+    return tuple(_voter(voter, quorum) for voter in quorum.voters) if quorum is not None else None
+
+
+def _voter(voter: Voter, quorum: Quorum) -> str:
+    if voter.id == quorum.leader_id:
+        return f"{voter.id}: active, epoch {quorum.leader_epoch}"
+    lag = "?" if voter.lag is None else lag_step(voter.lag)
+    heard = "not heard of" if voter.silent_s is None else f"heard of {age_step(voter.silent_s)} s ago"
+    return f"{voter.id}: lag {lag}, {heard}"

@@ -1,0 +1,83 @@
+"""Limits on brokers that have others' limits as well: which are ours, and how ours stand beside theirs.
+
+Pure. What is set for ConnectionQuotas is written down limit by limit, so that only that is lifted when a quota goes or
+loses a field. `max.connections.per.ip.overrides` is one key for all addresses: entries of others stay in it.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from sluicegate_operator.planning.limits import (
+    CONNECTION_CREATION_RATE,
+    COUNT_PER_IP_OVERRIDES,
+    IP,
+    DesiredLimits,
+    LimitKey,
+    ip_rate,
+)
+
+Mine = frozenset[str]
+"""A text for each limit: `max.connections`, `connection_creation_rate ip 10.0.0.1` (without an address: of all), and
+`max.connections.per.ip.overrides 10.0.0.1`."""
+
+_RATE_OF = f"{CONNECTION_CREATION_RATE} {IP}"
+
+
+def mine_of(desired: DesiredLimits) -> Mine:
+    """What ConnectionQuotas want."""
+    texts = {key for key in desired.configs if key != COUNT_PER_IP_OVERRIDES}
+    texts |= {f"{COUNT_PER_IP_OVERRIDES} {_address(entry)}" for entry in _entries(_overrides(desired))}
+    for entity, name in desired.quotas:
+        address = dict(entity).get(IP)
+        texts.add(f"{name} {IP}" + (f" {address}" if address is not None else ""))
+    return frozenset(texts)
+
+
+def keys_of(mine: Mine) -> frozenset[LimitKey]:
+    """What they are on brokers."""
+    return frozenset(_key(text) for text in mine)
+
+
+def _key(text: str) -> LimitKey:
+    if text == _RATE_OF:
+        return ip_rate(None)
+    if text.startswith(f"{_RATE_OF} "):
+        return ip_rate(text.removeprefix(f"{_RATE_OF} "))
+    return text.partition(" ")[0]
+
+
+def overridden(mine: Mine) -> frozenset[str]:
+    """Addresses with an entry in the key that all share."""
+    prefix = f"{COUNT_PER_IP_OVERRIDES} "
+    return frozenset(text.removeprefix(prefix) for text in mine if text.startswith(prefix))
+
+
+def beside_others(
+    desired: DesiredLimits, addresses: Collection[str], dynamic: Iterable[str | None], in_files: str
+) -> DesiredLimits:
+    """`desired` with the overrides of `addresses` that are not ours. `dynamic`: what brokers say of the shared key,
+    `in_files`: its value in their own properties, which a dynamic one hides."""
+    if not addresses:
+        return desired
+    wanted, files = _entries(_overrides(desired)), _entries(in_files)
+    now = next((_entries(value) for value in dynamic if value is not None), files)
+    back = set(addresses) - {_address(entry) for entry in wanted}
+    others = [entry for entry in now if _address(entry) not in addresses]
+    others += [entry for entry in files if _address(entry) in back]
+    configs = {key: value for key, value in desired.configs.items() if key != COUNT_PER_IP_OVERRIDES}
+    if wanted or sorted(others) != sorted(files):
+        configs[COUNT_PER_IP_OVERRIDES] = ",".join([*others, *wanted])
+    return replace(desired, configs=configs)
+
+
+def _overrides(desired: DesiredLimits) -> str:
+    return desired.configs.get(COUNT_PER_IP_OVERRIDES, "")
+
+
+def _entries(value: str) -> list[str]:
+    return [entry.strip() for entry in value.split(",") if entry.strip()]
+
+
+def _address(entry: str) -> str:
+    """Of `address:count`; the address may have colons of its own."""
+    return entry.rpartition(":")[0]
