@@ -14,6 +14,7 @@ COMMANDS = {
     "up": "run clusters from manifests as processes on this machine",
     "status": "clusters, brokers, listener addresses and quotas of `sluicegate up`",
     "quotas": "each quota with its limit, current rate and share of time blocked",
+    "why": "which quotas hold an address, on which broker, since when",
     "brokers": "what brokers say of themselves: releases, protocol versions, tags",
     "groups": "consumer groups: list, describe with lag and members, reset-offsets, delete",
     "plan": "what applying manifests would do: made, changed while brokers run, restarted and why, refused",

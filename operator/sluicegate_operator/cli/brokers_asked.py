@@ -1,0 +1,146 @@
+"""GETs that are put to every broker of a cluster: on this machine by state.json, in Kubernetes through the API server.
+
+A broker that gives no answer has a sentence in its place; the others are not held up. In Kubernetes the API server
+passes each question on to a pod (pods/proxy), so that nothing but a kubeconfig is needed.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from sluicegate_operator.fleet.http_get import http_get
+from sluicegate_operator.fleet.local_data import read_state
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import POD
+from sluicegate_operator.planning.cluster_layout import HTTP_PORT, Role
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+
+ANSWER_TIMEOUT_S = 3.0
+ASKED_AT_A_TIME = 16
+
+Json = dict[str, Any]
+Get = Callable[[str], Awaitable[Json]]
+"""From path and query to the document. Raises AskingError."""
+
+
+class AskingError(Exception):
+    """Half a sentence: why there is no answer."""
+
+
+class NobodyToAskError(Exception):
+    """There is no such cluster, or none that can be looked for; a sentence that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAsked:
+    """One broker, and how it is asked."""
+
+    cluster: str
+    broker_id: int
+    get: Get
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """`document` is None where `problem` says why there is none."""
+
+    cluster: str
+    broker_id: int
+    document: Mapping[str, Any] | None
+    problem: str = ""
+
+
+async def ask_brokers(brokers: Sequence[BrokerAsked], path: str, query: Mapping[str, str]) -> list[BrokerAnswer]:
+    """In the order of `brokers`."""
+    slots = asyncio.Semaphore(ASKED_AT_A_TIME)
+    target = f"{path}?{urlencode(query)}" if query else path
+
+    async def ask(broker: BrokerAsked) -> BrokerAnswer:
+        async with slots:
+            try:
+                return BrokerAnswer(broker.cluster, broker.broker_id, await broker.get(target))
+            except AskingError as error:
+                return BrokerAnswer(broker.cluster, broker.broker_id, None, str(error))
+
+    return list(await asyncio.gather(*(ask(broker) for broker in brokers)))
+
+
+def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
+    """Of `sluicegate up`. Raises DataDirError where none runs, and NobodyToAskError."""
+    clusters = read_state(data_dir)["clusters"]
+    if cluster is not None and cluster not in clusters:
+        raise NobodyToAskError(f"--cluster {cluster}: `up` runs {', '.join(sorted(clusters))}")
+    names = [cluster] if cluster is not None else sorted(clusters)
+    return [
+        BrokerAsked(name, node["id"], _local(node))
+        for name in names
+        for node in clusters[name]["nodes"]
+        if node["role"] == Role.BROKER
+    ]
+
+
+def _local(node: Mapping[str, Any]) -> Get:
+    async def get(target: str) -> Json:
+        if node["pid"] is None:
+            raise AskingError(node["failing"] or "it does not run")
+        host, _, port = node["http"].rpartition(":")
+        try:
+            answer = await http_get((host, int(port)), target, timeout_s=ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            raise AskingError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
+        except OSError as error:
+            raise AskingError(str(error)) from error
+        if answer.status != 200:
+            raise AskingError(f"HTTP {answer.status}: {answer.body.strip()[:300]}")
+        return _parsed(answer.body)
+
+    return get
+
+
+async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str | None) -> list[BrokerAsked]:
+    """Raises KubeError and NobodyToAskError."""
+    selector = f"{ROLE_LABEL}={Role.BROKER},{CLUSTER_LABEL}" + (f"={cluster}" if cluster is not None else "")
+    pods = await kube.list(POD, namespace, selector)
+    if not pods:
+        whose = f"cluster {cluster}" if cluster is not None else "any cluster"
+        raise NobodyToAskError(f"namespace {namespace} has no broker pods of {whose}; say where with -n NAMESPACE")
+    found = [
+        BrokerAsked(pod["metadata"]["labels"][CLUSTER_LABEL], _index(pod), _proxied(kube, namespace, pod))
+        for pod in pods
+    ]
+    return sorted(found, key=lambda broker: (broker.cluster, broker.broker_id))
+
+
+def _index(pod: Json) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])
+
+
+def _proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
+    async def get(target: str) -> Json:
+        if (pod.get("status") or {}).get("phase") != "Running":
+            raise AskingError(f"its pod is {(pod.get('status') or {}).get('phase') or 'not started'}")
+        path = f"{POD.path(namespace, pod['metadata']['name'])}:{HTTP_PORT}/proxy{target}"
+        try:
+            found = await kube.read(path)
+        except KubeError as error:
+            raise AskingError(str(error)) from error
+        if found is None:
+            raise AskingError("its release has no such answer")
+        return found
+
+    return get
+
+
+def _parsed(text: str) -> Json:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        raise AskingError("what it answers is not JSON") from None
+    if not isinstance(document, dict):
+        raise AskingError("what it answers is no JSON object")
+    return document

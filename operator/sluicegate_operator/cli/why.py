@@ -1,0 +1,105 @@
+"""`sluicegate why ADDRESS`: which quotas hold an address, on which broker, since when and over what.
+
+Exit codes: 2 for what was asked wrongly, 1 when a broker, or the API server, does not answer.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sluicegate_operator.api.connection_quota import is_ip
+from sluicegate_operator.cli.asking import REFUSED, bad_use, print_json, say
+from sluicegate_operator.cli.brokers_asked import (
+    BrokerAsked,
+    NobodyToAskError,
+    ask_brokers,
+    brokers_here,
+    brokers_in_kubernetes,
+)
+from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
+from sluicegate_operator.cli.why_report import Found, document, silent_words, why_tables
+from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.fleet.workload_pods import workload_pod
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import POD
+
+PATH = "/connection-quotas"
+OF_A_POD = "pod/"
+
+Where = tuple[Sequence[str], list[BrokerAsked]]
+"""The addresses that are asked about, and who is asked."""
+
+
+def why(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="An IPv4 or IPv6 address, or pod/NAME.")],
+    namespace: Annotated[
+        str | None,
+        typer.Option("-n", "--namespace", help="In Kubernetes, by the kubeconfig: where cluster and pod are."),
+    ] = None,
+    cluster: ClusterOption = None,
+    data_dir: DataDirOption = DATA_DIR,
+    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+) -> None:
+    """Without -n the brokers of `sluicegate up` are asked."""
+    if not address.startswith(OF_A_POD) and not is_ip(address):
+        raise bad_use(f"{address} is neither one IPv4 or IPv6 address, such as 10.0.0.1, nor pod/NAME")
+    if namespace is None and address.startswith(OF_A_POD):
+        raise bad_use("a pod is looked up in Kubernetes: say its namespace with -n")
+    found = asyncio.run(_look(address, namespace, cluster, data_dir))
+    if output is Output.JSON:
+        print_json(document(found))
+    else:
+        for one in found:
+            for table in why_tables(one, datetime.now(UTC)):
+                Console().print(table)
+    silent = silent_words(found)
+    for sentence in silent:
+        say(sentence)
+    if silent:
+        raise typer.Exit(REFUSED)
+
+
+async def _look(address: str, namespace: str | None, cluster: str | None, data_dir: Path) -> list[Found]:
+    try:
+        if namespace is None:
+            return await _asked([str(ip_address(address))], brokers_here(data_dir, cluster))
+        kube = KubeClient()
+        try:
+            addresses = await _addresses(kube, namespace, address)
+            return await _asked(addresses, await brokers_in_kubernetes(kube, namespace, cluster))
+        finally:
+            kube.close()
+    except DataDirError as error:
+        raise bad_use(f"{error}; or ask in Kubernetes with -n NAMESPACE") from None
+    except NobodyToAskError as error:
+        raise bad_use(str(error)) from None
+    except KubeError as error:
+        say(str(error))
+        raise typer.Exit(REFUSED) from None
+
+
+async def _asked(addresses: Sequence[str], brokers: list[BrokerAsked]) -> list[Found]:
+    return [Found(one, tuple(await ask_brokers(brokers, PATH, {"address": one}))) for one in addresses]
+
+
+async def _addresses(kube: KubeClient, namespace: str, address: str) -> Sequence[str]:
+    """Those of the pod, where one is named. Raises KubeError and NobodyToAskError."""
+    if not address.startswith(OF_A_POD):
+        return [str(ip_address(address))]
+    name = address.removeprefix(OF_A_POD)
+    body = await kube.get(POD, namespace, name)
+    if body is None:
+        raise NobodyToAskError(f"there is no pod {name} in namespace {namespace}")
+    pod = workload_pod(body)
+    if pod is None or not pod.addresses:
+        raise NobodyToAskError(f"pod {name} has no address now: it has not started, or has ended")
+    if pod.host_network:
+        say(f"pod {name} has its node's address (hostNetwork), which workload quotas leave out")
+    return pod.addresses

@@ -1,0 +1,110 @@
+"""What brokers have said of an address, as rows for people and as one document for machines. Pure.
+
+docs/reference/connection-groups.md has what a broker answers; of what it says, nothing is left out of the document.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from sluicegate_operator.cli.brokers_asked import BrokerAnswer
+from sluicegate_operator.cli.printable import printable
+
+Json = Mapping[str, Any]
+_WHO = {"ip": "quota of this address", "default": "default of all addresses"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answers of all brokers about one address."""
+
+    address: str
+    answers: tuple[BrokerAnswer, ...]
+
+    @property
+    def silent(self) -> tuple[BrokerAnswer, ...]:
+        return tuple(answer for answer in self.answers if answer.document is None)
+
+
+def document(found: Sequence[Found]) -> dict[str, Any]:
+    return {
+        "addresses": [{"address": one.address, "brokers": [_said(answer) for answer in one.answers]} for one in found]
+    }
+
+
+def _said(answer: BrokerAnswer) -> dict[str, Any]:
+    who = {"cluster": answer.cluster, "broker": answer.broker_id}
+    return who | ({"problem": answer.problem} if answer.document is None else {"answer": answer.document})
+
+
+def silent_words(found: Iterable[Found]) -> list[str]:
+    """A sentence for each broker that did not answer."""
+    said = {(a.cluster, a.broker_id): a.problem for one in found for a in one.silent}
+    return [f"broker {number} of {cluster} did not answer: {why}" for (cluster, number), why in sorted(said.items())]
+
+
+def why_tables(found: Found, now: datetime) -> list[Table]:
+    """One for each cluster, with a row for each limit on each broker that answered; 80 columns hold most. `rate/s` and
+    `open` are what there is now, of the limit."""
+    return [_table(found, cluster, now) for cluster in sorted({answer.cluster for answer in found.answers})]
+
+
+def _table(found: Found, cluster: str, now: datetime) -> Table:
+    observes = any(answer.document and answer.document["observers"] for answer in found.answers)
+    table = Table(
+        title=f"What holds {found.address} in cluster {cluster}",
+        caption="in brackets: would have been held, had the quota not only observed" if observes else None,
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("broker", justify="right")
+    for heading in ("quota", "by"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("rate/s", "open", "held", "for"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for answer in found.answers:
+        if answer.cluster == cluster and answer.document is not None:
+            for row in _rows(answer.document, now):
+                table.add_row(str(answer.broker_id), *(Text(printable(cell)) for cell in row))
+    return table
+
+
+def _rows(said: Json, now: datetime) -> list[tuple[str, ...]]:
+    rows = [_cells(limit, now) for limit in (*said["holders"], *said["observers"])]
+    per_ip = said["max_connections_per_ip"]
+    if per_ip is not None:
+        rows.append(("max per ip", "", "-", _used(str(said["connections"]), per_ip), "-", "-"))
+    return rows or [("nothing", "", "-", str(said["connections"]), "-", "-")]
+
+
+def _cells(limit: Json, now: datetime) -> tuple[str, ...]:
+    observes = limit["mode"] == "Observe"
+    counts = limit.get("would_hold" if observes else "held")
+    held = "-" if counts is None else str(sum(counts.values()))
+    return (
+        str(limit.get("group") or _WHO.get(limit["kind"], limit["kind"])),
+        str(limit.get("member") or "") + (" shared" if limit["shared"] else ""),
+        _used(f"{limit['rate']:.1f}", limit["connection_creation_rate"]),
+        _used(str(limit["connections"]), limit["max_connections"]),
+        f"({held})" if observes else held,
+        "-" if limit["since"] is None else _age(now - datetime.fromisoformat(limit["since"])),
+    )
+
+
+def _age(passed: timedelta) -> str:
+    """As kubectl shows ages, to two digits or so."""
+    seconds = max(0, int(passed.total_seconds()))
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def _used(now: str, limit: int | None) -> str:
+    return "-" if limit is None else f"{now}/{limit}"

@@ -1,0 +1,184 @@
+"""What is made of brokers' answers about an address, and whom `sluicegate why` asks."""
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from sluicegate_operator.cli.brokers_asked import (
+    AskingError,
+    BrokerAnswer,
+    BrokerAsked,
+    NobodyToAskError,
+    ask_brokers,
+    brokers_here,
+    brokers_in_kubernetes,
+)
+from sluicegate_operator.cli.why import why
+from sluicegate_operator.cli.why_report import Found, document, silent_words, why_tables
+from sluicegate_operator.fleet.local_data import DataDir
+
+GROUP = {
+    "kind": "connection-group",
+    "group": "default/office",
+    "member": "10.0.0.0/8",
+    "prefix": 8,
+    "mode": "Enforce",
+    "shared": True,
+    "connection_creation_rate": 5,
+    "max_connections": None,
+    "rate": 4.96,
+    "connections": 3,
+    "since": "2026-11-23T16:17:52.810Z",
+    "held": {"delayed": 180, "too_many": 6},
+    "would_hold": {},
+}
+OBSERVER = GROUP | {"group": "default/what-if", "mode": "Observe", "shared": False, "would_hold": {"delayed": 33}}
+SAID = {
+    "address": "10.0.0.1",
+    "connections": 3,
+    "max_connections_per_ip": 90,
+    "holders": [GROUP],
+    "observers": [OBSERVER],
+}
+FREE: dict[str, Any] = SAID | {"max_connections_per_ip": None, "holders": [], "observers": []}
+
+
+NOW = datetime(2026, 11, 23, 18, 20, tzinfo=UTC)
+
+
+def shown(*answers: BrokerAnswer) -> list[list[str]]:
+    """The words of each line, at the width of a small terminal."""
+    out = io.StringIO()
+    for table in why_tables(Found("10.0.0.1", answers), NOW):
+        Console(file=out, width=80).print(table)
+    return [line.split() for line in out.getvalue().splitlines() if line.strip()]
+
+
+def test_each_limit_is_a_line_with_what_is_used_of_it() -> None:
+    lines = shown(BrokerAnswer("shop", 0, SAID), BrokerAnswer("shop", 1, FREE), BrokerAnswer("shop", 2, None, "away"))
+    text = "\n".join(" ".join(line) for line in lines)
+    assert "0 default/office 10.0.0.0/8 shared 5.0/5 - 186 2h" in text
+    assert "0 default/what-if 10.0.0.0/8 5.0/5 - (33) 2h" in text
+    assert "0 max per ip - 3/90" in text
+    assert "1 nothing - 3" in text
+    assert not [line for line in lines if line[0] == "2"]
+
+
+def test_clusters_are_apart_and_a_silent_broker_is_told_once() -> None:
+    answers = (BrokerAnswer("bar", 0, FREE), BrokerAnswer("shop", 0, FREE), BrokerAnswer("shop", 2, None, "away"))
+    titles = [line for line in shown(*answers) if line[:2] == ["What", "holds"]]
+    assert [title[-1] for title in titles] == ["bar", "shop"]
+    found = [Found("10.0.0.1", answers), Found("2001:db8::1", answers)]
+    assert silent_words(found) == ["broker 2 of shop did not answer: away"]
+
+
+def test_machines_get_all_that_brokers_have_said() -> None:
+    found = Found("10.0.0.1", (BrokerAnswer("shop", 0, SAID), BrokerAnswer("shop", 2, None, "away")))
+    assert document([found]) == {
+        "addresses": [
+            {
+                "address": "10.0.0.1",
+                "brokers": [
+                    {"cluster": "shop", "broker": 0, "answer": SAID},
+                    {"cluster": "shop", "broker": 2, "problem": "away"},
+                ],
+            }
+        ]
+    }
+
+
+async def test_who_does_not_answer_holds_up_nobody() -> None:
+    async def answers(target: str) -> dict[str, Any]:
+        return {"asked": target}
+
+    async def fails(target: str) -> dict[str, Any]:
+        raise AskingError("no answer within 3 s")
+
+    brokers = [BrokerAsked("shop", 0, fails), BrokerAsked("shop", 1, answers)]
+    found = await ask_brokers(brokers, "/connection-quotas", {"address": "2001:db8::1"})
+    assert [answer.problem for answer in found] == ["no answer within 3 s", ""]
+    assert found[1].document == {"asked": "/connection-quotas?address=2001%3Adb8%3A%3A1"}
+
+
+class Pods:
+    """Of KubeClient, what is asked here."""
+
+    def __init__(self, *pods: dict[str, Any]) -> None:
+        self.pods = list(pods)
+        self.asked: list[str] = []
+
+    async def list(self, kind: object, namespace: str, selector: str) -> list[dict[str, Any]]:
+        self.asked.append(f"{namespace} {selector}")
+        return self.pods
+
+    async def read(self, path: str) -> dict[str, Any] | None:
+        self.asked.append(path)
+        return None if "shop-brokers-1:" in path else SAID
+
+
+def a_pod(name: str, phase: str = "Running") -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"sluicegate.dev/cluster": "shop"}}, "status": {"phase": phase}}
+
+
+async def test_brokers_in_kubernetes_are_asked_through_the_api_server() -> None:
+    pods = Pods(a_pod("shop-brokers-10"), a_pod("shop-brokers-1"), a_pod("shop-brokers-0", "Pending"))
+    brokers = await brokers_in_kubernetes(pods, "kafka", "shop")  # type: ignore[arg-type]
+    assert [broker.broker_id for broker in brokers] == [0, 1, 10]
+    found = await ask_brokers(brokers, "/connection-quotas", {"address": "10.0.0.1"})
+    assert [answer.problem for answer in found] == ["its pod is Pending", "its release has no such answer", ""]
+    assert found[2].document == SAID
+    assert pods.asked == [
+        "kafka app.kubernetes.io/component=broker,sluicegate.dev/cluster=shop",
+        "/api/v1/namespaces/kafka/pods/shop-brokers-1:9404/proxy/connection-quotas?address=10.0.0.1",
+        "/api/v1/namespaces/kafka/pods/shop-brokers-10:9404/proxy/connection-quotas?address=10.0.0.1",
+    ]
+
+
+async def test_a_namespace_without_brokers_is_told() -> None:
+    with pytest.raises(NobodyToAskError, match="namespace kafka has no broker pods of cluster shop; say where with -n"):
+        await brokers_in_kubernetes(Pods(), "kafka", "shop")  # type: ignore[arg-type]
+
+
+def test_a_cluster_that_does_not_run_here_is_told(tmp_path: Path) -> None:
+    with DataDir(tmp_path) as data:
+        data.write_state({"pid": 1, "clusters": {"shop": {"nodes": []}}, "last_change": None})
+        assert brokers_here(tmp_path, "shop") == []
+        with pytest.raises(NobodyToAskError, match="--cluster bar: `up` runs shop"):
+            brokers_here(tmp_path, "bar")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    app = typer.Typer()
+    app.command()(why)
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.stdout == ""
+    return done.exit_code, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["10.0.0.0/8"], "10.0.0.0/8 is neither one IPv4 or IPv6 address"),
+        (["nobody"], "nobody is neither"),
+        (["pod/web-0"], "a pod is looked up in Kubernetes: say its namespace with -n"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told_and_ends_with_2(arguments: list[str], says: str) -> None:
+    code, words = run(*arguments)
+    assert (code, says in words) == (2, True)
+
+
+def test_without_brokers_here_it_says_how_to_ask_others(tmp_path: Path) -> None:
+    code, words = run("10.0.0.1", "--data-dir", str(tmp_path))
+    assert (code, "or ask in Kubernetes with -n NAMESPACE" in words) == (2, True)
+
+
+def test_documents_are_json() -> None:
+    assert json.loads(json.dumps(document([]))) == {"addresses": []}
