@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from sluicegate_operator.cli.why_report import BrokerAnswer
 from sluicegate_operator.fleet.http_get import http_get
 from sluicegate_operator.fleet.local_data import read_state
 from sluicegate_operator.kube.client import KubeClient
@@ -43,16 +44,6 @@ class BrokerAsked:
     cluster: str
     broker_id: int
     get: Get
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerAnswer:
-    """`document` is None where `problem` says why there is none."""
-
-    cluster: str
-    broker_id: int
-    document: Mapping[str, Any] | None
-    problem: str = ""
 
 
 async def ask_brokers(brokers: Sequence[BrokerAsked], path: str, query: Mapping[str, str]) -> list[BrokerAnswer]:

@@ -12,11 +12,20 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from sluicegate_operator.cli.brokers_asked import BrokerAnswer
 from sluicegate_operator.cli.printable import printable
 
 Json = Mapping[str, Any]
 _WHO = {"ip": "quota of this address", "default": "default of all addresses"}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """`document` is None where `problem` says why there is none."""
+
+    cluster: str
+    broker_id: int
+    document: Mapping[str, Any] | None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from sluicegate_operator.cli.brokers_asked import (
     AskingError,
-    BrokerAnswer,
     BrokerAsked,
     NobodyToAskError,
     ask_brokers,
@@ -21,7 +20,7 @@ from sluicegate_operator.cli.brokers_asked import (
     brokers_in_kubernetes,
 )
 from sluicegate_operator.cli.why import why
-from sluicegate_operator.cli.why_report import Found, document, silent_words, why_tables
+from sluicegate_operator.cli.why_report import BrokerAnswer, Found, document, silent_words, why_tables
 from sluicegate_operator.fleet.local_data import DataDir
 
 GROUP = {
