@@ -164,7 +164,7 @@ main()
 @pytest.mark.parametrize(
     ("program", "module"),
     [
-        ("sluicegate_operator.cli.main", "sluicegate_operator.cli.local_run"),
+        ("sluicegate_operator.cli.main", "sluicegate_operator.local.run"),
         ("broker_runtime.__main__", "broker_runtime.broker"),
     ],
 )

@@ -14,8 +14,8 @@ import pytest
 from kopf._cogs.aiokits.aiotasks import Scheduler
 
 from sluicegate_operator.api.metadata import API_VERSION, GROUP, VERSION
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers import kopf_thread
-from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.handlers.kopf_thread import KopfThread
 from sluicegate_operator.handlers.watch import Watch

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from sluicegate_operator.cli.local_audit import LocalAudit, find_local_audit
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption
 from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.local.audit import LocalAudit, find_local_audit
 
 BAD_USE = 2
 _THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}

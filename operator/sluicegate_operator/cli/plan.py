@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate_operator.api import Manifests, load_manifests
-from sluicegate_operator.cli.desired import not_for_a_laptop
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
 from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_namespace, in_up
+from sluicegate_operator.local.refusals import not_for_a_laptop
 from sluicegate_operator.planning.preview import ObjectOutcome, Preview, World, preview, summary
 from sluicegate_operator.planning.preview_cluster import ClusterPreview
 

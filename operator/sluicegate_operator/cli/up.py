@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from sluicegate_operator.api import Manifests, load_manifests
-from sluicegate_operator.cli.desired import broken_transitions, not_for_a_laptop, plan
-from sluicegate_operator.cli.local_run import LocalRun
 from sluicegate_operator.cli.manifest_watch import POLL_INTERVAL_S, ManifestWatch, modified_at
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
 from sluicegate_operator.fleet.local_data import DataDir, DataDirError
 from sluicegate_operator.fleet.local_process import BackOff
+from sluicegate_operator.local.refusals import broken_transitions, not_for_a_laptop
+from sluicegate_operator.local.run import LocalRun
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -78,7 +78,7 @@ def _stop_once(task: asyncio.Task[None]) -> None:
 
 
 async def _keep(run: LocalRun, manifests: Manifests, files: Sequence[Path], watcher: ManifestWatch | None) -> None:
-    await run.apply(plan(manifests))
+    await run.apply(manifests)
     say("ready; Ctrl-C stops everything" + (", a changed manifest is applied at once" if watcher else ""))
     looked_s = time.time()
     while True:
@@ -87,7 +87,7 @@ async def _keep(run: LocalRun, manifests: Manifests, files: Sequence[Path], watc
         changed = watcher.changed() if watcher else None
         if changed:
             manifests = await _apply_again(run, manifests, files, looked_s - modified_at(changed, looked_s, before_s))
-        await run.tend()
+        run.check()
 
 
 async def _apply_again(run: LocalRun, current: Manifests, files: Sequence[Path], changed_ago_s: float) -> Manifests:
@@ -102,5 +102,5 @@ async def _apply_again(run: LocalRun, current: Manifests, files: Sequence[Path],
             say(f"not applied: {sentence}")
         say("the last good manifests stay in force")
         return current
-    await run.apply(plan(manifests), changed_ago_s=changed_ago_s)
+    await run.apply(manifests, changed_ago_s=changed_ago_s)
     return manifests

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
+from sluicegate_operator.engine.first_seen import FirstSeen, Generation
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
@@ -66,6 +67,28 @@ class ReconcileContext(Protocol):
 
     def resync_s(self, cluster: BrokerCluster) -> float:
         """After which everything is looked at again, though nothing is known to have changed."""
+
+
+class QuotaFigures(Protocol):
+    """What is counted of quotas, for metrics."""
+
+    def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None: ...
+
+    def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None: ...
+
+
+class QuotaContext(ReconcileContext, Protocol):
+    """What the quota path needs besides: it is measured, and gives way to what is newer."""
+
+    @property
+    def first_seen(self) -> FirstSeen: ...
+
+    @property
+    def figures(self) -> QuotaFigures: ...
+
+    @property
+    def is_due(self) -> Callable[[str, ClusterKey], bool]:
+        """Whether a cluster is to be looked at again by that queue, for something that has happened meanwhile."""
 
 
 def reference(resource: Resource) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 planning.cluster_layout says what a node is; here it gets ports, files and a process. It is to the CLI what
 kubernetes.py is to the handlers. A node whose configuration changed goes on with the old one until `restart`: when that
-may be is decided elsewhere, see local_life.
+may be is decided elsewhere, see local.nodes.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ DIR/lock                     held by the running `up`; holds its pid
 DIR/state.json               what runs where, for `sluicegate status`
 DIR/manifests.json           what was applied last, for `sluicegate plan --up`
 DIR/ports.json               kept, so that a restart keeps every address
-DIR/<cluster>/managed.json   keys of the dynamic configuration that `up` has set, see planning.broker_config
+DIR/remembered.json          fields of statuses that outlive `up`: keys that it has set, see planning.broker_config
 DIR/<cluster>/node-<id>/     server.properties, broker.log, data/
 """
 
@@ -67,12 +67,12 @@ class DataDir:
     def node_dir(self, cluster: str, node_id: int) -> Path:
         return self.path / cluster / f"node-{node_id}"
 
-    def read_managed(self, cluster: str) -> tuple[str, ...]:
-        path = self.path / cluster / "managed.json"
-        return tuple(_read_json(path)) if path.exists() else ()
+    def read_remembered(self) -> dict[str, dict[str, Any]]:
+        path = self.path / "remembered.json"
+        return _read_json(path) if path.exists() else {}
 
-    def write_managed(self, cluster: str, keys: Iterable[str]) -> None:
-        _write_json(self.path / cluster / "managed.json", dict.fromkeys(keys, True))
+    def write_remembered(self, remembered: Mapping[str, Mapping[str, Any]]) -> None:
+        _write_json(self.path / "remembered.json", remembered)
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         _write_json(self.path / "state.json", state)

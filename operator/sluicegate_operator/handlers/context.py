@@ -5,14 +5,13 @@ import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, EventType, now, reference
 from sluicegate_operator.engine.external_limits import LIMITS_SET
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
@@ -21,7 +20,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
 from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.handlers.term_figures import Generation, TermFigures
+from sluicegate_operator.handlers.term_figures import TermFigures
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.errors import KubeError
@@ -35,38 +34,6 @@ log = logging.getLogger(__name__)
 
 STATUS_WRITERS_MAX = 4
 """At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
-
-
-@dataclass(slots=True)
-class FirstSeen:
-    """When this operator first heard of each generation of each object. Bounded."""
-
-    MAX = 20_000
-
-    _times: dict[Generation, datetime] = field(default_factory=dict)
-    _newest: dict[str, int] = field(default_factory=dict)
-    """Of each object that is there, by its uid."""
-
-    def note(self, body: Mapping[str, Any]) -> None:
-        meta = body["metadata"]
-        uid, generation = meta["uid"], meta.get("generation", 0)
-        self._newest[uid] = max(generation, self._newest.get(uid, 0))
-        self._times.setdefault((uid, generation), datetime.now(UTC))
-        while len(self._times) > self.MAX:
-            del self._times[next(iter(self._times))]
-
-    def of(self, resource: Resource) -> datetime | None:
-        return self._times.get((resource.metadata.uid, resource.metadata.generation))
-
-    def untold(self, resources: Iterable[Resource]) -> Collection[Generation]:
-        """The generations of them that this operator has not heard of, nor of a later one."""
-        found = {(resource.metadata.uid, resource.metadata.generation) for resource in resources}
-        return {(uid, generation) for uid, generation in found if generation > self._newest.get(uid, -1)}
-
-    def forget(self, uid: str) -> None:
-        self._newest.pop(uid, None)
-        for key in [key for key in self._times if key[0] == uid]:
-            del self._times[key]
 
 
 class Context:

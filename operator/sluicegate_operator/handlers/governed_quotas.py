@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
-from sluicegate_operator.handlers.context import FirstSeen
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.newest_first import NewestFirst
 from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.limit_ledger import LimitLedger, Standing

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Mapping
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context import QuotaContext, now
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
-from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
+from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX
 from sluicegate_operator.handlers.governed_quotas import GovernedQuotas
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED
 from sluicegate_operator.kube.errors import KubeError
@@ -32,7 +32,7 @@ _Told = tuple[ConnectionQuota, str]
 class QuotaStatuses:
     """Writes the statuses that wait, of one cluster at a time and several at once."""
 
-    def __init__(self, context: Context, governed: Mapping[ClusterKey, GovernedQuotas]) -> None:
+    def __init__(self, context: QuotaContext, governed: Mapping[ClusterKey, GovernedQuotas]) -> None:
         self._context = context
         self._governed = governed
 

@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.external_limits import ExternalLimits
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits, enforce
-from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings
 from sluicegate_operator.handlers.telemetry import DRIFT_MENDED
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
@@ -36,7 +36,7 @@ STATUSES = "statuses"
 class QuotaReconciler:
     """Enforces the ConnectionQuotas of a cluster on its brokers. `governed` is what it knows of each cluster."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: QuotaContext) -> None:
         self._context = context
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
         self._external = ExternalLimits(context)

@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from sluicegate_operator.engine.first_seen import Generation
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.planning.roll import RollStep, Wait, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]
 """Not `cluster`, which is what a Prometheus of many Kubernetes clusters calls each of those."""
-
-Generation = tuple[str, int]
-"""Of an object, by its uid."""
 
 
 class PipelineFigures(NamedTuple):

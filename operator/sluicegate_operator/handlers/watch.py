@@ -14,10 +14,10 @@ import kopf
 
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.metadata import GROUP, VERSION
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods import node_pod
-from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.snapshot import cluster_keys
 from sluicegate_operator.kube.kinds import (
     BROKER_CLUSTER,

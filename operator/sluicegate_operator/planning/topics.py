@@ -33,6 +33,10 @@ class CreateTopic:
     replicas: int
     configs: Mapping[str, str]
 
+    def __str__(self) -> str:
+        """For people, as of the other actions."""
+        return f"topic {self.name} is made with {self.partitions} partitions and {self.replicas} replicas"
+
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
@@ -40,6 +44,9 @@ class AddPartitions:
 
     name: str
     total: int
+
+    def __str__(self) -> str:
+        return f"topic {self.name} has {self.total} partitions now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +57,19 @@ class AlterTopicConfigs:
     set: Mapping[str, str]
     delete: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        steps = [f"{key}={value}" for key, value in sorted(self.set.items())]
+        return f"topic {self.name}: {', '.join([*steps, *(f'{key} taken away' for key in self.delete)])}"
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
     """A topic is to be deleted."""
 
     name: str
+
+    def __str__(self) -> str:
+        return f"topic {self.name} is deleted"
 
 
 TopicAction = CreateTopic | AddPartitions | AlterTopicConfigs | DeleteTopic

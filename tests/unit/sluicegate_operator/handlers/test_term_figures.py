@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.handlers.context import FirstSeen
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.term_figures import PipelineFigures, TermFigures
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason
 from tests.support.manual_clock import ManualClock

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.manifests import parse_resource
-from sluicegate_operator.handlers.context import FirstSeen
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.cli.local_audit import LocalAudit, find_local_audit
 from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.local.audit import LocalAudit, find_local_audit
 
 
 def with_spools(data_dir: Path, cluster: str, *nodes: int) -> tuple[Path, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.fleet.local_life import what_is_left
+from sluicegate_operator.local.nodes import what_is_left
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.roll import NodeView

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from sluicegate_operator.cli.local_audit import segments_folder, spools_folder
 from sluicegate_operator.fleet import local_child
 from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.local.audit import segments_folder, spools_folder
 from sluicegate_operator.planning.observers import AUDIT_LOG, ObserverPlan
 
 STOP_DEADLINE_S = 12.0

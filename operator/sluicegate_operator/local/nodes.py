@@ -1,11 +1,10 @@
-"""The life of one local cluster: its scale, its dynamic configuration, its rolls; each look decides anew what to do.
+"""The nodes of one local cluster: its scale and its rolls; each look decides anew what to do.
 
-What may be done is decided by planning (scale, broker_config, roll), exactly as in Kubernetes; processes stand in the
-place of pods. It has a task and connections of its own, so that limits never wait for a roll.
+What may be done is decided by planning (scale, roll), exactly as in Kubernetes; processes stand in the place of pods.
+It has connections of its own, so that limits never wait for a roll.
 """
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,22 +12,18 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.controllers import ControllerView, controller_view
-from sluicegate_operator.fleet.dynamic_config import WantedConfig, enforce_config
 from sluicegate_operator.fleet.local import LocalFleet
-from sluicegate_operator.fleet.local_data import DataDir
 from sluicegate_operator.fleet.local_process import Watcher
 from sluicegate_operator.fleet.rolls import Partitions, read_partitions
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.planning.cluster_layout import Role, dynamic_config, plan_cluster, silence_max_s
+from sluicegate_operator.planning.cluster_layout import Role, plan_cluster, silence_max_s
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.roll import NodeView, Restart, RollStep, RollView, Wait, plan_roll
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
 
 BUSY_S = 0.2
 IDLE_S = 5.0
-RETRY_S = 1.0
-"""Until brokers that lacked configuration are asked again."""
 WAIT_PATIENCE_S = 3.0
 BLOCK_PATIENCE_S = 1.0
 """A roll that waits longer for the same thing, or is blocked longer by it, says so."""
@@ -81,70 +76,40 @@ class _Said:
     roll: _Roll = field(default_factory=_Roll)
 
 
-class ClusterLife:
-    """`start` once; `change` for each new target; `check` often, it raises what ended the task; `aclose` at the end."""
+class LocalNodes:
+    """`start` once; `look` again and again; `aclose` at the end."""
 
-    def __init__(self, fleet: LocalFleet, data: DataDir, target: ClusterTarget, watcher: Watcher) -> None:
+    def __init__(self, fleet: LocalFleet, target: ClusterTarget, watcher: Watcher) -> None:
         self.name = target.cluster.name
         self.roll = Progress()
         self.scale = Progress()
-        self.config = Progress()
         self._fleet = fleet
-        self._data = data
         self._target = target
         self._watcher = watcher
         self._said = _Said()
-        self._kick = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self._admin: AdminClient | None = None
-        self._config_due_s = 0.0
-        self._changing: set[str] = set()
-        """Keys that were set and have not been seen on every broker yet."""
 
     async def start(self) -> None:
         """Every node is started; returns when all are ready or late."""
         await self._fleet.apply(plan_cluster(self._target.cluster, self._target.listeners))
         await asyncio.gather(self._fleet.fence_earlier(self.name), self._fleet.wait_ready(self.name))
-        await self._look()
-        self._task = asyncio.create_task(self._live(), name=f"life of cluster {self.name}")
 
-    def change(self, target: ClusterTarget) -> None:
-        if target != self._target:
-            self._target = target
-            self._config_due_s = 0.0
-            self._kick.set()
-
-    def check(self) -> None:
-        if self._task is not None and self._task.done():
-            self._task.result()
+    async def look(self, target: ClusterTarget) -> float:
+        """One step of each kind; in how many seconds to look again."""
+        self._target = target
+        before = (self.roll, self.scale)
+        settled = await self._steps()
+        if before != (self.roll, self.scale):
+            self._watcher.changed()
+        return IDLE_S if settled else BUSY_S
 
     async def aclose(self) -> None:
         """Leaves the processes to the fleet."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
         if self._admin is not None:
             await self._admin.aclose()
 
     def _say(self, sentence: str) -> None:
         self._watcher.say(f"{self.name}: {sentence}")
-
-    async def _live(self) -> None:
-        while True:
-            settled = await self._look()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(IDLE_S if settled else BUSY_S):
-                    await self._kick.wait()
-            self._kick.clear()
-
-    async def _look(self) -> bool:
-        """One step of each kind; whether there is nothing more to do."""
-        before = (self.roll, self.scale, self.config)
-        settled = await self._steps()
-        if before != (self.roll, self.scale, self.config):
-            self._watcher.changed()
-        return settled
 
     async def _steps(self) -> bool:
         target = self._target
@@ -154,9 +119,8 @@ class ClusterLife:
         if view.overview is not None and self._needs_partitions(target, view.overview):
             partitions = await read_partitions(pool, view.overview)
         scaled = await self._scale(target, view, partitions)
-        configured = await self._configure(target)
         rolled = await self._step_roll(target, view, partitions)
-        return scaled and configured and rolled and view.overview is not None and target is self._target
+        return scaled and rolled and view.overview is not None
 
     async def _pool(self) -> BrokerPool:
         brokers = await self._fleet.broker_addresses(self.name)
@@ -213,27 +177,6 @@ class ClusterLife:
 
     async def _unregister(self, broker_id: int) -> None:
         await (await self._pool()).ask_any(lambda _, handle: handle.unregister_broker(broker_id))
-
-    async def _configure(self, target: ClusterTarget) -> bool:
-        now_s = asyncio.get_running_loop().time()
-        if now_s < self._config_due_s:
-            return self.config == Progress()
-        desired, managed = dynamic_config(target.cluster), self._data.read_managed(self.name)
-        result = await enforce_config(await self._pool(), WantedConfig(desired, managed, self._remember))
-        self._changing.update(key for action in result.changes for key in (*action.set, *action.delete))
-        if result.is_complete and self._changing:
-            self._say(f"{', '.join(sorted(self._changing))} changed on every broker, none restarted")
-            self._changing.clear()
-        behind = [f"broker {broker_id}: {why}" for broker_id, why in {**result.lagging, **result.unseen}.items()]
-        behind += [str(failure.error) for failure in result.failures]
-        sentence = "; ".join(behind)
-        self.config = Progress("Lagging", sentence) if sentence else Progress()
-        wait_s = float(target.cluster.spec.resync_seconds) if result.is_complete else RETRY_S
-        self._config_due_s = now_s + wait_s
-        return result.is_complete
-
-    async def _remember(self, keys: tuple[str, ...]) -> None:
-        self._data.write_managed(self.name, keys)
 
     async def _step_roll(self, target: ClusterTarget, view: ControllerView, partitions: Partitions) -> bool:
         if not self._fleet.pending(self.name) and not self._said.roll.active:

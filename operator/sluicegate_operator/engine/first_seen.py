@@ -1,0 +1,44 @@
+"""When each generation of an object was first heard of: what the time until it is in force is counted from."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sluicegate_operator.api.metadata import Resource
+
+Generation = tuple[str, int]
+"""Uid and generation of an object."""
+
+
+@dataclass(slots=True)
+class FirstSeen:
+    """When this operator first heard of each generation of each object. Bounded."""
+
+    MAX = 20_000
+
+    _times: dict[Generation, datetime] = field(default_factory=dict)
+    _newest: dict[str, int] = field(default_factory=dict)
+    """Of each object that is there, by its uid."""
+
+    def note(self, body: Mapping[str, Any], at: datetime | None = None) -> None:
+        """`at`: when it became so, where that is known; now otherwise."""
+        meta = body["metadata"]
+        uid, generation = meta["uid"], meta.get("generation", 0)
+        self._newest[uid] = max(generation, self._newest.get(uid, 0))
+        self._times.setdefault((uid, generation), at or datetime.now(UTC))
+        while len(self._times) > self.MAX:
+            del self._times[next(iter(self._times))]
+
+    def of(self, resource: Resource) -> datetime | None:
+        return self._times.get((resource.metadata.uid, resource.metadata.generation))
+
+    def untold(self, resources: Iterable[Resource]) -> Collection[Generation]:
+        """The generations of them that this operator has not heard of, nor of a later one."""
+        found = {(resource.metadata.uid, resource.metadata.generation) for resource in resources}
+        return {(uid, generation) for uid, generation in found if generation > self._newest.get(uid, -1)}
+
+    def forget(self, uid: str) -> None:
+        self._newest.pop(uid, None)
+        for key in [key for key in self._times if key[0] == uid]:
+            del self._times[key]

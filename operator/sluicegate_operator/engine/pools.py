@@ -1,0 +1,40 @@
+"""Connections to the brokers of each cluster, kept from one look to the next."""
+
+from collections.abc import Callable
+
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kafka_admin.client import AdminClient
+
+
+class Pools:
+    """One client for each cluster; connections to brokers that have gone are closed."""
+
+    def __init__(self, may_write: Callable[[], bool] = lambda: True) -> None:
+        self._may_write = may_write
+        self._clients: dict[ClusterKey, AdminClient] = {}
+        self._known: dict[ClusterKey, set[tuple[str, int]]] = {}
+
+    async def of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
+        """None where there are none."""
+        if not brokers:
+            return None
+        addresses = {(broker.host, broker.port) for broker in brokers}
+        client = self._clients.get(key)
+        if client is None:
+            client = self._clients[key] = AdminClient(sorted(addresses), may_write=self._may_write)
+        for host, port in self._known.get(key, set()) - addresses:
+            await client.forget(host, port)
+        self._known[key] = addresses
+        return BrokerPool(client, brokers)
+
+    async def forget(self, key: ClusterKey) -> None:
+        self._known.pop(key, None)
+        client = self._clients.pop(key, None)
+        if client is not None:
+            await client.aclose()
+
+    async def aclose(self) -> None:
+        for key in list(self._clients):
+            await self.forget(key)

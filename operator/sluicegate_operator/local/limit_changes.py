@@ -1,0 +1,61 @@
+"""What a person is told of limits that change: what did, how soon it was in force, and when all are again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate_operator.engine.snapshot import ClusterKey
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """At a cluster's limits. `complete`: in force on all of its `brokers`; `lacking`: why not, where that is known."""
+
+    complete: bool
+    brokers: int
+    at_s: float
+    lacking: str = ""
+
+
+class LimitChanges:
+    """`note` what files have changed, and `looked` after each look; seconds of the event loop's clock."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._began_s: dict[ClusterKey, tuple[float, list[str]]] = {}
+        self._complete: dict[ClusterKey, bool] = {}
+        self._number = 0
+        self.last: dict[str, Any] | None = None
+        """The last change that was looked at, for state.json."""
+
+    def note(self, key: ClusterKey, phrases: list[str], began_s: float) -> None:
+        for phrase in phrases:
+            self._say(f"{key[1]}: {phrase}")
+        if phrases:
+            self._began_s[key] = (began_s, phrases)
+
+    def doubt(self, key: ClusterKey) -> None:
+        """Its brokers have come or gone."""
+        if key in self._complete:
+            self._complete[key] = False
+
+    def looked(self, key: ClusterKey, look: Look) -> None:
+        was_complete = self._complete.get(key)
+        self._complete[key] = look.complete
+        began_s, phrases = self._began_s.pop(key, (None, []))
+        counted = f"{look.brokers}/{look.brokers} brokers"
+        if began_s is None:
+            if look.complete and was_complete is False:
+                self._say(f"{key[1]}: all limits are enforced on {counted} now")
+            return
+        took_s = look.at_s - began_s if look.complete else None
+        if took_s is not None:
+            self._say(f"{key[1]}: enforced on {counted} {took_s:.3f} s after the change, none restarted")
+        elif look.lacking:
+            self._say(f"{key[1]}: not enforced everywhere yet: {look.lacking}")
+        self._number += 1
+        self.last = {"number": self._number, "cluster": key[1], "limits": phrases, "enforced_after_s": took_s}
+
+    def forget(self, key: ClusterKey) -> None:
+        self._began_s.pop(key, None)
+        self._complete.pop(key, None)

@@ -1,0 +1,160 @@
+"""Objects from files, with what an API server would keep of each: uid, generation, finalizers, status.
+
+What must outlive `up` (the keys that it has set, the ids of topics) is written down before it is acted on.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from typing import Any, TypeVar
+
+from sluicegate_operator.api import Manifests, Resource, Topic
+from sluicegate_operator.api.kinds import KINDS
+from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.engine.context import reference
+from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
+from sluicegate_operator.kube.kinds import Kind
+
+Kept = TypeVar("Kept", bound=Resource)
+
+Identity = tuple[str, str, str]
+"""Kind, namespace and name."""
+Remembered = dict[str, dict[str, Any]]
+"""By kind/namespace/name, fields of the status."""
+
+OUTLIVES = ("topicId",)
+"""Fields of a status that are written down without being asked for: what was adopted once is ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """`written` are new or say something else, `gone` are no more."""
+
+    written: tuple[Resource, ...]
+    gone: tuple[Resource, ...]
+
+
+class LocalObjects:
+    """`apply` takes what files say now; the rest is what reconcilers ask and answer."""
+
+    def __init__(self, remembered: Remembered, write: Callable[[Remembered], None]) -> None:
+        self._remembered = remembered
+        self._write = write
+        self._uids = count(1)
+        self._objects: dict[Identity, Resource] = {}
+        self._leaving: dict[str, Topic] = {}
+        """By uid."""
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        return tuple(self._objects.values())
+
+    def apply(self, manifests: Manifests, now: datetime) -> Changes:
+        wanted = {_identity(resource): resource for resource in manifests.resources}
+        gone = [self._delete(identity, now) for identity in list(self._objects) if identity not in wanted]
+        written = []
+        for identity, said in wanted.items():
+            before = self._objects.pop(identity, None)
+            found = self._objects[identity] = self._taken(said, before, now)
+            if before is None or found.metadata.generation != before.metadata.generation:
+                written.append(found)
+        return Changes(tuple(written), tuple(gone))
+
+    def snapshot(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
+        namespace, name = key
+        mine = [found for found in self._objects.values() if (found.namespace, found.cluster_name) == key]
+        models = {KINDS[kind.kind].model for kind in kinds}
+        leaving = tuple(
+            LeavingTopic(_body(topic), topic)
+            for topic in self._leaving.values()
+            if Topic in models and (topic.namespace, topic.cluster_name) == key
+        )
+        clusters = Manifests.of(mine).clusters
+        cluster = next((found for found in clusters if (found.namespace, found.name) == (namespace, name)), None)
+        resources = {model: tuple(found for found in mine if isinstance(found, model)) for model in models}
+        return Snapshot(cluster, resources, leaving_topics=leaving)
+
+    def write_status(self, resource: Resource, status: Status, without: Collection[str]) -> bool:
+        """Fields in `without` stay as they are. Whether anything changed; nothing where the object has gone."""
+        found = self._objects.get(_identity(resource))
+        if found is None or found.metadata.uid != resource.metadata.uid:
+            return False
+        kept = {key: value for key, value in found.status.manifest().items() if key in without}
+        manifest = {key: value for key, value in status.manifest().items() if key not in without} | kept
+        if manifest == found.status.manifest():
+            return False
+        self._objects[_identity(found)] = _with_status(found, manifest)
+        if lasting := {key: manifest[key] for key in OUTLIVES if manifest.get(key)}:
+            self._remember(found, lasting)
+        return True
+
+    def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
+        self._remember(resource, fields)
+        found = self._objects.get(_identity(resource))
+        if found is not None:
+            self._objects[_identity(found)] = _with_status(found, {**found.status.manifest(), **fields})
+
+    def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
+        meta = body["metadata"]
+        identity = (body["kind"], meta["namespace"], meta["name"])
+        if not finalizers:
+            self._leaving.pop(meta["uid"], None)
+        found = self._objects.get(identity)
+        if found is not None and found.metadata.uid == meta["uid"]:
+            self._objects[identity] = _with_metadata(found, finalizers=tuple(finalizers))
+
+    def _taken(self, said: Resource, before: Resource | None, now: datetime) -> Resource:
+        if before is None:
+            meta = {"uid": f"local-{next(self._uids)}", "generation": 1, "creation_timestamp": now}
+            kept = self._remembered.get("/".join(_identity(said)), {})
+            return _with_status(_with_metadata(said, **meta), {**said.status.manifest(), **kept})
+        old = before.metadata
+        changed = _written(said) != _written(before)
+        meta = {
+            "uid": old.uid,
+            "generation": old.generation + changed,
+            "creation_timestamp": old.creation_timestamp,
+            "finalizers": old.finalizers,
+        }
+        return _with_metadata(said, **meta).model_copy(update={"status": before.status})
+
+    def _delete(self, identity: Identity, now: datetime) -> Resource:
+        found = self._objects.pop(identity)
+        if isinstance(found, Topic) and found.metadata.finalizers:
+            self._leaving[found.metadata.uid] = _with_metadata(found, deletion_timestamp=now)
+        if self._remembered.pop("/".join(identity), None) is not None:
+            self._write(self._remembered)
+        return found
+
+    def _remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
+        place = "/".join(_identity(resource))
+        before = self._remembered.get(place, {})
+        if (after := {**before, **fields}) != before:
+            self._remembered[place] = after
+            self._write(self._remembered)
+
+
+def _identity(resource: Resource) -> Identity:
+    return (resource.kind, resource.namespace, resource.name)
+
+
+def _body(topic: Topic) -> dict[str, Any]:
+    body = reference(topic)
+    return {**body, "metadata": {**body["metadata"], "finalizers": list(topic.metadata.finalizers)}}
+
+
+def _with_metadata(resource: Kept, **fields: Any) -> Kept:
+    return resource.model_copy(update={"metadata": resource.metadata.model_copy(update=fields)})
+
+
+def _with_status(resource: Kept, manifest: Mapping[str, Any]) -> Kept:
+    status = type(resource.status).model_validate_json(json.dumps(manifest))
+    return resource.model_copy(update={"status": status})
+
+
+def _written(resource: Resource) -> tuple[object, ...]:
+    """What people have said."""
+    meta = resource.metadata
+    return resource.spec, meta.labels, meta.annotations

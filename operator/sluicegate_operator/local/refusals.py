@@ -1,0 +1,57 @@
+"""What `sluicegate up` does not take from files, as an API server would not or as a laptop cannot. Pure."""
+
+from sluicegate_operator.api import (
+    Manifests,
+    ObserverPlugin,
+)
+from sluicegate_operator.api.rules import broken_rules
+
+
+def not_for_a_laptop(manifests: Manifests) -> list[str]:
+    """What is right in Kubernetes and cannot run here."""
+    racks = [
+        f"BrokerCluster {cluster.name}: spec.brokers.rack is a label of Kubernetes nodes, and `sluicegate up` has one"
+        " machine and no nodes; take it out (and rollout.strategy: Rack with it)"
+        for cluster in manifests.clusters
+        if cluster.spec.topology_key is not None
+    ]
+    labels = [
+        f"BrokerCluster {cluster.name}: spec.brokers.tagsFromNodeLabels are labels of Kubernetes nodes, and `sluicegate"
+        " up` has one machine and no nodes; take it out (brokers.tags may stay)"
+        for cluster in manifests.clusters
+        if cluster.spec.brokers is not None and cluster.spec.brokers.tags_from_node_labels
+    ]
+    external = [
+        f"BrokerCluster {cluster.name}: runtime External is governed by the operator only, and not by `sluicegate up`"
+        for cluster in manifests.clusters
+        if cluster.spec.is_external
+    ]
+    code = [
+        f"ObserverPlugin {plugin.name}: spec.source is of Kubernetes, and `sluicegate up` has none; take it"
+        " out, and have the module where Python finds it (PYTHONPATH)"
+        for plugin in manifests.of_kind(ObserverPlugin)
+        if plugin.spec.source is not None
+    ]
+    return (
+        racks
+        + labels
+        + external
+        + code
+        + [
+            f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
+            " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"
+            for cluster in manifests.clusters
+            if cluster.spec.shares_journal
+        ]
+    )
+
+
+def broken_transitions(before: Manifests, after: Manifests) -> list[str]:
+    """What an API server that holds `before` would refuse in `after`."""
+    held = {(resource.kind, resource.namespace, resource.name): resource for resource in before.resources}
+    sentences = []
+    for resource in after.resources:
+        old = held.get((resource.kind, resource.namespace, resource.name))
+        if old is not None:
+            sentences += [f"{resource.kind} {resource.name}: {problem}" for problem in broken_rules(resource, old)]
+    return sentences

@@ -1,0 +1,325 @@
+"""One run of `sluicegate up`: queues of the engine's reconcilers over what files say, and state.json that tells of it.
+
+A changed file marks clusters in the queues that it concerns, as a watch does. Limits and topics have queues of their
+own, so that they never wait for scale, configuration and rolls.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sluicegate_operator.api import BrokerCluster, Manifests, Resource
+from sluicegate_operator.api.kinds import KINDS
+from sluicegate_operator.engine.configs import ConfigReconciler
+from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.observers import ObserverReconciler
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.topics import TopicReconciler
+from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
+from sluicegate_operator.fleet.local import LocalFleet
+from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, DataDirError
+from sluicegate_operator.fleet.local_process import BackOff, Watcher
+from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
+from sluicegate_operator.handlers.quotas import STATUSES, QuotaReconciler
+from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN
+from sluicegate_operator.local.context import LocalContext, NoConfigMaps, no_node_labels
+from sluicegate_operator.local.landers import LocalLanders
+from sluicegate_operator.local.limit_changes import LimitChanges, Look
+from sluicegate_operator.local.nodes import ClusterTarget, LocalNodes
+from sluicegate_operator.local.objects import LocalObjects
+from sluicegate_operator.local.state import cluster_row, progress_of, resource_row
+from sluicegate_operator.planning.cluster_layout import INTERNAL, Role, cluster_listeners, plan_cluster
+from sluicegate_operator.planning.exposure import Address
+from sluicegate_operator.planning.limit_changes import changed_limits
+from sluicegate_operator.planning.listener_status import listener_status
+from sluicegate_operator.planning.listeners import ListenerSeen
+from sluicegate_operator.planning.observers import plan_observers
+from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.planning.quotas import QuotaPlan
+
+OF_BROKERS = ("quotas", "topics", "configs", "observers")
+"""Queues that look again when brokers come or go."""
+FIRST_LOOK_S = 10.0
+"""So long `apply` waits until clusters that are new are as they should be."""
+TOPIC_PATIENCE_S = 10.0
+TOPIC_DELETION_S = 60.0
+
+POLL_S = 0.05
+
+Reconcile = Callable[[ClusterKey], Awaitable[Again]]
+Work = tuple[str, ClusterKey]
+"""A queue's name, and a key in it."""
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """`pids` of the brokers when the queues were told of them."""
+
+    nodes: LocalNodes
+    pids: tuple[int | None, ...] = ()
+
+
+@dataclass(slots=True)
+class _Going:
+    """What files say no more, until the queues that it concerns have done their part."""
+
+    resource: Resource
+    waits_for: set[Work]
+
+
+class LocalRun:
+    """Use `apply` for each new state of the manifests, `check` often in between, `aclose` at the end."""
+
+    def __init__(self, data: DataDir, say: Callable[[str], None], back_off: BackOff | None = None) -> None:
+        self._data = data
+        self._say = say
+        self._fleet = LocalFleet(data, say, self._processes_changed, back_off)
+        self._objects = LocalObjects(data.read_remembered(), data.write_remembered)
+        self._context = LocalContext(self._objects, self._fleet, say, self.write_state)
+        self._landers = LocalLanders(data, say)
+        self._limits = LimitChanges(say)
+        self._observers = ObserverReconciler(self._context, NoConfigMaps())
+        self._quotas = QuotaReconciler(self._context)
+        self._queues = self._make_queues()
+        self._context.mark = self._mark
+        self._context.is_due = lambda queue, key: self._queues[queue].is_due(key)
+        self._chosen: set[ClusterKey] = set()
+        """Clusters that run here: one of each name."""
+        self._clusters: dict[ClusterKey, _Cluster] = {}
+        self._going: list[_Going] = []
+        self._first_looks: dict[Work, asyncio.Event] = {}
+        self._broken: DataDirError | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._open = True
+
+    def _make_queues(self) -> dict[str, WorkQueue[ClusterKey]]:
+        topics = TopicReconciler(self._context, patience_s=TOPIC_PATIENCE_S, deletion_s=TOPIC_DELETION_S)
+        work: dict[str, Reconcile] = {
+            "clusters": self._keep_nodes,
+            "quotas": self._keep_quotas,
+            STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
+            "topics": topics.reconcile,
+            "configs": ConfigReconciler(self._context, no_node_labels).reconcile,
+            "observers": self._keep_observers,
+        }
+        return {name: WorkQueue(name, self._noted(name, reconcile)) for name, reconcile in work.items()}
+
+    def _noted(self, queue: str, reconcile: Reconcile) -> Reconcile:
+        async def run(key: ClusterKey) -> Again:
+            try:
+                again = await reconcile(key)
+            except DataDirError as error:
+                self._broken = error
+                return None
+            if not isinstance(again, Retry) and not self._queues[queue].is_due(key):
+                self._note_settled((queue, key))
+            return again
+
+        return run
+
+    def _note_settled(self, work: Work) -> None:
+        if (event := self._first_looks.get(work)) is not None:
+            event.set()
+        for going in self._going:
+            going.waits_for.discard(work)
+        left = [going for going in self._going if going.waits_for]
+        if len(left) < len(self._going):
+            self._going = left
+            self.write_state()
+
+    async def apply(self, manifests: Manifests, *, changed_ago_s: float = 0.0) -> None:
+        """`changed_ago_s`: how long ago the manifests changed, which counts for the time until enforced. Waits for
+        clusters that are new."""
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(queue.run(), name=name) for name, queue in self._queues.items()]
+        before = {key: self._quota_plan(key) for key in self._clusters}
+        changes = self._objects.apply(manifests, now())
+        since = datetime.now(UTC) - timedelta(seconds=changed_ago_s)
+        for resource in changes.written:
+            meta = resource.metadata
+            self._context.first_seen.note({"metadata": {"uid": meta.uid, "generation": meta.generation}}, since)
+        self._choose()
+        began_s = asyncio.get_running_loop().time() - changed_ago_s
+        for key, plan in before.items():
+            self._limits.note(key, changed_limits(plan, self._quota_plan(key)), began_s)
+        new = self._chosen - self._clusters.keys()
+        looks = KINDS[BrokerCluster.__name__].queues
+        self._first_looks = {(queue, key): asyncio.Event() for queue in looks if queue in self._queues for key in new}
+        self._going += [_Going(resource, self._concerned(resource)) for resource in changes.gone]
+        for resource in (*changes.written, *changes.gone):
+            for queue, key in self._concerned(resource):
+                self._queues[queue].mark(key)
+        self.write_state()
+        self._data.write_manifests(manifests.resources)
+        await self._await_first_looks()
+
+    def check(self) -> None:
+        """Raises what nobody here can mend."""
+        if self._broken is not None:
+            raise self._broken
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    async def aclose(self) -> None:
+        self._open = False
+        try:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for cluster in self._clusters.values():
+                await cluster.nodes.aclose()
+            await self._context.aclose()
+        finally:
+            await self._fleet.aclose()
+            await self._landers.aclose()
+            self._data.remove_state()
+
+    def _choose(self) -> None:
+        names: dict[str, ClusterKey] = {}
+        for cluster in Manifests.of(self._objects.resources).clusters:
+            names.setdefault(cluster.name, (cluster.namespace, cluster.name))
+        self._chosen = set(names.values())
+
+    def _concerned(self, resource: Resource) -> set[Work]:
+        """What only Kubernetes has a queue for is nobody's work here."""
+        key = (resource.namespace, resource.cluster_name)
+        return {(queue, key) for queue in KINDS[resource.kind].queues if queue in self._queues}
+
+    def _mark(self, queue: str, key: ClusterKey) -> None:
+        if queue in self._queues:
+            self._queues[queue].mark(key)
+
+    async def _await_first_looks(self) -> None:
+        started = [(key, event) for (queue, key), event in self._first_looks.items() if queue == "clusters"]
+        for key, event in started:
+            while not event.is_set():
+                self.check()
+                await asyncio.sleep(POLL_S)
+            self._say_addresses(key[1])
+        try:
+            async with asyncio.timeout(FIRST_LOOK_S):
+                for event in self._first_looks.values():
+                    await event.wait()
+        except TimeoutError:
+            self._say("not everything is as it should be yet: `sluicegate status` says why")
+        self._first_looks = {}
+
+    async def _keep_nodes(self, key: ClusterKey) -> Again:
+        snapshot = self._objects.snapshot(key, [BROKER_LISTENER])
+        cluster, known = snapshot.cluster, self._clusters.get(key)
+        if cluster is None or key not in self._chosen:
+            if known is not None:
+                await self._remove(key, known)
+            await self._write_listeners(snapshot)
+            return None
+        target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, snapshot.listeners)))
+        if known is None:
+            known = self._clusters[key] = _Cluster(
+                LocalNodes(self._fleet, target, Watcher(self._say, self.write_state))
+            )
+            await known.nodes.start()
+            self._context.running.add(key)
+        again = await known.nodes.look(target)
+        self._tell_of_brokers(key, known)
+        await self._write_listeners(snapshot)
+        return again
+
+    async def _remove(self, key: ClusterKey, known: _Cluster) -> None:
+        del self._clusters[key]
+        self._context.running.discard(key)
+        await known.nodes.aclose()
+        await self._context.forget_cluster(key)
+        self._limits.forget(key)
+        await self._fleet.remove(key[1])
+        await self._landers.forget(key[1])
+
+    def _tell_of_brokers(self, key: ClusterKey, known: _Cluster) -> None:
+        """Those that have come or gone are told what holds."""
+        pids = tuple(node["pid"] for node in self._fleet.describe(key[1]) if node["role"] == Role.BROKER)
+        if pids != known.pids:
+            known.pids = pids
+            self._limits.doubt(key)
+            for queue in OF_BROKERS:
+                self._queues[queue].mark(key)
+
+    async def _write_listeners(self, snapshot: Snapshot) -> None:
+        cluster = snapshot.cluster
+        layout = plan_cluster(cluster, snapshot.listeners) if cluster is not None else None
+        nodes = self._fleet.describe(cluster.name) if cluster is not None else []
+        for listener in snapshot.listeners:
+            ports = {node["id"]: node["listeners"].get(listener.spec.name) for node in nodes if node["pid"] is not None}
+            told = {node: Address(LOOPBACK, _port(at)) for node, at in ports.items() if at is not None}
+            status = listener_status(listener, layout, ListenerSeen(told), now())
+            if await self._context.write_status(listener, status):
+                await say_stalled(self._context, listener, status)
+
+    async def _keep_quotas(self, key: ClusterKey) -> Again:
+        again = await self._quotas.reconcile(key)
+        if key in self._context.running and not self._queues["quotas"].is_due(key):
+            complete, error = not isinstance(again, Retry), self._quotas.governed[key].error
+            brokers = len(await self._fleet.broker_addresses(key[1]))
+            self._limits.looked(key, Look(complete, brokers, asyncio.get_running_loop().time(), error))
+            self.write_state()
+        return again
+
+    def _quota_plan(self, key: ClusterKey) -> QuotaPlan:
+        snapshot = self._objects.snapshot(key, [BROKER_LISTENER, CONNECTION_QUOTA])
+        return plan_quotas(snapshot.cluster, snapshot.listeners, snapshot.quotas)
+
+    async def _keep_observers(self, key: ClusterKey) -> Again:
+        again = await self._observers.reconcile(key)
+        snapshot = self._objects.snapshot(key, [OBSERVER_PLUGIN])
+        if key in self._context.running:
+            brokers = [broker.broker_id for broker in await self._fleet.broker_addresses(key[1])]
+            await self._landers.keep(key[1], brokers, plan_observers(snapshot.cluster, snapshot.observers))
+        return again
+
+    def _say_addresses(self, name: str) -> None:
+        nodes = self._fleet.describe(name)
+        self._say(f"cluster {name}, files in {self._data.path / name}")
+        for node in nodes:
+            shown = [f"{key} {at}" for key, at in node["listeners"].items() if key != INTERNAL]
+            self._say(
+                f"  {node['role']} {node['id']}, pid {node['pid']}: {', '.join(shown)}, http://{node['http']}/metrics"
+            )
+
+    def _processes_changed(self) -> None:
+        for key in self._clusters:
+            self._queues["clusters"].mark(key)
+        self.write_state()
+
+    def write_state(self) -> None:
+        """Called whenever something changed that `status` shows."""
+        if not self._open:
+            return
+        clusters: dict[str, Any] = {}
+        for key in [*self._chosen, *self._clusters]:
+            known = self._clusters.get(key)
+            progress = progress_of(known.nodes, self._context.progress[key]) if known is not None else {}
+            nodes = self._fleet.describe(key[1])
+            shown = {what: one.describe() for what, one in progress.items()}
+            clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": shown}
+            if key in self._chosen:
+                clusters[key[1]]["resources"].append(cluster_row(key[1], nodes, progress))
+        for resource in self._objects.resources:
+            if resource.kind != "BrokerCluster" or (resource.namespace, resource.name) not in self._chosen:
+                _rows(clusters, resource).append(resource_row(resource))
+        for going in self._going:
+            row = {"kind": going.resource.kind, "name": going.resource.name}
+            _rows(clusters, going.resource).append({**row, "ready": False, "message": "it is being taken away"})
+        self._data.write_state({"pid": os.getpid(), "clusters": clusters, "last_change": self._limits.last})
+
+
+def _rows(clusters: dict[str, Any], resource: Resource) -> list[dict[str, Any]]:
+    nobody: dict[str, Any] = {"nodes": [], "resources": [], "progress": {}}
+    rows: list[dict[str, Any]] = clusters.setdefault(resource.cluster_name, nobody)["resources"]
+    return rows
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

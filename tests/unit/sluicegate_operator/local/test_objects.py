@@ -1,0 +1,95 @@
+"""Objects of files: what an API server would keep of each is kept, also what must outlive `up`."""
+
+from copy import deepcopy
+from typing import Any
+
+from sluicegate_operator.api import Manifests, Topic, parse_resource
+from sluicegate_operator.api.topic import FINALIZER, TopicStatus
+from sluicegate_operator.engine.context import now, reference
+from sluicegate_operator.kube.kinds import CONNECTION_QUOTA, TOPIC
+from sluicegate_operator.local.objects import LocalObjects, Remembered
+from tests.support.bad_manifests import cluster, topic
+
+SHOP = ("default", "shop")
+
+
+class Files:
+    """Objects over a file of what is remembered; `again` is another `up`."""
+
+    def __init__(self) -> None:
+        self.remembered: Remembered = {}
+        self.again()
+
+    def again(self) -> None:
+        self.objects = LocalObjects(deepcopy(self.remembered), self._write)
+
+    def _write(self, remembered: Remembered) -> None:
+        self.remembered = deepcopy(remembered)
+
+    def say(self, *documents: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Names of what is written and of what is gone."""
+        changes = self.objects.apply(Manifests.of([parse_resource(document) for document in documents]), now())
+        return [found.name for found in changes.written], [found.name for found in changes.gone]
+
+    @property
+    def orders(self) -> Topic:
+        (found,) = self.objects.snapshot(SHOP, [TOPIC]).topics
+        return found
+
+
+def test_only_what_people_have_changed_is_written() -> None:
+    files = Files()
+    assert files.say(cluster(), topic("orders")) == (["shop", "orders"], [])
+    first = files.orders
+    assert files.say(cluster(), topic("orders")) == ([], [])
+    assert files.say(cluster(), topic("orders", partitions=9)) == (["orders"], [])
+    assert (files.orders.metadata.uid, files.orders.metadata.generation) == (first.metadata.uid, 2)
+    assert files.orders.metadata.creation_timestamp == first.metadata.creation_timestamp
+    assert files.say(cluster()) == ([], ["orders"])
+    assert files.objects.snapshot(SHOP, [TOPIC]).topics == ()
+
+
+def test_a_snapshot_has_the_kinds_that_were_asked_for_of_its_cluster() -> None:
+    files = Files()
+    files.say(cluster(), topic("orders"))
+    found = files.objects.snapshot(SHOP, [CONNECTION_QUOTA])
+    assert (found.cluster is not None, found.topics) == (True, ())
+    other = files.objects.snapshot(("default", "other"), [TOPIC])
+    assert (other.cluster, other.topics) == (None, ())
+
+
+def test_a_status_outlives_changes_of_the_object_and_what_is_remembered_outlives_up() -> None:
+    files = Files()
+    files.say(cluster(), topic("orders"))
+    files.objects.remember(files.orders, {"configKeys": ["retention.ms"]})
+    status = TopicStatus(topic_id="abc", partitions=6)
+    assert files.objects.write_status(files.orders, status, ("configKeys",))
+    assert not files.objects.write_status(files.orders, status, ("configKeys",))
+    files.say(cluster(), topic("orders", partitions=9))
+    assert (files.orders.status.partitions, files.orders.status.config_keys) == (6, ("retention.ms",))
+    files.again()
+    files.say(cluster(), topic("orders"))
+    kept = files.orders.status
+    assert (kept.topic_id, kept.config_keys, kept.partitions) == ("abc", ("retention.ms",), 0)
+
+
+def test_a_topic_with_our_finalizer_stays_until_it_is_taken_off() -> None:
+    files = Files()
+    files.say(cluster(), topic("orders", deletionPolicy="Delete"))
+    files.objects.set_finalizers(reference(files.orders), [FINALIZER])
+    assert files.orders.metadata.finalizers == (FINALIZER,)
+    files.say(cluster())
+    (leaving,) = files.objects.snapshot(SHOP, [TOPIC]).leaving_topics
+    assert leaving.body["metadata"]["finalizers"] == [FINALIZER]
+    files.objects.set_finalizers(leaving.body, [])
+    assert files.objects.snapshot(SHOP, [TOPIC]).leaving_topics == ()
+
+
+def test_what_was_remembered_of_an_object_goes_with_it() -> None:
+    files = Files()
+    files.say(cluster(), topic("orders"))
+    files.objects.remember(files.orders, {"configKeys": ["retention.ms"]})
+    gone = files.orders
+    files.say(cluster())
+    assert files.remembered == {}
+    assert not files.objects.write_status(gone, TopicStatus(partitions=1), ())
