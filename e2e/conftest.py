@@ -1,6 +1,7 @@
 """One control plane, one kubelet, one operator and one cluster for the whole run; each test finds it settled."""
 
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def world(
     bare_plane: ControlPlane, forks: Forks, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[EngineWorld]:
     """A namespace of the test's own, with played brokers."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
+    said = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    name = f"{said[:40].strip('-')}-{zlib.crc32(said.encode()):08x}"
     with EngineWorld(bare_plane, forks, tmp_path, name) as world:
         yield world
 

@@ -24,6 +24,8 @@ from tests.support.served_clusters import ServedClusters
 NETWORK = "127.21"
 """Apart from that of the kubelet's pods."""
 BROKERS = 3
+SPARE = 2
+"""More than the cluster asks for, which may be scaled by others."""
 CLUSTER = "played"
 KINDS = "brokerclusters,brokerlisteners,connectionquotas,observerplugins,topics,auditpipelines,brokerregistrations"
 READY_S = 60.0
@@ -42,7 +44,7 @@ class EngineWorld:
         self._running = ExitStack()
         self._loop = LoopThread(f"played brokers of {namespace}")
         access = Access(plane.url, str(plane.certificate), plane.token)
-        self.served = ServedClusters(access, namespace, {CLUSTER: BROKERS}, NETWORK)
+        self.served = ServedClusters(access, namespace, {CLUSTER: BROKERS + SPARE}, NETWORK)
         self.proxy = self.new_proxy()
         self._proxies = 0
 

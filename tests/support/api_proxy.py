@@ -23,9 +23,9 @@ GONE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ApiRequest:
-    """`path` without its query; `body` as it was sent."""
+    """One that was sent. `path` without its query; `body` as it was sent."""
 
     method: str
     path: str
@@ -61,13 +61,12 @@ class ApiProxy:
         self._shown.load_cert_chain(certificate, certificate.with_suffix(".key"))
         self.before: Hook = _pass
         self.after: Hook = _pass
-        self.silent_watches = False
-        """What the API server says to watches is taken and thrown away, and no watch is ended."""
         self.gone = 0
         """So many watches are answered with 410 next."""
         self.cut = False
         """New connections are closed at once; see hang_up for those that are there."""
         self.requests: list[ApiRequest] = []
+        self._silent: set[ApiRequest] = set()
         self.port = 0
         self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,6 +97,10 @@ class ApiProxy:
         document["clusters"][0]["cluster"]["server"] = self.url
         path.write_text(json.dumps(document))
         return path
+
+    def silence_watches(self) -> None:
+        """Those that are under way: what the API server says to them is taken and thrown away, and none is ended."""
+        self._silent |= {request for request in self.requests if request.is_watch}
 
     def hang_up(self) -> None:
         """On everybody who is connected."""
@@ -154,10 +157,10 @@ class ApiProxy:
                 if request is not answered and not self.after(request):
                     return
                 answered = request
-                if not (request.is_watch and self.silent_watches):
+                if request not in self._silent:
                     writer.write(piece)
                     await writer.drain()
-            if answered is not None and answered.is_watch and self.silent_watches:
+            if answered in self._silent:
                 # The client hears nothing of the end either.
                 await asyncio.Event().wait()
         except (OSError, ssl.SSLError):

@@ -43,6 +43,8 @@ from kio.schema.list_partition_reassignments.v0.response import ListPartitionRea
 from kio.schema.metadata.v11.request import MetadataRequest
 from kio.schema.metadata.v11.response import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from kio.schema.types import BrokerId, TopicName
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.static.primitive import f64, i8, i32
 
 from sluicegate_operator.kafka_admin.broker_metadata import Broker, BrokerMetadataResponse
@@ -94,7 +96,7 @@ class ServedCluster(ScriptedCluster):
         self._incarnations = 0
         self._wanted: dict[tuple[str, float], asyncio.Future[float]] = {}
         for peer in self.peers:
-            peer.answer(versions({**SERVED, 45: 0, 46: 0}))
+            peer.answer(versions({**SERVED, 45: 0, 46: 0, 64: 0}))
             peer.answer(_NOTHING_MOVES)
             peer.script(60, self._kept(60, self._described))
             peer.script(30_000, self._kept(30_000, self._metadata_of_brokers, flexible=False))
@@ -103,6 +105,7 @@ class ServedCluster(ScriptedCluster):
             peer.script(37, self._answer(CreatePartitionsRequest, self._grow))
             peer.script(20, self._answer(DeleteTopicsRequest, self._delete))
             peer.script(48, self._describe_quotas)
+            peer.script(64, self._answer(UnregisterBrokerRequest, self._unregister))
             peer.script(49, self._answer(AlterClientQuotasRequest, self._alter_quotas))
 
     def expect(self, address: str, rate: float) -> "asyncio.Future[float]":
@@ -245,7 +248,8 @@ class ServedCluster(ScriptedCluster):
 
     def _add_partitions(self, topic: PlayedTopic, total: int, replicas: int) -> None:
         for index in range(len(topic.partitions), max(total, 1)):
-            topic.partitions.append(tuple((index + n) % self.brokers for n in range(max(replicas, 1))))
+            places = sorted(self.online) or range(self.brokers)
+            topic.partitions.append(tuple(places[(index + n) % len(places)] for n in range(max(replicas, 1))))
 
     def _grow(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         results = []
@@ -266,6 +270,13 @@ class ServedCluster(ScriptedCluster):
             results.append(DeletableTopicResult(name=wanted.name, topic_id=None, error_code=code))
         self._revise()
         return DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
+
+    def _unregister(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        self.online.discard(request.broker_id)
+        known = self.epochs.pop(request.broker_id, None) is not None
+        self._revise()
+        code = ErrorCode.none if known else ErrorCode.broker_id_not_registered
+        return UnregisterBrokerResponse(throttle_time=NO_THROTTLE, error_code=code, error_message=None)
 
     def _describe(self, number: int, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         if int(request.resources[0].resource_type) != ResourceType.TOPIC:

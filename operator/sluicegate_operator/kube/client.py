@@ -16,6 +16,7 @@ from sluicegate_operator.kube.denials import DENIED_FOR_S
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 from sluicegate_operator.kube.rounds import Rounds
+from sluicegate_operator.kube.undeclared import undeclared_fields, without_fields
 from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ class KubeClient:
         )
         self._request = self._server.request
         self._applied = AppliedChildren()
+        self._untold: set[tuple[str, tuple[str, ...]]] = set()
+        """Fields of statuses that CRDs do not have, as they were said in the log."""
         self._lists: Rounds[list[Json]] = Rounds()
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
@@ -136,13 +139,23 @@ class KubeClient:
     async def apply_status(
         self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
     ) -> None:
+        """Without the fields that an older CRD does not have."""
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
             "metadata": {"name": name, "namespace": namespace},
             "status": status,
         }
-        await self._patch(kind.path(namespace, name) + "/status", body, manager, force=True)
+        path = kind.path(namespace, name) + "/status"
+        try:
+            await self._patch(path, body, manager, force=True)
+        except KubeError as error:
+            if not (fields := undeclared_fields(str(error))):
+                raise
+            if (kind.crd, fields) not in self._untold:
+                self._untold.add((kind.crd, fields))
+                log.warning("%s is older than this operator, apply crds/: not told are %s", kind.crd, ", ".join(fields))
+            await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
         return await self._request("POST", kind.path(namespace), body=manifest)
