@@ -20,10 +20,12 @@ from sluicegate_operator.handlers.operator import lead
 from sluicegate_operator.handlers.released_topics import release_topics
 from sluicegate_operator.handlers.telemetry import LEADING, LOOP_LONG_TURNS, LOOP_LONGEST_TURN, LOOP_SILENT, READY
 from sluicegate_operator.handlers.telemetry_server import TelemetryServer
+from sluicegate_operator.handlers.watch_troubles import tell_troubles
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.lease import LeaseElector
 from sluicegate_operator.kube.lease_thread import LeaseThread
+from sluicegate_operator.kube.watched import WATCHED
 from sluicegate_operator.settings import Settings, SettingsError, read_settings
 
 log = logging.getLogger("sluicegate_operator")
@@ -38,15 +40,10 @@ RELEASE_TIMEOUT_S = 120.0
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # It would say of every event of every pod that it was looked at.
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    # It would warn that signals are not its own.
-    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+    # It would say of each connection that is one too many to be kept.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     try:
         settings = read_settings(os.environ, options.namespace, options.kubeconfig, options.metrics_listener)
-        if settings.kubeconfig:
-            # kopf finds it there, as kubectl does.
-            os.environ["KUBECONFIG"] = settings.kubeconfig
         lease_client = KubeClient(settings.kubeconfig, timeout_s=settings.request_timeout_s, threads_max=LEASE_THREADS)
     except (SettingsError, KubeError) as error:
         print(f"settings: {error}", file=sys.stderr)  # noqa: T201
@@ -119,14 +116,21 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
     stop = asyncio.Event()
     liveness, readiness = Liveness(), Readiness()
     with LeaseThread(_elector(lease_client, settings, liveness)) as lease:
-        kube = KubeClient(settings.kubeconfig, timeout_s=settings.request_timeout_s, may_write=lease.held)
+        kube = KubeClient(
+            settings.kubeconfig,
+            timeout_s=settings.request_timeout_s,
+            may_write=lease.held,
+            watched=WATCHED,
+            namespace=settings.namespace,
+        )
+        tell_troubles(kube.cache, readiness)
         telemetry = _telemetry(settings, liveness, readiness)
         beating = asyncio.create_task(_beat(liveness))
         _stop_on_signals(stop)
         try:
             with telemetry:
                 while not stop.is_set():
-                    await _term(kube, settings, lease, stop, readiness)
+                    await _term(kube, settings, lease, stop)
         finally:
             beating.cancel()
             kube.close()
@@ -144,9 +148,7 @@ def _telemetry(
     return TelemetryServer(*settings.metrics, liveness, readiness, connections_max=settings.metrics_connections)
 
 
-async def _term(
-    kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event, readiness: Readiness
-) -> None:
+async def _term(kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event) -> None:
     """Wait for the Lease, lead until it is lost or `stop`, give it back."""
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
     if not await _first(lease.acquire(), stop):
@@ -158,8 +160,10 @@ async def _term(
     stopping = asyncio.create_task(stop.wait())
     for ender in (lost, stopping):
         ender.add_done_callback(lambda _: over.set())
+    # From the first term on, also between two of them.
+    kube.cache.start()
     try:
-        await lead(kube, settings, over, lease.held, readiness)
+        await lead(kube, settings, over, lease.held)
     finally:
         LEADING.set(0)
         if lost.done():

@@ -7,12 +7,15 @@ same rule as in KubeClient. Pods are put there by the test.
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
+from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.client import STATUS_MANAGER
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.held import Misread, cluster_of, read_object
 from sluicegate_operator.kube.kinds import EVENT, Kind, kind_of
+from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 
 Json = dict[str, Any]
@@ -71,6 +74,10 @@ class MemoryKube:
 
     def events(self, reason: str) -> list[Json]:
         return [item for item in self._objects.values() if item["kind"] == EVENT.kind and item["reason"] == reason]
+
+    @property
+    def cache(self) -> "MemoryCache":
+        return MemoryCache(self)
 
     # -- KubeClient --------------------------------------------------------------------------------------------
 
@@ -172,6 +179,30 @@ class MemoryKube:
         if found["metadata"]["uid"] != uid:
             raise KubeConflictError(f"{name} is another one by now")
         return found
+
+
+class MemoryCache:
+    """A cache that has seen everything."""
+
+    def __init__(self, kube: "MemoryKube | Lists") -> None:
+        self._kube = kube
+
+    async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
+        found = await self._kube.list(kind, namespace)
+        return [read_object(item) for item in found if cluster_of(kind, item) == cluster]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        return await self._kube.get(kind, namespace, name)
+
+    async def list(self, kind: Kind, namespace: str, cluster: str, **labels: str) -> list[Json]:
+        wanted = {CLUSTER_LABEL: cluster, **labels}
+        return await self._kube.list(kind, namespace, ",".join(f"{key}={value}" for key, value in wanted.items()))
+
+
+class Lists(Protocol):
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None: ...
+
+    async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]: ...
 
 
 def _field(item: Json, path: str) -> object:

@@ -24,7 +24,7 @@
 # The operator writes these and takes them away; people read them.
 - apiGroups: [sluicegate.dev]
   resources: [brokerregistrations]
-  verbs: [get, list, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [sluicegate.dev]
   resources: [brokerregistrations/status]
   verbs: [patch]
@@ -32,18 +32,19 @@
 - apiGroups: [sluicegate.dev]
   resources: [auditpipelines/finalizers, brokerclusters/finalizers, brokerlisteners/finalizers]
   verbs: [update]
-# Children are written by server-side apply: patch, and create where there is none. Their owners' end deletes them.
+# Children are written by server-side apply: patch, and create where there is none. Their owners' end deletes them. They
+# are watched, and nothing is asked for twice.
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [configmaps, serviceaccounts]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 # Each broker of a listener that is exposed has a Service, which goes when the broker does or the listener is not exposed
 # any more.
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # Who runs AuditPipelines: a CronJob, or what a Spark operator runs. Deleted when spec.mode changes, and when they are old.
 - apiGroups: [batch]
   resources: [cronjobs]
@@ -61,23 +62,23 @@
   resources: [sparkapplications]
   verbs: [list, create, delete]
 # Controllers that share a journal get a Role of their own. Nobody can grant what he may not do himself, so the
-# operator has the same rights: list, update and delete of ConfigMaps, and Leases. It deletes files that no pod uses.
+# operator has the same rights: update and delete of ConfigMaps, and Leases. It deletes files that no pod uses.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [list, update, delete]
+  verbs: [update, delete]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, update]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 # Deleted when a cluster says networkPolicies: false.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # Deleted to be replaced.
 - apiGroups: [""]
   resources: [pods]
@@ -87,7 +88,7 @@
 # say clusters that check owner references.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [list, create, patch, delete]
+  verbs: [list, watch, create, patch, delete]
 # The readiness gate sluicegate.dev/unfenced; a broker's rack, sluicegate.dev/rack; labels that a pod has lost.
 - apiGroups: [""]
   resources: [pods/status]

@@ -39,6 +39,5 @@ class FirstSeen:
         return {(uid, generation) for uid, generation in found if generation > self._newest.get(uid, -1)}
 
     def forget(self, uid: str) -> None:
-        self._newest.pop(uid, None)
-        for key in [key for key in self._times if key[0] == uid]:
-            del self._times[key]
+        # Older generations give way to newer objects: nobody asks for them any more.
+        self._times.pop((uid, self._newest.pop(uid, -1)), None)

@@ -19,7 +19,7 @@ from sluicegate_operator.planning.claims import Claim, misowned, plan_claims
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
 from sluicegate_operator.planning.volumes import Volume, VolumesPlan, VolumesSeen, plan_volumes, volumes_seen
 from sluicegate_operator.resources.claim import volume_claim
-from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL, node_set_name
+from sluicegate_operator.resources.labels import CLUSTER_ID, node_set_name
 from sluicegate_operator.resources.owner import owner_reference
 from sluicegate_operator.resources.statefulset import CLAIM
 
@@ -134,8 +134,7 @@ def _owner(cluster: BrokerCluster) -> dict[str, Any]:
 
 
 async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[Claim, Mapping[str, Any]]]:
-    selector = f"{CLUSTER_LABEL}={cluster.name}"
-    found = await kube.list(PERSISTENT_VOLUME_CLAIM, cluster.namespace, selector)
+    found = await kube.cache.list(PERSISTENT_VOLUME_CLAIM, cluster.namespace, cluster.name)
     return [(claim, item) for item in found if (claim := _claim(cluster.name, item)) is not None]
 
 

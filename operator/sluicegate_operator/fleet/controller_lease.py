@@ -21,7 +21,7 @@ async def end_term_of_gone(kube: KubeClient, cluster: BrokerCluster) -> str:
     # One beyond them is on its way out by a change of scale, and was not asked for by name.
     if holder.node_id not in ordinals:
         return ""
-    pods = {pod.node_id: pod for pod in await all_pods(kube, cluster, None) if pod.role is Role.CONTROLLER}
+    pods = {pod.node_id: pod for pod in await all_pods(kube, cluster, None, fresh=True) if pod.role is Role.CONTROLLER}
     pod = pods.get(holder.node_id)
     found = None if pod is None else BrokerPod(pod.name, pod.node_id, pod.host, ended=pod.ended, uid=pod.uid)
     why = why_holder_gone(holder, found)

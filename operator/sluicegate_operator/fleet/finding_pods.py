@@ -5,7 +5,7 @@ whoever acts on the absence of a node's pod has asked for it by name.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,21 +19,70 @@ from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_s
 
 Json = Mapping[str, Any]
 
+ABSENT_FOR_S = 60.0
 
-async def listed_pods(kube: KubeClient, cluster: BrokerCluster) -> list[NodePod]:
-    """Those that have the cluster's label and a name of its nodes, also those that are going. Raises KubeError."""
-    found = await kube.list(POD, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
+
+async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool = False) -> list[NodePod]:
+    """Those that have the cluster's label and a name of its nodes, also those that are going; from the cache, or with
+    `fresh` from the API server. Raises KubeError."""
+    found: Sequence[Json]
+    if fresh:
+        found = await kube.list(POD, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
+    else:
+        found = await kube.cache.list(POD, cluster.namespace, cluster.name)
     nodes = [_node(cluster, pod) for pod in found]
     return [node for node in nodes if node is not None and node.name == _name(cluster, node.role, node.ordinal)]
 
 
-async def all_pods(kube: KubeClient, cluster: BrokerCluster, overview: ClusterOverview | None) -> list[NodePod]:
-    """With those that lack a label. `overview` must have been read before: a session that it shows belongs to a pod
-    that is found, or is gone. Raises KubeError."""
-    listed = await listed_pods(kube, cluster)
-    names = {node.name for node in listed}
-    missing = [(name, role) for name, role in _expected(cluster, overview) if name not in names]
+class AbsentPods:
+    """Names that the API server had no pod of, and had none with our label since: they are not asked for again at each
+    look. Made for looks that nothing but a later fresh one acts on."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[tuple[str, str], float] = {}
+
+    def note(self, namespace: str, name: str, *, there: bool, now_s: float) -> None:
+        if there:
+            self._since_s.pop((namespace, name), None)
+        else:
+            self._since_s.setdefault((namespace, name), now_s)
+
+    def holds(self, namespace: str, name: str, now_s: float) -> bool:
+        since_s = self._since_s.get((namespace, name))
+        if since_s is None or now_s - since_s < ABSENT_FOR_S:
+            return since_s is not None
+        del self._since_s[namespace, name]
+        return False
+
+    def forget(self, namespace: str, cluster: str) -> None:
+        nodes = tuple(f"{node_set_name(cluster, role)}-" for role in Role)
+        for key in [key for key in self._since_s if key[0] == namespace and key[1].startswith(nodes)]:
+            del self._since_s[key]
+
+
+async def all_pods(
+    kube: KubeClient,
+    cluster: BrokerCluster,
+    overview: ClusterOverview | None,
+    absent: AbsentPods | None = None,
+    *,
+    fresh: bool = False,
+) -> list[NodePod]:
+    """With those that lack a label. With `fresh`, where `overview` must have been read before: a session that it shows
+    belongs to a pod that is found, or is gone. Raises KubeError."""
+    listed = await listed_pods(kube, cluster, fresh=fresh)
+    names, now_s = {node.name for node in listed}, asyncio.get_running_loop().time()
+    absent = AbsentPods() if absent is None or fresh else absent
+    for name in names:
+        absent.note(cluster.namespace, name, there=True, now_s=now_s)
+    missing = [
+        (name, role)
+        for name, role in _expected(cluster, overview)
+        if name not in names and not absent.holds(cluster.namespace, name, now_s)
+    ]
     found = await asyncio.gather(*(_by_name(kube, cluster, name, role) for name, role in missing))
+    for (name, _), node in zip(missing, found, strict=True):
+        absent.note(cluster.namespace, name, there=node is not None, now_s=now_s)
     return listed + [node for node in found if node is not None]
 
 

@@ -15,11 +15,12 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims
 from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
-from sluicegate_operator.fleet.finding_pods import all_pods, listed_pods
+from sluicegate_operator.fleet.finding_pods import AbsentPods, all_pods, listed_pods
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.fleet.rolls import NodeSetSeen
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.kube.kinds import NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
@@ -70,6 +71,7 @@ class KubernetesFleet:
     _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)
     """Where the controllers were at the last look, so that one look lists the pods once."""
     _session_pods: dict[tuple[str, str], dict[tuple[int, int], str]] = field(default_factory=dict)
+    _absent: AbsentPods = field(default_factory=AbsentPods)
     _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
 
@@ -121,24 +123,26 @@ class KubernetesFleet:
                 await self._kube.apply(policy)
                 continue
             name = policy["metadata"]["name"]
-            found = await self._kube.get(NETWORK_POLICY, cluster.namespace, name)
+            found = await self._kube.cache.get(NETWORK_POLICY, cluster.namespace, name)
             if found is not None and not why_not_ours(found, policy):
                 await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, uid=found["metadata"]["uid"])
 
-    async def _node_set(self, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
+    async def _node_set(self, cluster: BrokerCluster, role: Role, *, fresh: bool = False) -> Mapping[str, Any] | None:
         """None where there is none of ours."""
         metadata = node_set_metadata(cluster, role)
-        found = await self._kube.get(STATEFUL_SET, cluster.namespace, metadata["name"])
+        ask = self._kube.get if fresh else self._kube.cache.get
+        found = await ask(STATEFUL_SET, cluster.namespace, metadata["name"])
         return None if found is None or why_not_ours(found, {"metadata": metadata}) else found
 
     async def node_sets(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], *, fresh: bool = False
     ) -> dict[Role, NodeSetSeen] | None:
-        """Both StatefulSets as they are, against what they should be; None before there are both."""
+        """Both StatefulSets as they are, against what they should be; None before there are both. From the cache, or
+        with `fresh` from the API server."""
         seen = {}
         wanted, layout = self._images.of_cluster(cluster), plan_cluster(cluster, listeners)
         for role in Role:
-            found = await self._node_set(cluster, role)
+            found = await self._node_set(cluster, role, fresh=fresh)
             if found is None:
                 return None
             seen[role] = _node_set_seen(found, wanted_revision(wanted, layout, role))
@@ -153,26 +157,40 @@ class KubernetesFleet:
         """Also those that are going."""
         return await listed_pods(self._kube, cluster)
 
-    async def look(self, cluster: BrokerCluster) -> Sighting:
-        """Raises KubeError; what controllers do not say is in the view."""
+    async def look(self, cluster: BrokerCluster, *, fresh: bool = False) -> Sighting:
+        """Pods are those of the cache, or with `fresh` those of the API server: that a pod is not in the cache proves
+        nothing. Raises KubeError; what controllers do not say is in the view."""
         key = (cluster.namespace, cluster.name)
         places = self._controllers.get(key) or _controllers(await self.pods(cluster))
         view = await controller_view(places)
-        pods = await all_pods(self._kube, cluster, view.overview)
+        pods = await all_pods(self._kube, cluster, view.overview, self._absent, fresh=fresh)
         now = self._controllers[key] = _controllers(pods)
         if view.overview is None and now != places:
             view = await controller_view(now)
-            pods = await all_pods(self._kube, cluster, view.overview)
+            pods = await all_pods(self._kube, cluster, view.overview, self._absent, fresh=fresh)
         seen_in = self._session_pods.get(key, {})
         if view.overview is not None:
-            seen_in = self._session_pods[key] = session_pods(view.overview, _broker_pods(pods), seen_in)
+            now_in = session_pods(view.overview, _broker_pods(pods), seen_in)
+            if not fresh and now_in.keys() - seen_in.keys():
+                # A new session may be that of a pod that the cache does not show yet, at its predecessor's address.
+                pods = await all_pods(self._kube, cluster, view.overview, fresh=True)
+                now_in = session_pods(view.overview, _broker_pods(pods), seen_in)
+            seen_in = self._session_pods[key] = now_in
         return Sighting(view, tuple(pods), seen_in)
 
     def forget(self, namespace: str, name: str) -> None:
         self._controllers.pop((namespace, name), None)
         self._session_pods.pop((namespace, name), None)
+        self._absent.forget(namespace, name)
         if not self._applying[namespace, name].locked():
             del self._applying[namespace, name]
+
+    async def check_pods(self, cluster: BrokerCluster, seen: Sequence[NodePod]) -> None:
+        """Raises KubeConflictError where a pod is not as it was seen: another node may be down by now."""
+        found = {(pod.uid, pod.ready, pod.deleting) for pod in await listed_pods(self._kube, cluster, fresh=True)}
+        changed = sorted(pod.name for pod in seen if (pod.uid, pod.ready, pod.deleting) not in found)
+        if changed:
+            raise KubeConflictError(f"{', '.join(changed)} changed meanwhile")
 
     async def restart(self, namespace: str, pod: NodePod) -> None:
         """Its StatefulSet makes the next one. Raises KubeConflictError when the pod is not as it was seen."""

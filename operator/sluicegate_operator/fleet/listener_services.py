@@ -10,7 +10,7 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import SERVICE
 from sluicegate_operator.planning.exposure import ServiceSeen, service_seen
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+from sluicegate_operator.resources.labels import MANAGED_BY_LABEL, MANAGER
 
 Json = Mapping[str, Any]
 
@@ -27,8 +27,7 @@ class ListenerServices:
 
 async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
     """All that the operator has made for the cluster, also those of no listener. Raises KubeError."""
-    ours = f"{CLUSTER_LABEL}={cluster.name},{MANAGED_BY_LABEL}={MANAGER}"
-    return list(await kube.list(SERVICE, cluster.namespace, ours))
+    return await kube.cache.list(SERVICE, cluster.namespace, cluster.name, **{MANAGED_BY_LABEL: MANAGER})
 
 
 def services_of(listener: BrokerListener, services: Sequence[Json]) -> ListenerServices:

@@ -21,7 +21,7 @@ async def running_nodes(kube: KubeClient, cluster: BrokerCluster) -> RunningNode
         replicas[role] = int(found["spec"]["replicas"])
         wanted[role] = annotations.get(REVISION, "")
         requested_at[role] = annotations.get(RESTARTED_AT, "")
-    pods = await listed_pods(kube, cluster)
+    pods = await listed_pods(kube, cluster, fresh=True)
     return RunningNodes(
         replicas,
         wanted,

@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
@@ -23,6 +22,7 @@ from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
+from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
@@ -93,15 +93,12 @@ class ClusterReconciler:
 
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> None:
         """Of a cluster that was deleted before its claims were told that they go with it. Raises KubeError."""
-        body = self._context.departed.get(key)
-        if body is None:
+        departed = self._context.departed.get(key)
+        if departed is None:
             return
-        try:
-            departed = read_stored(body)
-        except InvalidManifest as error:
-            log.warning("what cluster %s said of its volume claims cannot be read, they stay: %s", key[1], error)
-            departed = None
-        if isinstance(departed, BrokerCluster) and departed.spec.deletes_claims:
+        if isinstance(departed, Misread):
+            log.warning("what cluster %s said of its volume claims cannot be read, they stay: %s", key[1], departed.why)
+        elif departed.spec.deletes_claims:
             taken_up = now_there is not None and cluster_id(now_there) == cluster_id(departed)
             if not taken_up:
                 await own_claims(self._context.kube, departed)

@@ -25,6 +25,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
+from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import Kind, kind_of
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
@@ -49,7 +50,7 @@ class Context:
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
         self.figures = TermFigures()
-        self.departed: dict[ClusterKey, Mapping[str, Any]] = {}
+        self.departed: dict[ClusterKey, BrokerCluster | Misread] = {}
         """The last word of BrokerClusters that were deleted, until what it says of their claims is done."""
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
         self._said: Said[tuple[Hashable, ...]] = Said()

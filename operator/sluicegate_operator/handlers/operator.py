@@ -13,8 +13,6 @@ from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import DescriptionReconciler
-from sluicegate_operator.handlers.health import Readiness
-from sluicegate_operator.handlers.kopf_thread import KopfThread
 from sluicegate_operator.handlers.listeners import ListenerReconciler
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
@@ -39,9 +37,9 @@ async def lead(
     settings: Settings,
     stop: asyncio.Event,
     may_write: Callable[[], bool],
-    readiness: Readiness,
 ) -> None:
-    """Runs until `stop`. Raises what ends a queue, which none may by itself."""
+    """Runs until `stop`; the cache of `kube`, which has been started, outlives it. Raises what ends a queue, which none
+    may by itself."""
     context = Context(kube, settings, may_write)
     queues = {
         name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers(context, settings).items()
@@ -49,16 +47,17 @@ async def lead(
     context.mark = lambda name, key: queues[name].mark(key)
     context.is_due = lambda name, key: queues[name].is_due(key)
     _show(queues)
-    watching = KopfThread(kube, settings, Watch(context.first_seen, queues, context.departed), readiness)
+    watch = Watch(context.first_seen, queues, context.departed)
     REGISTRY.register(context.figures)
     try:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(queue.run()) for queue in queues.values()]
-            running.append(group.create_task(watching.run()))
+            running.append(group.create_task(kube.cache.subscribe(watch.on_change)))
             await stop.wait()
             for task in running:
                 task.cancel()
     finally:
+        kube.cache.unsubscribe(watch.on_change)
         REGISTRY.unregister(context.figures)
         await context.close()
 

@@ -20,10 +20,11 @@ from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.external import ExternalBrokers
-from sluicegate_operator.handlers.snapshot import gather_cluster, read_all
+from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
+from sluicegate_operator.kube.held import read_object
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, POD
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
@@ -37,7 +38,7 @@ from sluicegate_operator.planning.registrations import (
     unfenced_gate,
 )
 from sluicegate_operator.resources.broker_registration import broker_registration
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE
+from sluicegate_operator.resources.labels import READINESS_GATE
 from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)
@@ -95,9 +96,13 @@ class RegistrationReconciler:
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Whether anything was to be fenced."""
         told = self._told[cluster.namespace, cluster.name]
-        orders = fence_orders(seen, told.items())
-        if not orders or seen.view.active is None or cluster.spec.paused:
+        if not fence_orders(seen, told.items()) or seen.view.active is None or cluster.spec.paused:
             return False
+        # A pod that the cache does not show may be there all the same.
+        seen = await self._context.fleet.look(cluster, fresh=True)
+        orders = fence_orders(seen, told.items())
+        if not orders or seen.view.active is None:
+            return True
         try:
             await fence(seen.view.active, orders, self._context.may_write)
         except KafkaAdminError as error:
@@ -164,10 +169,10 @@ class RegistrationReconciler:
     ) -> None:
         """`make_plan` is given the BrokerRegistrations that there are."""
         kube = self._context.kube
-        listed = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
-        found = [item for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
+        listed = await kube.cache.list(BROKER_REGISTRATION, cluster.namespace, cluster.name)
+        found = [read_object(item) for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
         unreadable: list[Unreadable] = []
-        existing = read_all(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
+        existing = readable(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
         await self._context.say_unreadable(unreadable)
         plan = make_plan(existing)
         by_name = {registration.name: registration for registration in existing}
@@ -189,7 +194,7 @@ class RegistrationReconciler:
             except NameTakenError as taken:
                 await self._context.post(cluster, "Warning", NAME_TAKEN, str(taken))
                 return
-            [registration] = read_all(BrokerRegistration, BROKER_REGISTRATION, [made], [])
+            [registration] = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], [])
         if plan.status.manifest() != registration.status.manifest():
             await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
         if plan.events:

@@ -160,6 +160,8 @@ class RollReconciler:
         pods = {pod.name: pod for pod in seen.sighting.pods}
         for node in step.nodes:
             try:
+                if node is step.nodes[0]:
+                    await self._context.fleet.check_pods(cluster, seen.sighting.pods)
                 await self._context.fleet.restart(cluster.namespace, pods[node.name])
             except KubeConflictError as conflict:
                 log.info("%s has changed since it was looked at: %s", node.name, conflict)
@@ -198,9 +200,9 @@ class RollReconciler:
         cluster = decided_on.cluster
         assert cluster is not None, "scaled is only what is there"
         kube, key = self._context.kube, (cluster.namespace, cluster.name)
-        if _generations(await gather_snapshot(kube, key, [BROKER_LISTENER])) != _generations(decided_on):
+        if _generations(await gather_snapshot(kube, key, [BROKER_LISTENER], fresh=True)) != _generations(decided_on):
             raise KubeConflictError("its spec or its listeners have changed")
-        sets = await self._context.fleet.node_sets(cluster, decided_on.listeners)
+        sets = await self._context.fleet.node_sets(cluster, decided_on.listeners, fresh=True)
         found = None if sets is None else sets[Role.BROKER].replicas
         if found != replicas:
             raise KubeConflictError(f"its StatefulSet asks for {found} brokers and not for {replicas} any more")

@@ -1,15 +1,11 @@
-"""Everything that planning may look at of one cluster, read from the API server in one go.
-
-Read anew for each reconcile: a watch says when to look, never what is there, so a missed or late event does no harm.
-"""
+"""Everything that planning may look at of one cluster, gathered from the cache, or from the API server itself."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.topic import FINALIZER, Topic
 from sluicegate_operator.engine.snapshot import (
@@ -20,6 +16,7 @@ from sluicegate_operator.engine.snapshot import (
     UnreadableClusterError,
 )
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.held import Misread, cluster_of, read_object
 from sluicegate_operator.kube.kinds import (
     BROKER_CLUSTER,
     BROKER_LISTENER,
@@ -32,96 +29,81 @@ OF_CLUSTERS = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
 READ_A_TURN = 50
 """So many objects are parsed before others have the event loop: a few milliseconds."""
 
-T = TypeVar("T")
+_KEPT_OF_LEAVING = {"name", "namespace", "uid", "resource_version", "finalizers"}
+
+T = TypeVar("T", bound=Resource)
 
 
-async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[Kind] = OF_CLUSTERS) -> Snapshot:
-    """What is of another kind than `kinds` is not asked for. Raises KubeError when the API server does not give all of
-    it, and UnreadableClusterError: a part is never taken for the whole."""
-    namespace, name = key
-
-    found, listed = await asyncio.gather(
-        kube.get(BROKER_CLUSTER, namespace, name), asyncio.gather(*(kube.list(kind, namespace) for kind in kinds))
-    )
-    objects = {kind: _of_cluster(name, items) for kind, items in zip(kinds, listed, strict=True)}
+async def gather_snapshot(
+    kube: KubeClient, key: ClusterKey, kinds: Collection[Kind] = OF_CLUSTERS, *, fresh: bool = False
+) -> Snapshot:
+    """From the cache, or with `fresh` from the API server: for what is decided and cannot be taken back. What is of
+    another kind than `kinds` is not asked for. Raises KubeError where not all of it is known, and
+    UnreadableClusterError: a part is never taken for the whole."""
+    found = {kind: await _of_kind(kube, key, kind, fresh=fresh) for kind in (BROKER_CLUSTER, *kinds)}
+    leaving = tuple(one for value in found.get(TOPIC, ()) if (one := _leaving(value)) is not None)
+    if leaving and not fresh:
+        # What is done for them deletes records.
+        return await gather_snapshot(kube, key, kinds, fresh=True)
     unreadable: list[Unreadable] = []
-    cluster = _cluster(found)
+    cluster = _cluster(found[BROKER_CLUSTER])
     resources: dict[type[Resource], tuple[Resource, ...]] = {}
-    for kind, items in objects.items():
+    for kind in kinds:
         model = KINDS[kind.kind].model
-        resources[model] = await _read_in_turns(model, kind, items, unreadable)
-    leaving = tuple(_leaving(topic) for topic in objects.get(TOPIC, ()) if _is_leaving(topic))
+        resources[model] = readable(model, kind, found[kind], unreadable)
     return Snapshot(cluster, resources, tuple(unreadable), leaving)
 
 
-async def _read_in_turns(
-    model: type[T], kind: Kind, objects: Sequence[Mapping[str, Any]], unreadable: list[Unreadable]
-) -> tuple[T, ...]:
-    """As read_all; others have the event loop in between."""
-    resources: list[T] = []
-    for first in range(0, len(objects), READ_A_TURN):
-        resources += read_all(model, kind, objects[first : first + READ_A_TURN], unreadable)
-        await asyncio.sleep(0)
-    return tuple(resources)
-
-
-def _of_cluster(name: str, objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those that name this cluster, told before they are parsed: a namespace may have many clusters' quotas."""
-    return [item for item in objects if cluster_name(item) == name]
-
-
-def _is_leaving(topic: Mapping[str, Any]) -> bool:
-    meta = topic["metadata"]
-    return bool(meta.get("deletionTimestamp")) and FINALIZER in (meta.get("finalizers") or ())
-
-
-def _leaving(body: Mapping[str, Any]) -> LeavingTopic:
-    try:
-        topic = read_stored(body)
-    except InvalidManifest as error:
-        return LeavingTopic(body, None, str(error))
-    return LeavingTopic(body, topic if isinstance(topic, Topic) else None)
+async def _of_kind(kube: KubeClient, key: ClusterKey, kind: Kind, *, fresh: bool) -> list[Resource | Misread]:
+    if not fresh:
+        return await kube.cache.resources(kind, *key)
+    if kind == BROKER_CLUSTER:
+        one = await kube.get(kind, *key)
+        bodies = [] if one is None else [one]
+    else:
+        bodies = [item for item in await kube.list(kind, key[0]) if cluster_of(kind, item) == key[1]]
+    read: list[Resource | Misread] = []
+    for number, body in enumerate(bodies):
+        read.append(read_object(body))
+        if number % READ_A_TURN == READ_A_TURN - 1:
+            await asyncio.sleep(0)
+    return read
 
 
 async def gather_cluster(kube: KubeClient, key: ClusterKey) -> BrokerCluster | None:
-    """Raises KubeError and UnreadableClusterError."""
-    return _cluster(await kube.get(BROKER_CLUSTER, *key))
+    """From the cache. Raises KubeError and UnreadableClusterError."""
+    return _cluster(await _of_kind(kube, key, BROKER_CLUSTER, fresh=False))
 
 
-def _cluster(found: Mapping[str, Any] | None) -> BrokerCluster | None:
+def _cluster(found: Sequence[Resource | Misread]) -> BrokerCluster | None:
     unreadable: list[Unreadable] = []
-    clusters = read_all(BrokerCluster, BROKER_CLUSTER, [found] if found else [], unreadable)
+    clusters = readable(BrokerCluster, BROKER_CLUSTER, found, unreadable)
     if unreadable:
         raise UnreadableClusterError(unreadable[0])
     return clusters[0] if clusters else None
 
 
-def read_all(model: type[T], kind: Kind, objects: Iterable[Mapping[str, Any]], unreadable: list[Unreadable]) -> list[T]:
+def readable(
+    model: type[T], kind: Kind, found: Iterable[Resource | Misread], unreadable: list[Unreadable]
+) -> tuple[T, ...]:
     """Those that are not on their way out; what cannot be read is added to `unreadable`."""
     resources: list[T] = []
-    for item in objects:
-        if item["metadata"].get("deletionTimestamp"):
-            continue
-        try:
-            resource = read_stored(item)
-        except InvalidManifest as error:
-            unreadable.append(Unreadable(kind, item, str(error)))
-            continue
-        if isinstance(resource, model):
-            resources.append(resource)
-    return resources
+    for value in found:
+        if isinstance(value, Misread):
+            if not value.body["metadata"].get("deletionTimestamp"):
+                unreadable.append(Unreadable(kind, value.body, value.why))
+        elif isinstance(value, model) and value.metadata.deletion_timestamp is None:
+            resources.append(value)
+    return tuple(resources)
 
 
-def cluster_keys(kind: Kind, body: Mapping[str, Any]) -> list[ClusterKey]:
-    """The cluster that an object of ours belongs to."""
-    meta = body["metadata"]
-    if kind is BROKER_CLUSTER:
-        return [(meta["namespace"], meta["name"])]
-    reference = cluster_name(body)
-    return [(meta["namespace"], reference)] if reference else []
-
-
-def cluster_name(body: Mapping[str, Any]) -> str:
-    """The cluster that an object refers to, read without parsing the rest; empty where it names none."""
-    name = ((body.get("spec") or {}).get("clusterRef") or {}).get("name")
-    return name if isinstance(name, str) else ""
+def _leaving(value: Resource | Misread) -> LeavingTopic | None:
+    if isinstance(value, Misread):
+        meta = value.body["metadata"]
+        leaves = meta.get("deletionTimestamp") and FINALIZER in (meta.get("finalizers") or ())
+        return LeavingTopic(value.body, None, value.why) if leaves else None
+    own = value.metadata
+    if not isinstance(value, Topic) or own.deletion_timestamp is None or FINALIZER not in own.finalizers:
+        return None
+    kept = own.model_dump(mode="json", by_alias=True, include=_KEPT_OF_LEAVING)
+    return LeavingTopic({"apiVersion": value.api_version, "kind": TOPIC.kind, "metadata": kept}, value)

@@ -1,121 +1,103 @@
-"""kopf glue: every event of an object of ours, a node's pod or its StatefulSet marks a cluster's key in the queues.
+"""Each change of an object of ours, a node's pod or its StatefulSet marks a cluster's key in the queues."""
 
-on.event handlers leave no finalizer and no annotation on anybody's object.
-"""
-
-import asyncio
-import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
-import kopf
-
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import GROUP, VERSION
+from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods import node_pod
-from sluicegate_operator.handlers.snapshot import cluster_keys
-from sluicegate_operator.kube.kinds import (
-    BROKER_CLUSTER,
-    Kind,
-)
+from sluicegate_operator.kube.held import Held, Misread
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL_SET, Kind
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK
-
-log = logging.getLogger(__name__)
+from sluicegate_operator.resources.labels import RACK
 
 
 class Watch:
-    """What kopf tells of objects and pods, given to the queues that it concerns."""
+    """What the cache has learned, given to the queues that it concerns."""
 
     def __init__(
         self,
         first_seen: FirstSeen,
         queues: Mapping[str, WorkQueue[ClusterKey]],
-        departed: dict[ClusterKey, Mapping[str, Any]],
+        departed: dict[ClusterKey, BrokerCluster | Misread],
     ) -> None:
         """`departed`: see Context."""
         self._first_seen = first_seen
         self._departed = departed
         self._queues = queues
-        self._pods: dict[str, _PodNews] = {}
-        self._node_sets: dict[str, int] = {}
-        """By uid, their generations."""
-        self._objects: dict[str, int] = {}
-        """By uid, what people have written of each object, as a hash."""
 
-    def register(self, registry: kopf.OperatorRegistry, kinds: Collection[Kind]) -> None:
-        """The handlers only carry the events to the caller's loop: kopf runs on one of its own."""
-        loop = asyncio.get_running_loop()
+    def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+        """`before` is None also for what is told for the first time in this term."""
+        if kind in CUSTOM:
+            self._on_object(kind, before, after)
+        elif kind == POD:
+            self._on_pod(before, after)
+        elif kind == STATEFUL_SET:
+            self._on_node_set(before, after)
 
-        def handler(take: Callable[[str | None, Mapping[str, Any]], None]) -> Any:
-            async def carry(event: Mapping[str, Any], **_: Any) -> None:
-                loop.call_soon_threadsafe(take, event["type"], event["object"])
-
-            return carry
-
-        for kind in kinds:
-            take = partial(self.on_object, kind)
-            kopf.on.event(GROUP, VERSION, kind.plural, registry=registry, id=kind.plural)(handler(take))
-        labels = {CLUSTER_LABEL: kopf.PRESENT}
-        kopf.on.event("v1", "pods", labels=labels, registry=registry, id="pods")(handler(self.on_pod))
-        node_sets = kopf.on.event("apps", "v1", "statefulsets", labels=labels, registry=registry, id="statefulsets")
-        node_sets(handler(self.on_node_set))
-
-    def on_object(self, kind: Kind, type_: str | None, body: Mapping[str, Any]) -> None:
+    def _on_object(self, kind: Kind, before: Held | None, after: Held | None) -> None:
         """A change of nothing but its status is our own hand, and no news."""
-        uid, written = body["metadata"]["uid"], _written(body)
-        before = self._objects.pop(uid, None)
-        if type_ != "DELETED":
-            self._objects[uid] = written
-        if type_ == "MODIFIED" and written == before:
+        if before is not None and after is not None and _written(before) == _written(after):
             return
-        self._first_seen.note(body)
-        if type_ == "DELETED":
-            self._first_seen.forget(body["metadata"]["uid"])
-        for key in cluster_keys(kind, body):
-            if type_ == "DELETED" and kind is BROKER_CLUSTER:
-                self._departed[key] = body
+        if after is not None:
+            self._first_seen.note({"metadata": {"uid": after.uid, "generation": _generation(after)}})
+        elif before is not None:
+            self._first_seen.forget(before.uid)
+            if kind == BROKER_CLUSTER and isinstance(before.value, BrokerCluster | Misread):
+                self._departed[before.namespace, before.cluster] = before.value
+        for key in _clusters(before, after):
             for queue in KINDS[kind.kind].queues:
                 self._queues[queue].mark(key)
 
-    def on_pod(self, type_: str | None, body: Mapping[str, Any]) -> None:
+    def _on_pod(self, before: Held | None, after: Held | None) -> None:
         """Only what changes where a node is and how it does is news: pods change their status often."""
-        meta = body["metadata"]
-        before = self._pods.pop(meta["uid"], _PodNews())
-        now = _pod_news(None if type_ == "DELETED" else body)
-        if type_ != "DELETED":
-            self._pods[meta["uid"]] = now
-        key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
-        if now.phase != before.phase:
-            self._queues["pipelines"].mark(key)
-        elif now != before:
-            for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
-                self._queues[queue].mark(key)
-        if now.reachable != before.reachable:
-            for queue in ("quotas", "topics", "configs", "descriptions", "observers"):
-                self._queues[queue].mark(key)
+        was, now = _pod_news(before), _pod_news(after)
+        for key in _clusters(before, after):
+            if now.phase != was.phase:
+                self._queues["pipelines"].mark(key)
+            elif now != was:
+                for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
+                    self._queues[queue].mark(key)
+            if now.reachable != was.reachable:
+                for queue in ("quotas", "topics", "configs", "descriptions", "observers"):
+                    self._queues[queue].mark(key)
 
-    def on_node_set(self, type_: str | None, body: Mapping[str, Any]) -> None:
+    def _on_node_set(self, before: Held | None, after: Held | None) -> None:
         """Somebody scales it, asks for a restart or deletes it; its status is no news."""
-        meta = body["metadata"]
-        before = self._node_sets.pop(meta["uid"], None)
-        if type_ != "DELETED":
-            self._node_sets[meta["uid"]] = meta["generation"]
-        if before is not None and (type_ == "DELETED" or before != meta["generation"]):
+        if before is not None and (after is None or _generation(before) != _generation(after)):
             for queue in ("clusters", "rolls"):
-                self._queues[queue].mark((meta["namespace"], meta["labels"][CLUSTER_LABEL]))
+                self._queues[queue].mark((before.namespace, before.cluster))
 
 
-def _written(body: Mapping[str, Any]) -> int:
-    meta = body["metadata"]
-    pairs = [tuple(sorted((meta.get(field) or {}).items())) for field in ("labels", "annotations")]
-    return hash((meta.get("generation"), meta.get("deletionTimestamp"), *pairs))
+def _clusters(before: Held | None, after: Held | None) -> set[ClusterKey]:
+    """Of the one that it belonged to as well, where somebody has changed that."""
+    return {(held.namespace, held.cluster) for held in (before, after) if held is not None and held.cluster}
+
+
+def _generation(held: Held) -> int:
+    if isinstance(held.value, Resource):
+        return held.value.metadata.generation
+    body = held.value.body if isinstance(held.value, Misread) else held.value
+    return int(body["metadata"].get("generation") or 0)
+
+
+def _written(held: Held) -> Hashable:
+    """What people write of an object."""
+    if isinstance(held.value, Resource):
+        meta = held.value.metadata
+        labels, annotations, deleted = meta.labels, meta.annotations, meta.deletion_timestamp is not None
+    else:
+        body = held.value.body if isinstance(held.value, Misread) else held.value
+        found = body["metadata"]
+        labels, annotations = found.get("labels") or {}, found.get("annotations") or {}
+        deleted = bool(found.get("deletionTimestamp"))
+    pairs = [tuple(sorted(one.items())) for one in (labels, annotations)]
+    return held.uid, _generation(held), deleted, *pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +115,10 @@ class _PodNews:
     """Of a run of an AuditPipeline."""
 
 
-def _pod_news(body: Mapping[str, Any] | None) -> _PodNews:
-    if body is None:
+def _pod_news(held: Held | None) -> _PodNews:
+    if held is None or isinstance(held.value, Resource | Misread):
         return _PodNews()
+    body = held.value
     if PIPELINE_LABEL in body["metadata"]["labels"]:
         return _PodNews(phase=(body.get("status") or {}).get("phase") or "")
     pod = node_pod(body)

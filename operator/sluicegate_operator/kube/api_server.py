@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -31,6 +32,15 @@ BUSY_RETRIES_MAX = 5
 BUSY_FIRST_S = 0.1
 BUSY_PAUSE_MAX_S = 5.0
 """429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
+CONNECTIONS_KEPT = 32
+_KEPT_ALIVE = [
+    *urllib3.connection.HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+]
+"""A watch says nothing for long: a way to the API server that is cut off is known after 25 s all the same."""
 _GOING = "because it is being terminated"
 """The API server's words of a namespace; the status is that of a right that is missing."""
 
@@ -95,6 +105,20 @@ class ApiServer:
                 wanted_s = BUSY_FIRST_S * 2**tries if error.retry_after_s is None else error.retry_after_s
                 await asyncio.sleep(min(BUSY_PAUSE_MAX_S, wanted_s))
 
+    def open(
+        self, path: str, query: Mapping[str, str], *, timeout: urllib3.Timeout, accept: str, preload: bool
+    ) -> urllib3.BaseHTTPResponse:
+        """A GET in the caller's thread, whatever its answer. Raises KubeUnavailableError."""
+        url = f"{self._api.configuration.host}{path}?{urlencode(query)}"
+        headers = {"Accept": accept, **self._credentials()}
+        try:
+            answer: urllib3.BaseHTTPResponse = self._api.rest_client.pool_manager.request(
+                "GET", url, headers=headers, timeout=timeout, retries=False, preload_content=preload
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise KubeUnavailableError(f"the API server does not answer: {error}") from error
+        return answer
+
     def _credentials(self) -> dict[str, str]:
         # Looked up each time: a projected service account token is renewed in its file.
         found = self._api.configuration.auth_settings().values()
@@ -112,7 +136,7 @@ class ApiServer:
         if answer.status < 300:
             parsed: Json = json.loads(text)
             return parsed
-        refusal = _refusal(method, url, answer.status, text)
+        refusal = refusal_of(method, url, answer.status, text)
         refusal.retry_after_s = _seconds(answer.headers.get("Retry-After"))
         raise refusal
 
@@ -122,7 +146,7 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isdecimal() else None
 
 
-def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
+def refusal_of(method: str, url: str, status: int, text: str) -> KubeError:
     try:
         reason = json.loads(text).get("message", text)
     except ValueError:
@@ -141,6 +165,8 @@ def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
 def _configuration(kubeconfig: str | None) -> client.Configuration:
     """`kubeconfig`, else the pod's own account, else what KUBECONFIG or the home folder name."""
     settings = client.Configuration()
+    settings.socket_options = _KEPT_ALIVE
+    settings.connection_pool_maxsize = CONNECTIONS_KEPT
     try:
         if kubeconfig is not None:
             config.load_kube_config(kubeconfig, client_configuration=settings)

@@ -6,17 +6,19 @@ operator needs it must own, but nobody should be overruled silently.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate_operator.kube.api_server import REQUEST_TIMEOUT_S, THREADS_MAX, ApiServer, Json
 from sluicegate_operator.kube.applied import AppliedChildren
+from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
 from sluicegate_operator.kube.denials import DENIED_FOR_S
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 from sluicegate_operator.kube.rounds import Rounds
 from sluicegate_operator.kube.undeclared import undeclared_fields, without_fields
+from sluicegate_operator.kube.watching import Watched
 from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)
@@ -47,9 +49,11 @@ class KubeClient:
         threads_max: int = THREADS_MAX,
         may_write: Callable[[], bool] = lambda: True,
         denied_for_s: float = DENIED_FOR_S,
+        watched: Sequence[Watched] = (),
+        namespace: str | None = None,
     ) -> None:
         """`may_write` is asked in the moment before each write, in the thread that sends it. `denied_for_s`: see
-        kube.denials."""
+        kube.denials. `cache` holds the kinds of `watched`, in `namespace` or in all, once it is started."""
         self._server = ApiServer(
             kubeconfig, timeout_s=timeout_s, threads_max=threads_max, may_write=may_write, denied_for_s=denied_for_s
         )
@@ -58,6 +62,7 @@ class KubeClient:
         self._untold: set[tuple[str, tuple[str, ...]]] = set()
         """Fields of statuses that CRDs do not have, as they were said in the log."""
         self._lists: Rounds[list[Json]] = Rounds()
+        self.cache = Cache(self._server, namespace, watched)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         return await self.read(kind.path(namespace, name))
@@ -85,13 +90,18 @@ class KubeClient:
 
         return await self._lists.ask((kind, namespace, label_selector, field_selector), fetch)
 
-    async def apply(self, manifest: Mapping[str, Any], seen: Callable[[Json], None] = _nobody_looks) -> Json:
+    async def apply(
+        self, manifest: Mapping[str, Any], seen: Callable[[Json], None] = _nobody_looks
+    ) -> Mapping[str, Any]:
         """Make a child, or bring our child of that name to what `manifest` says. Nothing is written where it was so
         the last time and is unchanged. Raises NameTakenError where what has the name is not ours.
 
         `seen` is called with the child as it was before it is written, once more where others changed it meanwhile."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         path = kind.path(meta["namespace"], meta["name"])
+        known = self.cache.peek(kind, meta["namespace"], meta["name"])
+        if known is not None and self._applied.holds(path, manifest, known) and not why_not_ours(known, manifest):
+            return known
         found = await self.get(kind, meta["namespace"], meta["name"])
         if found is not None:
             if why := why_not_ours(found, manifest):
@@ -101,6 +111,7 @@ class KubeClient:
             seen(found)
         applied = await self._create_or_patch(path, found, manifest, seen)
         self._applied.note(path, manifest, applied)
+        self.cache.note(kind, applied)
         return applied
 
     async def _create_or_patch(
@@ -148,17 +159,20 @@ class KubeClient:
         }
         path = kind.path(namespace, name) + "/status"
         try:
-            await self._patch(path, body, manager, force=True)
+            told = await self._patch(path, body, manager, force=True)
         except KubeError as error:
             if not (fields := undeclared_fields(str(error))):
                 raise
             if (kind.crd, fields) not in self._untold:
                 self._untold.add((kind.crd, fields))
                 log.warning("%s is older than this operator, apply crds/: not told are %s", kind.crd, ", ".join(fields))
-            await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
+            told = await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
+        self.cache.note(kind, told)
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
-        return await self._request("POST", kind.path(namespace), body=manifest)
+        made = await self._request("POST", kind.path(namespace), body=manifest)
+        self.cache.note(kind, made)
+        return made
 
     async def replace(self, kind: Kind, namespace: str, name: str, manifest: Mapping[str, Any]) -> Json:
         """With a resourceVersion in the manifest this is compare-and-swap."""
@@ -167,7 +181,8 @@ class KubeClient:
     async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:
         """Conditions of other types stay as they are. A KubeConflictError when the pod is another one by now."""
         body = {"metadata": {"uid": uid}, "status": {"conditions": [dict(condition)]}}
-        await self._patch_pod(POD.path(namespace, name) + "/status", body)
+        path = POD.path(namespace, name) + "/status"
+        self.cache.note(POD, await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE))
 
     async def patch_metadata(
         self,
@@ -192,10 +207,7 @@ class KubeClient:
         if spec is not None:
             body["spec"] = dict(spec)
         path = kind.path(namespace, name) + ("/status" if kind is POD else "")
-        await self._request("PATCH", path, body=body, content_type=_MERGE_TYPE)
-
-    async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
-        await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE)
+        self.cache.note(kind, await self._request("PATCH", path, body=body, content_type=_MERGE_TYPE))
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         """Nothing happens when it is not there; a KubeConflictError when it is not the one that is meant."""
@@ -203,12 +215,18 @@ class KubeClient:
         preconditions = {key: value for key, value in wanted.items() if value}
         body = {"preconditions": preconditions} if preconditions else None
         try:
-            await self._request("DELETE", kind.path(namespace, name), body=body)
+            answer = await self._request("DELETE", kind.path(namespace, name), body=body)
         except KubeError as error:
             if error.status != 404:
                 raise
+            return
+        if answer.get("metadata", {}).get("deletionTimestamp"):
+            self.cache.note(kind, answer)
+        elif uid:
+            self.cache.note_gone(kind, namespace, name, uid)
 
     def close(self) -> None:
+        self.cache.close()
         self._server.close()
 
     async def _patch(self, path: str, body: Mapping[str, Any], manager: str, *, force: bool) -> Json:

@@ -70,18 +70,16 @@ SCHEDULED_SPARK_APPLICATION = Kind(
 )
 KUBEFLOW_SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications")
 
-_APPLIED = (
+CHILDREN = (
     NETWORK_POLICY,
-    STATEFUL_SET,
-    SERVICE,
     CONFIG_MAP,
-    CRON_JOB,
-    SCHEDULED_SPARK_APPLICATION,
     Kind("v1", "ServiceAccount", "serviceaccounts"),
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 )
+"""Of which nothing is read but whether they are as they were applied."""
+_APPLIED = (*CHILDREN, STATEFUL_SET, SERVICE, CRON_JOB, SCHEDULED_SPARK_APPLICATION)
 _BY_NAME = {
     (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE)
 }

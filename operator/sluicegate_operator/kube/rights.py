@@ -13,8 +13,8 @@ Resource = tuple[str, str]
 """Its API group, and its name with that of a subresource behind a '/'."""
 
 _WRITTEN_BY_PEOPLE = tuple(kind.plural for kind in BY_PEOPLE)
-_APPLIED = frozenset({"get", "create", "patch"})
-"""Of children: see KubeClient.apply."""
+_APPLIED = frozenset({"get", "list", "watch", "create", "patch"})
+"""Of children: see KubeClient.apply, and kube.watched."""
 
 CALLED: Mapping[Resource, frozenset[str]] = {
     **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
@@ -22,27 +22,27 @@ CALLED: Mapping[Resource, frozenset[str]] = {
     (GROUP, "brokerclusters"): frozenset({"get", "list", "watch"}),
     # Patched for its finalizer.
     (GROUP, "topics"): frozenset({"list", "watch", "patch"}),
-    (GROUP, "brokerregistrations"): _APPLIED | {"list", "delete"},
-    ("", "services"): _APPLIED | {"list", "delete"},
+    (GROUP, "brokerregistrations"): _APPLIED | {"delete"},
+    ("", "services"): _APPLIED | {"delete"},
     ("", "serviceaccounts"): _APPLIED,
-    ("", "configmaps"): _APPLIED | {"list", "delete"},
-    ("apps", "statefulsets"): _APPLIED | {"list", "watch"},
+    ("", "configmaps"): _APPLIED | {"delete"},
+    ("apps", "statefulsets"): _APPLIED,
     ("policy", "poddisruptionbudgets"): _APPLIED,
     ("networking.k8s.io", "networkpolicies"): _APPLIED | {"delete"},
     ("rbac.authorization.k8s.io", "roles"): _APPLIED,
     ("rbac.authorization.k8s.io", "rolebindings"): _APPLIED,
-    ("batch", "cronjobs"): _APPLIED | {"delete"},
+    ("batch", "cronjobs"): frozenset({"get", "create", "patch", "delete"}),
     ("batch", "jobs"): frozenset({"list"}),
     ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
     ("", "pods/status"): frozenset({"patch"}),
-    ("", "persistentvolumeclaims"): frozenset({"list", "create", "patch"}),
+    ("", "persistentvolumeclaims"): frozenset({"list", "watch", "create", "patch"}),
     ("", "events"): frozenset({"list", "create", "update"}),
     ("", "nodes"): frozenset({"get"}),
     ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update"}),
 }
 
 CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
-    ("sparkoperator.k8s.io", "scheduledsparkapplications"): _APPLIED | {"delete"},
+    ("sparkoperator.k8s.io", "scheduledsparkapplications"): frozenset({"get", "create", "patch", "delete"}),
     ("sparkoperator.k8s.io", "sparkapplications"): frozenset({"list"}),
     ("spark.apache.org", "sparkapplications"): frozenset({"list", "create", "delete"}),
 }

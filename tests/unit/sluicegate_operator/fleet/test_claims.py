@@ -159,7 +159,7 @@ def test_a_stateful_set_keeps_the_template_of_its_claims() -> None:
 async def _reconcile(kube: MemoryKube, gone: Json) -> None:
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
-    context.departed["default", "shop"] = gone
+    context.departed["default", "shop"] = parsed(gone)
     await ClusterReconciler(context).reconcile(("default", "shop"))
     assert not context.departed
     await context.close()

@@ -10,6 +10,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.config_maps import collect_config_maps
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, Kind
+from tests.support.memory_kube import MemoryCache
 
 Json = dict[str, Any]
 UID = "6264ce5a-f913-40b0-85d0-94474e8cc1d2"
@@ -43,6 +44,10 @@ class FakeKube:
     pods: Sequence[Json]
     node_sets: Mapping[str, Json]
     deleted: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def cache(self) -> MemoryCache:
+        return MemoryCache(cast(Any, self))
 
     async def list(self, kind: Kind, namespace: str, selector: str) -> Sequence[Json]:
         assert "sluicegate.dev/cluster=shop" in selector

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.topic import FINALIZER
 from sluicegate_operator.engine.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.snapshot import gather_cluster, gather_snapshot
+from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
+from tests.support.memory_kube import MemoryCache
 
 
 class Stored:
@@ -15,6 +19,10 @@ class Stored:
 
     def __init__(self, *objects: dict[str, Any]) -> None:
         self.objects = objects
+
+    @property
+    def cache(self) -> MemoryCache:
+        return MemoryCache(self)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> dict[str, Any] | None:
         return next((item for item in await self.list(kind, namespace) if item["metadata"]["name"] == name), None)
@@ -92,3 +100,37 @@ async def test_what_nobody_asks_for_is_not_listed() -> None:
     snapshot = await gather_snapshot(kube, ("default", "shop"), [TOPIC])  # type: ignore[arg-type]
     assert CONNECTION_QUOTA not in listed
     assert (snapshot.quotas, TOPIC in listed) == ((), True)
+
+
+async def test_a_deletion_that_nobody_can_take_back_is_read_from_the_api_server() -> None:
+    topic = {
+        "apiVersion": TOPIC.api_version,
+        "kind": TOPIC.kind,
+        "metadata": {
+            "name": "orders",
+            "namespace": "default",
+            "uid": "orders",
+            "resourceVersion": "7",
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": [FINALIZER],
+        },
+        "spec": {"clusterRef": {"name": "shop"}, "partitions": 1, "replicas": 1, "deletionPolicy": "Delete"},
+    }
+    kube = Stored(cluster("shop"), topic)
+    snapshot = await gather_snapshot(kube, ("default", "shop"), [TOPIC])  # type: ignore[arg-type]
+    [leaving] = snapshot.leaving_topics
+    assert (leaving.body["metadata"]["resourceVersion"], leaving.uid, snapshot.topics) == ("7", "orders", ())
+
+    class Behind(MemoryCache):
+        """It has not heard yet that the Topic is gone."""
+
+        async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
+            return await MemoryCache(Stored(*kube.objects)).resources(kind, namespace, cluster)
+
+    class Ahead(Stored):
+        @property
+        def cache(self) -> MemoryCache:
+            return Behind(self)
+
+    found = await gather_snapshot(Ahead(cluster("shop")), ("default", "shop"), [TOPIC])  # type: ignore[arg-type]
+    assert found.leaving_topics == ()

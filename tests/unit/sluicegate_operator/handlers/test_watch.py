@@ -1,6 +1,7 @@
 """Which events mark which clusters in which queue."""
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -8,12 +9,15 @@ import pytest
 from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.watch import Watch
+from sluicegate_operator.kube.held import Held, Reader
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,
     OBSERVER_PLUGIN,
+    POD,
+    STATEFUL_SET,
     TOPIC,
     Kind,
 )
@@ -65,8 +69,26 @@ def queues() -> dict[str, Marks]:
     return {name: Marks() for name in QUEUES}
 
 
-def watch_of(queues: dict[str, Marks]) -> Watch:
-    return Watch(FirstSeen(), queues, {})  # type: ignore[arg-type]
+@dataclass
+class Told:
+    """A watch and what its cache would have held."""
+
+    watch: Watch
+    held: dict[tuple[str, str], Held] = field(default_factory=dict)
+
+
+def watch_of(queues: dict[str, Marks]) -> Told:
+    return Told(Watch(FirstSeen(), queues, {}))  # type: ignore[arg-type]
+
+
+def told(watch: Told, kind: Kind, type_: str, item: dict[str, Any]) -> None:
+    held = Reader().held(kind, item)
+    before = watch.held.pop((kind.kind, held.uid), None)
+    after = None if type_ == "DELETED" else held
+    if after is not None:
+        watch.held[kind.kind, held.uid] = after
+    if before is not None or after is not None:
+        watch.watch.on_change(kind, before, after)
 
 
 REF = {"clusterRef": {"name": "shop"}}
@@ -87,7 +109,7 @@ def test_an_event_marks_the_queues_that_it_concerns(
     queues: dict[str, Marks], kind: Kind, name: str, spec: dict[str, Any], marked: set[str]
 ) -> None:
     async def run() -> None:
-        watch_of(queues).on_object(kind, "MODIFIED", body(kind, name, spec))
+        told(watch_of(queues), kind, "MODIFIED", body(kind, name, spec))
 
     asyncio.run(run())
     assert {queue for queue, marks in queues.items() if marks.keys == [SHOP]} == marked
@@ -106,32 +128,33 @@ def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dic
             ("MODIFIED", labelled),
             ("MODIFIED", changed),
             ("MODIFIED", {**changed, "status": {"brokers": "2/3"}}),
-            # Listed anew: something may have been missed.
-            (None, changed),
+            # Listed anew, and nothing was missed.
+            ("MODIFIED", changed),
             ("DELETED", changed),
         ):
-            watch.on_object(CONNECTION_QUOTA, event, item)
+            told(watch, CONNECTION_QUOTA, event, item)
             marked.append(len(queues["quotas"].keys))
         return marked
 
-    assert asyncio.run(run()) == [1, 1, 2, 3, 3, 4, 5]
+    assert asyncio.run(run()) == [1, 1, 2, 3, 3, 3, 4]
 
 
 def test_a_stateful_set_that_somebody_has_changed_or_deleted_is_looked_at(queues: dict[str, Marks]) -> None:
     def node_set(generation: int, ready: int = 3) -> dict[str, Any]:
         meta = {"name": "shop-brokers", "namespace": "default", "uid": "s", "labels": {CLUSTER_LABEL: "shop"}}
-        return {"metadata": meta | {"generation": generation}, "status": {"readyReplicas": ready}}
+        spec = {"replicas": 3, "template": {"spec": {}}}
+        return {"metadata": meta | {"generation": generation}, "spec": spec, "status": {"readyReplicas": ready}}
 
     watch, marked = watch_of(queues), []
     for event, item in (
-        (None, node_set(1)),
+        ("ADDED", node_set(1)),
         ("MODIFIED", node_set(1, ready=2)),
         ("MODIFIED", node_set(2)),
-        (None, node_set(2)),
+        ("MODIFIED", node_set(2)),
         ("DELETED", node_set(2)),
         ("ADDED", node_set(1)),
     ):
-        watch.on_node_set(event, item)
+        told(watch, STATEFUL_SET, event, item)
         marked.append(len(queues["rolls"].keys))
     assert marked == [0, 0, 1, 1, 2, 2]
     assert {queue: marks.keys for queue, marks in queues.items() if marks.keys} == {
@@ -144,8 +167,8 @@ def test_a_run_of_a_pipeline_is_news_when_its_phase_changes_and_to_nobody_else(q
     async def run() -> None:
         watch = watch_of(queues)
         for phase in ("Pending", "Running", "Running", "Succeeded"):
-            watch.on_pod("MODIFIED", a_run(phase))
-        watch.on_pod("DELETED", a_run("Succeeded"))
+            told(watch, POD, "MODIFIED", a_run(phase))
+        told(watch, POD, "DELETED", a_run("Succeeded"))
 
     asyncio.run(run())
     assert {name: len(marks.keys) for name, marks in queues.items() if marks.keys} == {"pipelines": 4}
@@ -161,9 +184,9 @@ def test_a_pod_is_news_only_when_its_address_or_readiness_changes(queues: dict[s
     async def run() -> None:
         watch = watch_of(queues)
         for state in (("10.0.0.1", False), ("10.0.0.1", False), ("10.0.0.1", True), ("10.0.0.1", True)):
-            watch.on_pod("MODIFIED", pod(*state))
-        watch.on_pod("DELETED", pod("10.0.0.1", True))
-        watch.on_pod("DELETED", pod("10.0.0.1", True))
+            told(watch, POD, "MODIFIED", pod(*state))
+        told(watch, POD, "DELETED", pod("10.0.0.1", True))
+        told(watch, POD, "DELETED", pod("10.0.0.1", True))
 
     asyncio.run(run())
     assert queues["quotas"].keys == [SHOP] * 3
@@ -176,8 +199,8 @@ def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: di
 
     async def run() -> None:
         watch = watch_of(queues)
-        watch.on_pod("MODIFIED", pod("10.0.0.1", False))
-        watch.on_pod("MODIFIED", lost)
+        told(watch, POD, "MODIFIED", pod("10.0.0.1", False))
+        told(watch, POD, "MODIFIED", lost)
 
     asyncio.run(run())
     assert (len(queues["quotas"].keys), len(queues["registrations"].keys)) == (1, 2)
@@ -185,12 +208,12 @@ def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: di
 
 def test_a_pod_that_has_come_to_a_node_or_was_told_its_rack_is_news_for_the_racks(queues: dict[str, Marks]) -> None:
     bound = {**pod("", False), "spec": {"nodeName": "n1"}}
-    told = {**bound, "metadata": bound["metadata"] | {"annotations": {RACK: "a"}}}
+    racked = {**bound, "metadata": bound["metadata"] | {"annotations": {RACK: "a"}}}
 
     async def run() -> None:
         watch = watch_of(queues)
-        for seen in (pod("", False), bound, bound, told, told):
-            watch.on_pod("MODIFIED", seen)
+        for seen in (pod("", False), bound, bound, racked, racked):
+            told(watch, POD, "MODIFIED", seen)
 
     asyncio.run(run())
     assert (queues["racks"].keys, queues["quotas"].keys) == ([SHOP] * 2, [])
@@ -207,9 +230,9 @@ def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queu
 
     async def run() -> None:
         watch = watch_of(queues)
-        watch.on_pod("MODIFIED", pod("10.0.0.1", False))
+        told(watch, POD, "MODIFIED", pod("10.0.0.1", False))
         for end in ("2026-01-01T00:00:05Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:09Z"):
-            watch.on_pod("MODIFIED", after(end))
+            told(watch, POD, "MODIFIED", after(end))
 
     asyncio.run(run())
     assert queues["registrations"].keys == [SHOP] * 3

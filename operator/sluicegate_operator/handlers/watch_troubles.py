@@ -1,0 +1,35 @@
+"""Says which kinds cannot be watched: in the log when that changes, and to who asks whether the operator is ready."""
+
+import logging
+
+from sluicegate_operator.handlers.health import Readiness
+from sluicegate_operator.kube.cache import Cache
+from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, CUSTOM
+
+log = logging.getLogger(__name__)
+
+NOT_SERVED = 404
+_OURS = (*CUSTOM, BROKER_REGISTRATION)
+
+
+def tell_troubles(cache: Cache, readiness: Readiness) -> None:
+    """From now on."""
+
+    def tell() -> None:
+        sentence = _sentence(cache)
+        if sentence and sentence not in readiness.reasons:
+            log.warning("%s", sentence)
+        readiness.note("watch", sentence)
+
+    cache.on_trouble = tell
+
+
+def _sentence(cache: Cache) -> str:
+    troubles = cache.troubles()
+    missing = [kind.crd for kind in _OURS if kind in troubles and troubles[kind].status == NOT_SERVED]
+    others = {kind: error for kind, error in troubles.items() if error.status != NOT_SERVED or kind not in _OURS}
+    parts = [f"waits for CRDs that are not there, apply crds/: {', '.join(missing)}"] if missing else []
+    if others:
+        plurals = ", ".join(sorted(kind.plural for kind in others))
+        parts.append(f"cannot watch {plurals}: {next(iter(others.values()))}")
+    return "; ".join(parts)

@@ -1,0 +1,152 @@
+"""Objects as the cache holds them: parsed once per resourceVersion, without what nobody plans by.
+
+Kinds that people write are held as their models, and parts of models that are equal are one in memory: ten thousand
+quotas that are all enforced differ in little but their names. Other kinds are held as documents without managedFields
+and the parts that only kubelets read.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from sluicegate_operator.api.manifests import InvalidManifest, read_stored
+from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL_SET, Kind
+from sluicegate_operator.resources.labels import CLUSTER_LABEL
+
+Json = Mapping[str, Any]
+SHARED_MAX = 4096
+_NOBODY_PLANS_BY = ("kubectl.kubernetes.io/last-applied-configuration",)
+"""Annotations that are as long as the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misread:
+    """An object of ours as the API server has it, and why this operator cannot read it."""
+
+    body: Json
+    why: str
+
+
+Value = Resource | Misread | Json
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`cluster` is the name of the BrokerCluster that it belongs to; empty where it names none. `version` is its
+    resourceVersion: API servers count upwards."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    cluster: str
+    value: Value
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+
+class Reader:
+    """Makes what is held of what the API server says. Any thread may ask, each with a Reader of its own."""
+
+    def __init__(self) -> None:
+        self._shared: dict[Hashable, Any] = {}
+
+    def held(self, kind: Kind, body: Json) -> Held:
+        meta = body["metadata"]
+        namespace, name = meta.get("namespace") or "", meta["name"]
+        value = self._value(kind, body)
+        return Held(namespace, name, meta.get("uid") or "", version_of(meta), cluster_of(kind, body), value)
+
+    def _value(self, kind: Kind, body: Json) -> Value:
+        own = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _trimmed_metadata(body["metadata"])}
+        kept = {**body, **own}
+        if kind not in CUSTOM:
+            return _TRIMMED.get(kind, _whole)(kept)
+        value = read_object(kept)
+        if isinstance(value, Resource):
+            self._share(value)
+        return value
+
+    def _share(self, model: BaseModel) -> None:
+        """Models are frozen, so one may stand for all that are equal to it."""
+        fields = model.__dict__
+        for name, value in fields.items():
+            if isinstance(value, BaseModel):
+                fields[name] = self._one(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+                fields[name] = tuple(self._one(part) for part in value)
+        named = model.__pydantic_fields_set__
+        object.__setattr__(model, "__pydantic_fields_set__", self._kept(frozenset(named), named))
+
+    def _one(self, model: BaseModel) -> BaseModel:
+        self._share(model)
+        try:
+            return cast(BaseModel, self._kept(model, model))
+        except TypeError:
+            # It has a mapping in it.
+            return model
+
+    def _kept(self, key: Hashable, value: Any) -> Any:
+        if len(self._shared) >= SHARED_MAX:
+            self._shared.clear()
+        return self._shared.setdefault(key, value)
+
+
+def read_object(body: Json) -> Resource | Misread:
+    try:
+        return read_stored(body)
+    except InvalidManifest as error:
+        return Misread(body, str(error))
+
+
+def version_of(meta: Json) -> int:
+    return int(meta.get("resourceVersion") or 0)
+
+
+def cluster_of(kind: Kind, body: Json) -> str:
+    """Read without parsing the rest; empty where it names none."""
+    meta = body["metadata"]
+    if kind == BROKER_CLUSTER:
+        return str(meta["name"])
+    if kind not in CUSTOM:
+        return str((meta.get("labels") or {}).get(CLUSTER_LABEL) or "")
+    name = ((body.get("spec") or {}).get("clusterRef") or {}).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _trimmed_metadata(meta: Json) -> Json:
+    kept = {field: value for field, value in meta.items() if field != "managedFields"}
+    if "annotations" in kept:
+        annotations = {key: value for key, value in kept["annotations"].items() if key not in _NOBODY_PLANS_BY}
+        kept["annotations"] = annotations
+    return kept
+
+
+def _whole(body: Json) -> Json:
+    return body
+
+
+def _trimmed_pod(body: Json) -> Json:
+    spec = body.get("spec") or {}
+    kept = {field: spec[field] for field in ("nodeName", "readinessGates") if field in spec}
+    return {**body, "spec": {**kept, "volumes": _config_maps(spec)}}
+
+
+def _trimmed_node_set(body: Json) -> Json:
+    spec = body["spec"]
+    template = spec["template"]
+    pods = {**template, "spec": {"volumes": _config_maps(template.get("spec") or {})}}
+    kept = {"replicas": spec.get("replicas", 1), "volumeClaimTemplates": spec.get("volumeClaimTemplates") or []}
+    return {**body, "spec": {**kept, "template": pods}}
+
+
+def _config_maps(spec: Json) -> list[Json]:
+    return [volume for volume in spec.get("volumes") or () if "configMap" in volume]
+
+
+_TRIMMED: Mapping[Kind, Callable[[Json], Json]] = {POD: _trimmed_pod, STATEFUL_SET: _trimmed_node_set}

@@ -1,0 +1,70 @@
+"""The objects of one kind, as a watch tells of them.
+
+Nothing goes back to an older resourceVersion: what we have written ourselves is in it before the watch tells of it.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from sluicegate_operator.kube.held import Held
+
+Key = tuple[str, str]
+"""Namespace and name."""
+Change = tuple[Held | None, Held | None]
+"""Before and after; one of them is there."""
+
+
+@dataclass(slots=True)
+class KindCache:
+    """Each method that changes something says what has changed."""
+
+    _objects: dict[Key, Held] = field(default_factory=dict)
+    _by_cluster: dict[Key, dict[str, Held]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> Held | None:
+        return self._objects.get((namespace, name))
+
+    def of_cluster(self, namespace: str, cluster: str) -> Collection[Held]:
+        return self._by_cluster.get((namespace, cluster), {}).values()
+
+    def names(self) -> Collection[Key]:
+        return self._objects.keys()
+
+    def put(self, held: Held) -> list[Change]:
+        before = self._objects.get(held.key)
+        if before is not None and before.version >= held.version:
+            return []
+        if before is not None and (before.uid, before.cluster) != (held.uid, held.cluster):
+            self._take_out(before)
+        self._objects[held.key] = held
+        self._by_cluster.setdefault((held.namespace, held.cluster), {})[held.name] = held
+        if before is not None and before.uid != held.uid:
+            return [(before, None), (None, held)]
+        return [(before, held)]
+
+    def remove(self, key: Key, version: int) -> list[Change]:
+        """It was deleted at `version`; one of that name that was made since stays."""
+        before = self._objects.get(key)
+        if before is None or before.version > version:
+            return []
+        self._take_out(before)
+        return [(before, None)]
+
+    def remove_uid(self, key: Key, uid: str) -> list[Change]:
+        """The API server says that this very one is no more."""
+        before = self._objects.get(key)
+        if before is None or before.uid != uid:
+            return []
+        self._take_out(before)
+        return [(before, None)]
+
+    def _take_out(self, held: Held) -> None:
+        self._objects.pop(held.key, None)
+        place = (held.namespace, held.cluster)
+        of_cluster = self._by_cluster.get(place, {})
+        of_cluster.pop(held.name, None)
+        if not of_cluster:
+            self._by_cluster.pop(place, None)
