@@ -1,46 +1,309 @@
 """Apache Kafka 4.3.0 that others run, three brokers and a quorum of three controllers, governed by manifests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
 from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.limits import IP, ip_rates
+from tests.integration.differential.crowd import Crowd
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.apache_kafka_quorum import apache_kafka_quorum
-from tests.support.governed import external_cluster, governing, quota_of
+from tests.support.governed import Governed, external_cluster, governing, quota_of, topic_of
+from tests.support.memory_kube import Json, MemoryKube
 
+LISTENER = "EXTERNAL"
 NOISY, OTHERS = "127.0.1.7", "127.0.1.99"
+MANY, AT_ONCE_S = 40, 1.0
+FEW = 8
+"""Of so many that come at once neither a rate of 1/s nor a count of 5 lets in more, in windows of a second."""
+OVERRIDES = "max.connections.per.ip.overrides"
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Sequence[ApacheKafka]]:
-    with apache_kafka_quorum() as nodes:
+    with apache_kafka_quorum((LISTENER,), {"quota.window.num": "2"}) as nodes:
         yield nodes
 
 
-@pytest.fixture
-def servers(nodes: Sequence[ApacheKafka]) -> list[str]:
-    return [node.bootstrap for node in nodes[:2]]
+@pytest.fixture(autouse=True)
+async def clean(nodes: Sequence[ApacheKafka]) -> None:
+    """Nobody has set anything."""
+    async with AdminClient([(node.host, node.port()) for node in nodes]) as kafka:
+        handle = kafka.broker(nodes[0].host, nodes[0].port())
+        set_there = dynamic_defaults(await handle.describe_broker_configs(nodes[0].node_id))
+        if set_there:
+            await kafka.incremental_alter_configs(None, ConfigChange({}, list(set_there)))
+        await kafka.alter_quotas(dict.fromkeys(await kafka.describe_quotas(IP)))
 
 
-def admin(nodes: Sequence[ApacheKafka]) -> AdminClient:
-    return AdminClient([(node.host, node.port()) for node in nodes])
+def dynamic_defaults(configs: Configs) -> dict[str, str | None]:
+    """Without the one that Kafka itself sets when a cluster is formatted."""
+    return {
+        key: one.value
+        for key, one in configs.items()
+        if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG and key != "min.insync.replicas"
+    }
 
 
-async def test_a_limit_of_an_address_goes_to_kafka_and_back_into_the_status(
-    nodes: Sequence[ApacheKafka], servers: list[str]
-) -> None:
-    async with admin(nodes) as kafka, governing(external_cluster(servers)) as outside:
-        assert not await kafka.alter_quotas(ip_rates({OTHERS: 7.0}))
-        outside.kube.put(quota_of("noisy", {"ip": NOISY}, maxConnectionCreationRate=5))
-        await outside.settle()
-        assert outside.ready() == ("True", "Governed", "all 3 brokers answer and are unfenced")
-        assert outside.ready("ConnectionQuota", "noisy")[:2] == ("True", "Enforced")
-        assert outside.status("ConnectionQuota", "noisy")["brokers"] == "3/3"
-        assert outside.status()["limitsSet"] == [f"connection_creation_rate ip {NOISY}"]
-        assert await kafka.describe_quotas(IP) == ip_rates({NOISY: 5.0, OTHERS: 7.0})
+class Outside:
+    """The cluster as its own people see it, and the operator that governs it."""
+
+    def __init__(self, nodes: Sequence[ApacheKafka], kafka: AdminClient, governed: Governed) -> None:
+        self.nodes = nodes
+        self.kafka = kafka
+        self.governed = governed
+        self.kube = governed.kube
+
+    async def settle(self, *objects: Json) -> None:
+        for one in objects:
+            self.kube.put(one)
+        await self.governed.settle()
+
+    async def defaults(self) -> list[dict[str, str | None]]:
+        """By broker, in what differs from its own properties by a default of the whole cluster."""
+        found = []
+        for node in self.nodes:
+            handle = self.kafka.broker(node.host, node.port())
+            found.append(dynamic_defaults(await handle.describe_broker_configs(node.node_id)))
+        return found
+
+    async def rates(self) -> Mapping[str | None, float]:
+        return await self.kafka.describe_ip_quotas()
+
+    async def spare(self, address: str) -> None:
+        """What limits all addresses is not to hold the brokers and the operator themselves."""
+        await self.kafka.incremental_alter_configs(None, ConfigChange({OVERRIDES: f"{address}:900"}))
+        assert not await self.kafka.alter_quotas(ip_rates({address: 900.0}))
+
+    def let_in(self, source: str = "127.0.0.1") -> int:
+        """Of many that come at once to the first broker, those that are answered in this moment."""
+        with Crowd((self.nodes[0].host, self.nodes[0].port(LISTENER)), source) as crowd:
+            crowd.come(MANY)
+            crowd.decide(AT_ONCE_S)
+            return len(crowd.answered)
+
+    async def await_all_let_in(self, source: str = "127.0.0.1") -> None:
+        await self.governed.settle_until(lambda: self.let_in(source) == MANY)
+
+
+@asynccontextmanager
+async def governed_outside(
+    nodes: Sequence[ApacheKafka], *objects: Json, kube: MemoryKube | None = None, **spec: object
+) -> AsyncIterator[Outside]:
+    cluster = external_cluster([node.bootstrap for node in nodes[:2]], **spec)
+    addresses = [(node.host, node.port()) for node in nodes]
+    async with AdminClient(addresses) as kafka, governing(cluster, *objects, kube=kube) as governed:
+        await governed.settle()
+        yield Outside(nodes, kafka, governed)
+
+
+async def test_a_limit_of_an_address_goes_to_kafka_and_back_into_the_status(nodes: Sequence[ApacheKafka]) -> None:
+    async with governed_outside(nodes) as outside:
+        governed = outside.governed
+        assert not await outside.kafka.alter_quotas(ip_rates({OTHERS: 7.0}))
+        await outside.settle(quota_of("noisy", {"ip": NOISY}, maxConnectionCreationRate=5))
+        assert governed.ready() == ("True", "Governed", "all 3 brokers answer and are unfenced")
+        assert governed.ready("ConnectionQuota", "noisy")[:2] == ("True", "Enforced")
+        assert governed.status("ConnectionQuota", "noisy")["brokers"] == "3/3"
+        assert governed.status()["limitsSet"] == [f"connection_creation_rate ip {NOISY}"]
+        assert await outside.rates() == {NOISY: 5.0, OTHERS: 7.0}
         outside.kube.remove("ConnectionQuota", "noisy")
         await outside.settle()
-        assert await kafka.describe_quotas(IP) == ip_rates({OTHERS: 7.0})
-        assert outside.status()["limitsSet"] == []
+        assert await outside.rates() == {OTHERS: 7.0}
+        assert governed.status()["limitsSet"] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "limits", "source"),
+    [
+        ({"broker": {}}, {"maxConnectionCreationRate": 1}, "127.0.0.1"),
+        ({"broker": {}}, {"maxConnections": 5}, "127.0.0.1"),
+        ({"listener": LISTENER}, {"maxConnectionCreationRate": 1}, "127.0.0.1"),
+        ({"listener": LISTENER}, {"maxConnections": 5}, "127.0.0.1"),
+        ({"ip": "127.0.1.11"}, {"maxConnectionCreationRate": 1}, "127.0.1.11"),
+        ({"ip": "127.0.1.10"}, {"maxConnections": 5}, "127.0.1.10"),
+        ({"defaultIp": {}}, {"maxConnectionCreationRate": 1}, "127.0.1.8"),
+        ({"defaultIp": {}}, {"maxConnections": 5}, "127.0.1.9"),
+    ],
+    ids=str,
+)
+async def test_a_limit_holds_connections_until_it_is_lifted(
+    nodes: Sequence[ApacheKafka], target: Json, limits: dict[str, int], source: str
+) -> None:
+    async with governed_outside(nodes) as outside:
+        await outside.spare("127.0.0.1")
+        await outside.settle(quota_of("limit", target, **limits))
+        assert outside.governed.ready("ConnectionQuota", "limit")[:2] == ("True", "Enforced")
+        assert outside.let_in(source) <= FEW
+        outside.kube.remove("ConnectionQuota", "limit")
+        await outside.settle()
+        assert (await outside.defaults(), await outside.rates()) == (
+            [{OVERRIDES: "127.0.0.1:900"}] * 3,
+            {"127.0.0.1": 900.0},
+        )
+        await outside.await_all_let_in(source)
+
+
+async def test_limits_of_others_stay_beside_ours(nodes: Sequence[ApacheKafka]) -> None:
+    theirs = {"max.connections.per.ip": "900", OVERRIDES: "127.0.1.50:700,127.0.1.51:800"}
+    async with governed_outside(nodes) as outside:
+        await outside.kafka.incremental_alter_configs(None, ConfigChange(theirs))
+        await outside.settle(
+            quota_of("one", {"ip": NOISY}, maxConnections=600),
+            quota_of("all", {"listener": LISTENER}, maxConnections=5000, maxConnectionCreationRate=4000),
+        )
+        ours = {
+            f"listener.name.external.max.connection{key}": value
+            for key, value in (("s", "5000"), (".creation.rate", "4000"))
+        }
+        both = theirs | ours | {OVERRIDES: f"{theirs[OVERRIDES]},{NOISY}:600"}
+        assert await outside.defaults() == [both] * 3
+        assert outside.governed.ready("ConnectionQuota", "one")[0] == "True"
+        # They add one of theirs, and a field of ours goes.
+        await outside.kafka.incremental_alter_configs(
+            None, ConfigChange({OVERRIDES: f"{both[OVERRIDES]},127.0.1.52:1000"})
+        )
+        await outside.settle(quota_of("all", {"listener": LISTENER}, maxConnections=5000))
+        outside.kube.remove("ConnectionQuota", "one")
+        await outside.settle()
+        left = theirs | {
+            OVERRIDES: f"{theirs[OVERRIDES]},127.0.1.52:1000",
+            "listener.name.external.max.connections": "5000",
+        }
+        assert await outside.defaults() == [left] * 3
+        outside.kube.remove("ConnectionQuota", "all")
+        await outside.settle()
+        del left["listener.name.external.max.connections"]
+        assert await outside.defaults() == [left] * 3
+        await outside.kafka.incremental_alter_configs(None, ConfigChange({}, list(theirs)))
+
+
+async def test_a_limit_whose_quota_went_while_nobody_was_there_is_lifted(nodes: Sequence[ApacheKafka]) -> None:
+    quotas = (
+        quota_of("a", {"ip": NOISY}, maxConnections=600, maxConnectionCreationRate=5),
+        quota_of("b", {"broker": {}}, maxConnections=5000),
+    )
+    async with governed_outside(nodes) as outside:
+        await outside.settle(*quotas)
+        assert await outside.defaults() == [{OVERRIDES: f"{NOISY}:600", "max.connections": "5000"}] * 3
+        kube = outside.kube
+    for name in ("a", "b"):
+        kube.remove("ConnectionQuota", name)
+    async with governed_outside(nodes, kube=kube) as outside:
+        assert await outside.defaults() == [{}] * 3
+        assert NOISY not in await outside.rates()
+        assert outside.governed.status()["limitsSet"] == []
+
+
+async def test_what_kafka_has_no_limits_for_is_refused_with_a_sentence(nodes: Sequence[ApacheKafka]) -> None:
+    async with governed_outside(nodes) as outside:
+        await outside.settle(quota_of("nobody", {"listener": "NOBODY"}, maxConnections=5))
+        status, _, message = outside.governed.ready("ConnectionQuota", "nobody")
+        assert status == "False"
+        assert "do not have listener NOBODY open" in message
+        outside.kube.remove("ConnectionQuota", "nobody")
+        await outside.settle()
+        assert await outside.defaults() == [{}] * 3
+
+
+async def test_dynamic_keys_are_set_and_taken_away_and_others_refused(nodes: Sequence[ApacheKafka]) -> None:
+    config = {"log.retention.ms": "7200000", "num.partitions": "3", "log.segment.byte": "5", "num.io.threads": "many"}
+    async with governed_outside(nodes, config=config) as outside:
+        assert await outside.defaults() == [{"log.retention.ms": "7200000"}] * 3
+        status, reason, message = outside.governed.ready()
+        assert (status, reason) == ("False", "ConfigRefused")
+        assert "the brokers read num.partitions when they start only" in message
+        assert "the brokers know no key log.segment.byte" in message
+        assert "Invalid value many for configuration num.io.threads" in message
+        servers = [node.bootstrap for node in nodes]
+        await outside.settle(external_cluster(servers, config={"log.retention.ms": "3600000"}))
+        assert await outside.defaults() == [{"log.retention.ms": "3600000"}] * 3
+        assert outside.governed.ready()[:2] == ("True", "Governed")
+        await outside.settle(external_cluster(servers))
+        assert await outside.defaults() == [{}] * 3
+        assert outside.governed.status()["dynamicConfigKeys"] == []
+
+
+async def test_topics_are_made_grown_and_deleted_and_outlive_the_cluster_object(nodes: Sequence[ApacheKafka]) -> None:
+    orders = {"partitions": 2, "replicas": 3, "config": {"retention.ms": "60000"}, "deletionPolicy": "Delete"}
+    async with governed_outside(
+        nodes, topic_of("orders", **orders), topic_of("short", partitions=1, replicas=1, deletionPolicy="Delete")
+    ) as outside:
+        assert outside.governed.ready("Topic", "orders")[0] == "True"
+        view = (await outside.kafka.describe_topics(["orders"]))["orders"]
+        assert [len(partition.replicas) for partition in view.partitions] == [3, 3]
+        await outside.settle(topic_of("orders", **(orders | {"partitions": 4})))
+        assert len((await outside.kafka.describe_topics(["orders"]))["orders"].partitions) == 4
+        configs = await outside.kafka.describe_topic_configs("orders", ["retention.ms"])
+        assert configs["retention.ms"].value == "60000"
+        outside.kube.delete_as_a_person("Topic", "short")
+        await outside.settle()
+        assert outside.kube.names("Topic") == ["orders"]
+        assert not (await outside.kafka.describe_topics(["short"]))["short"].exists
+        outside.kube.remove("BrokerCluster", "outside")
+        outside.kube.delete_as_a_person("Topic", "orders")
+        await outside.settle()
+        assert outside.kube.names("Topic") == []
+        assert (await outside.kafka.describe_topics(["orders"]))["orders"].exists
+        await outside.kafka.delete_topic("orders")
+
+
+async def test_another_cluster_than_the_one_that_is_governed_is_left_alone(nodes: Sequence[ApacheKafka]) -> None:
+    other = "AnotherClusterAsKafka0"
+    noisy = quota_of("noisy", {"ip": NOISY}, maxConnectionCreationRate=5)
+    orders = topic_of("elsewhere", partitions=1, replicas=1)
+    config = {"log.retention.ms": "7200000"}
+    async with governed_outside(nodes, noisy, orders, clusterId=other, config=config) as outside:
+        status, reason, message = outside.governed.ready()
+        assert (status, reason) == ("False", "AnotherCluster")
+        assert outside.governed.kube.condition("BrokerCluster", "outside", "Stalled")["status"] == "True"
+        assert f"this BrokerCluster governs {other}" in message
+        assert outside.governed.ready("ConnectionQuota", "noisy")[0] == "False"
+        assert NOISY not in await outside.rates()
+        assert await outside.defaults() == [{}] * 3
+        assert not (await outside.kafka.describe_topics(["elsewhere"]))["elsewhere"].exists
+        assert outside.kube.names("BrokerRegistration") == []
+
+
+async def test_brokers_and_controllers_are_told_of_as_they_come_and_go(nodes: Sequence[ApacheKafka]) -> None:
+    async with governed_outside(nodes) as outside:
+        governed = outside.governed
+
+        def states() -> list[str]:
+            return [
+                governed.status("BrokerRegistration", name)["state"]
+                for name in outside.kube.names("BrokerRegistration")
+            ]
+
+        assert outside.kube.names("BrokerRegistration") == ["outside-1", "outside-2", "outside-3"]
+        assert states() == ["Online"] * 3
+        assert governed.status("BrokerRegistration", "outside-2")["rack"] == "rack-2"
+        assert governed.status()["brokers"] == "3/3"
+        assert outside.kube.condition("BrokerCluster", "outside", "ControllersReady")["status"] == "True"
+        assert len(governed.status()["voters"]) == 3
+        nodes[2].kill()
+        try:
+            await fenced_and_unregistered(outside, states)
+        finally:
+            nodes[2].start()
+        await governed.settle_until(lambda: states() == ["Online"] * 3, timeout_s=60.0)
+
+
+async def fenced_and_unregistered(outside: Outside, states: Callable[[], list[str]]) -> None:
+    governed = outside.governed
+    await governed.settle_until(lambda: states() == ["Online", "Online", "Fenced"])
+    assert outside.kube.events("BrokerFenced")[0]["type"] == "Warning"
+    assert governed.status()["brokers"] == "2/3"
+    assert governed.ready()[:2] == ("False", "BrokersFenced")
+    # Those that are there have what comes meanwhile.
+    await outside.settle(quota_of("noisy", {"ip": NOISY}, maxConnectionCreationRate=5))
+    assert governed.status("ConnectionQuota", "noisy")["brokers"] == "2/3"
+    assert (await outside.rates())[NOISY] == 5.0
+    await outside.kafka.unregister_broker(3)
+    await governed.settle_until(lambda: outside.kube.names("BrokerRegistration") == ["outside-1", "outside-2"])
+    await governed.settle_until(lambda: governed.ready()[:2] == ("True", "Governed"))
+    assert governed.ready("ConnectionQuota", "noisy")[0] == "True"

@@ -14,9 +14,23 @@ from sluicegate_operator.api import config_keys as keys
 from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
 from sluicegate_operator.api.config_orders import BROKER_ORDERS, config_order_rule
-from sluicegate_operator.api.config_values import OthersKeys, config_keys_rule, config_value_rules
+from sluicegate_operator.api.config_values import (
+    LONG_MAX,
+    OthersKeys,
+    Whole,
+    config_keys_rule,
+    config_value_rules,
+)
 from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
-from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, PrinterColumn, Resource, Status
+from sluicegate_operator.api.metadata import (
+    AGE_COLUMN,
+    INT_MAX,
+    READY_COLUMN,
+    REASON_COLUMN,
+    PrinterColumn,
+    Resource,
+    Status,
+)
 from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.api.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
@@ -235,8 +249,19 @@ _CONFIG_KEYS = config_keys_rule(
     ),
     OthersKeys("a key that the broker does not know", "docs/reference/broker-configuration.md lists them"),
 )
-_CONFIG_VALUES = (
-    *config_value_rules(keys.BROKER_CONFIG),
+
+
+def _has_our_bounds(value: object) -> bool:
+    """And not Kafka's: for threads, of which Kafka has as many as one likes."""
+    return isinstance(value, Whole) and value.high not in (INT_MAX, LONG_MAX)
+
+
+_BUNDLED_CONFIG_RULES = (
+    _CONFIG_KEYS,
+    *config_value_rules({key: value for key, value in keys.BROKER_CONFIG.items() if _has_our_bounds(value)}),
+)
+_CONFIG_RULES = (
+    *config_value_rules({key: value for key, value in keys.BROKER_CONFIG.items() if not _has_our_bounds(value)}),
     *(config_order_rule(order) for order in BROKER_ORDERS),
 )
 
@@ -260,8 +285,8 @@ def _of_bundled(rule: Rule) -> Rule:
     """The rule, for clusters whose nodes are the operator's own; other brokers say themselves what they take."""
     return replace(
         rule,
-        cel=f"self.runtime == 'External' || {rule.cel}",
-        holds=lambda spec: spec.is_external or rule.holds(spec),
+        cel=f"!has(self.brokers) || {rule.cel}",
+        holds=lambda spec: spec.brokers is None or rule.holds(spec),
     )
 
 
@@ -325,8 +350,8 @@ class BrokerClusterSpec(Model):
             field="clusterId",
         ),
         pull_secrets_rule(),
-        _of_bundled(_CONFIG_KEYS),
-        *_CONFIG_VALUES,
+        *map(_of_bundled, _BUNDLED_CONFIG_RULES),
+        *_CONFIG_RULES,
     )
     transitions: ClassVar = (
         TransitionRule(
@@ -347,13 +372,11 @@ class BrokerClusterSpec(Model):
     )
 
     runtime: Literal["Bundled", "External"] = "Bundled"
-    """Bundled runs Sluicegate's own brokers. External governs an existing Apache Kafka cluster that others run: its
-    limits, topics and dynamic configuration."""
+    """Bundled runs Sluicegate's own brokers. External governs an Apache Kafka cluster that others run."""
     bootstrap_servers: (
         Annotated[tuple[Annotated[str, Field(max_length=270)], ...], Field(min_length=1, max_length=32)] | None
     ) = None
-    """host:port of some brokers of an existing Kafka cluster, for runtime External: the others are found by them. A
-    PLAINTEXT listener without credentials."""
+    """host:port of some brokers of a cluster that others run, of a PLAINTEXT listener; they tell of the others."""
     brokers: Brokers | None = None
     """The brokers; needed for runtime Bundled."""
     storage: VolumeClaims | None = None
@@ -371,8 +394,8 @@ class BrokerClusterSpec(Model):
     config: Annotated[dict[str, ConfigValue], Field(max_length=100)] | None = None
     """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A key that Kafka
     calls dynamic (log.retention.ms) takes effect without a restart, any other rolls the nodes. Limits of connections
-    are not set here but through ConnectionQuota, which never restarts a broker. With runtime External a key that the
-    brokers do not call dynamic is refused in the status."""
+    are not set here but through ConnectionQuota, which never restarts a broker. With runtime External others are
+    refused."""
     observers: ObserversSettings | None = None
     """What ObserverPlugins may do to these brokers."""
     audit: AuditSettings | None = None
