@@ -1,6 +1,6 @@
 """Describing client quotas (KIP-546): which entities a filter finds. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -32,20 +32,27 @@ class Component:
     match: str | None
 
 
-def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Sequence[Described]:
-    """The entities that every component matches; with `strict` those that have no other types.
+def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Iterator[Described]:
+    """The entities that every component matches, in order; with `strict` those that have no other types. Raises
+    KafkaError, at once and for all of them.
 
     Connection groups are found by filters that name their type, and by no others: who knows nothing of them sees what
-    Apache Kafka has, and does not take their members for `ip` entities.
+    Apache Kafka has, and does not take their members for `ip` entities. They come as they are when it is their turn:
+    the image may change meanwhile.
     """
     names, types = _filter(components)
-    found = []
-    everything: Iterable[Described] = image.quotas.items()
     if CONNECTION_GROUP in names or CONNECTION_GROUP in types:
-        everything = _of_groups(names, strict and len(components) == 1, image)
-    for entity, values in everything:
+        return _groups(names, types, strict, image)
+    return iter(_quotas(names, types, strict, image))
+
+
+def _quotas(
+    names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
+) -> Sequence[Described]:
+    found = []
+    for entity, values in image.quotas.items():
         named = dict(entity)
-        if strict and len(named) != len(components):
+        if strict and len(named) != len(names) + len(types):
             continue
         if all(kind in named for kind in types) and all(
             kind in named and named[kind] == name for kind, name in names.items()
@@ -54,16 +61,26 @@ def describe_quotas(components: Sequence[Component], strict: bool, image: Metada
     return sorted(found, key=lambda item: [(kind, name is not None, name or "") for kind, name in item[0]])
 
 
-def _of_groups(names: Mapping[str, str | None], without_members: bool, image: MetadataImage) -> Iterator[Described]:
-    """Of the one group that is asked for, or of all."""
-    groups = image.connection_groups
-    for name in groups if CONNECTION_GROUP not in names else groups.keys() & {names[CONNECTION_GROUP]}:
-        group, entity = groups[name], (CONNECTION_GROUP, name)
-        if group.keys:
-            yield (entity,), group.keys
-        if not without_members:
-            for member in group.members:
-                yield (entity, (IP, member)), _IS_MEMBER
+def _groups(
+    names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
+) -> Iterator[Described]:
+    """Each group, unless members are asked for, and behind it those of its members that are wanted."""
+    of_members = IP in names or IP in types
+    asked = [names[CONNECTION_GROUP]] if CONNECTION_GROUP in names else sorted(image.connection_groups)
+    for name in asked:
+        group = None if name is None else image.connection_groups.get(name)
+        if group is None:
+            continue
+        entity = (CONNECTION_GROUP, name)
+        if group.keys and not of_members:
+            yield (entity,), dict(group.keys)
+        members: Sequence[str] = ()
+        if IP in names:
+            members = sorted(group.members & {names[IP]})
+        elif of_members or not strict:
+            members = sorted(group.members)
+        for member in members:
+            yield (entity, (IP, member)), _IS_MEMBER
 
 
 def _filter(components: Sequence[Component]) -> tuple[dict[str, str | None], set[str]]:

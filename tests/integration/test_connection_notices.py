@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings
 from tests.support.socket_bench import Bench, bench_on
@@ -116,3 +117,19 @@ def test_where_nobody_listens_nothing_is_kept(bench: Bench) -> None:
     client.close()
     bench.run_until(lambda: bench.connection_count == 0)
     assert told == []
+
+
+def test_one_that_a_connection_group_keeps_out_is_told_with_the_group(bench: Bench) -> None:
+    told = observed(bench, replace(SHORT, ip_action=IpAction.DROP))
+    groups = bench.server.connection_groups
+    groups.set_limits("shop/a", GroupLimits(max_connections=1))
+    groups.set_limits("shop/b", GroupLimits(rate=1))
+    for name, member in (("shop/a", "127.0.5.1"), ("shop/b", "127.0.5.2")):
+        groups.set_member(name, member, is_in=True)
+        for _ in range(2):
+            bench.connect(source=member)
+    bench.run_until(lambda: len([notice for notice in told if notice.kind is REFUSED]) == 2)
+    assert [(notice.client_address, notice.limit) for notice in told if notice.kind is REFUSED] == [
+        ("127.0.5.1", "connection-group.shop/a.max_connections"),
+        ("127.0.5.2", "connection-group.shop/b.connection_creation_rate"),
+    ]

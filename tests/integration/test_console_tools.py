@@ -118,6 +118,28 @@ def test_an_ip_quota_that_kafka_configs_sets_is_enforced_and_lifted(broker: Brok
     assert admitted(broker, LIMITED) == ATTEMPTS
 
 
+def test_connection_groups_disturb_no_tool_that_lists_ip_quotas(broker: BrokerProcess, tool: Tools) -> None:
+    group, member = (
+        {"entity_type": "connection-group", "entity_name": "shop/a"},
+        {"entity_type": "ip", "entity_name": FREE},
+    )
+    limit = {"key": "max_connections", "value": 1_000.0, "remove": False}
+    entries = [
+        {"entity": [group], "ops": [limit]},
+        {"entity": [group, member], "ops": [{"key": "member", "value": 1.0, "remove": False}]},
+    ]
+    with WireClient((broker.host, broker.port())) as client:
+        answer = client.ask("alter_client_quotas", 1, entries=entries, validate_only=False)
+    assert [entry["error_message"] for entry in answer["entries"]] == [None, None]
+    where = ("--entity-type", "ips", "--entity-name", LIMITED)
+    tool(CONFIGS, "--alter", *where, "--add-config", f"{IP_RATE}={RATE}")
+    for asked in (["--entity-type", "ips"], ["--entity-type", "users"], ["--entity-type", "clients"]):
+        listed = tool(CONFIGS, "--describe", *asked)
+        assert (LIMITED in listed) is (asked[1] == "ips"), listed
+        assert FREE not in listed, listed
+    tool(CONFIGS, "--alter", *where, "--delete-config", IP_RATE)
+
+
 def admitted(broker: BrokerProcess, source: str) -> int:
     """How many of connections that are opened at once get an answer; the others are closed without one."""
     with ExitStack() as opened:

@@ -1,5 +1,6 @@
 """A controller's metadata for tests: an image that decisions are written to, and a controller over a log in memory."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.support.calls import a_call
 from tests.support.inline_executor import InlineExecutor
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.wire_client import read_answer
 
 CLUSTER_ID = "cluster-of-the-tests"
 T = TypeVar("T")
@@ -68,6 +70,9 @@ class Metadata:
         for index, chosen in enumerate(replicas):
             self.write(PartitionRecord(topic_id, index, tuple(chosen), tuple(chosen), chosen[0], 0, 0))
         return topic_id
+
+
+_SIZE_BYTES = 4
 
 
 class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
@@ -125,12 +130,17 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         return epoch
 
     async def ask(self, api: ApiSpec[Any], version: int, content: dict[str, Any], node: Any = None) -> Any:
-        """The handler's answer to an encoded request; that it can be encoded in this version is checked too."""
+        """The handler's answer to an encoded request; that it can be encoded in this version is checked too, and one
+        that is packed is read."""
         body = memoryview(encode_request_body(api.key, version, content))
         answer: Any = api.handle(
             decode_request(api.key, version, body), a_call(api, version), cast("Any", node or self)
         )
         if not isinstance(answer, dict):
             answer = await answer
+        if isinstance(answer, tuple):
+            return read_answer(
+                re.sub("(?<!^)(?=[A-Z])", "_", api.name).lower(), version, b"".join(answer)[_SIZE_BYTES:]
+            )
         assert encode_response(api.key, version, 0, answer)
         return answer

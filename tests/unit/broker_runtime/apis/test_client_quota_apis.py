@@ -6,7 +6,9 @@ import pytest
 
 from broker_runtime.apis import alter_client_quotas, describe_client_quotas
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.quotas import ClientQuotaRecord
 from tests.support.controller import ControllerInMemory
+from tests.support.counted_turns import counted_turns
 
 RATE = "connection_creation_rate"
 
@@ -109,3 +111,17 @@ async def test_the_controllers_limits_of_groups_are_those_of_its_configuration()
             None,
             "There are 1 connection-groups, as many as sluicegate.connection.groups.max allows",
         ]
+
+
+async def test_ten_thousand_members_are_described_over_many_turns() -> None:
+    group = {"connection-group": "g"}
+    async with ControllerInMemory() as node:
+        image = node.image
+        for n in range(10_000):
+            entity = (("connection-group", "g"), ("ip", f"10.0.{n >> 8}.{n & 255}"))
+            image.apply(ClientQuotaRecord(entity, "member", 1.0), image.next_offset)
+        asked = {"entity_type": "connection-group", "match_type": 0, "match": group["connection-group"]}
+        with counted_turns() as turns:
+            found = await node.ask(describe_client_quotas.API, 1, {"components": [asked], "strict": False})
+        assert len(found["entries"]) == 10_000
+        assert turns.count >= 20

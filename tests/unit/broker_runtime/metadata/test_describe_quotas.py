@@ -43,7 +43,7 @@ def test_what_a_filter_finds(components: list[tuple[str, int, str | None]], stri
         (USER, "producer_byte_rate", 4.0),
         (USER_AND_CLIENT, "producer_byte_rate", 5.0),
     )
-    assert len(describe_quotas([Component(*c) for c in components], strict, metadata.image)) == found
+    assert len(list(describe_quotas([Component(*c) for c in components], strict, metadata.image))) == found
 
 
 @pytest.mark.parametrize(

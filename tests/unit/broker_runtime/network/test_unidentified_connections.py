@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.settings import QuotaSettings
 
@@ -99,3 +100,16 @@ def test_whatever_comes_and_goes_the_counts_are_those_of_what_is_open(acts: list
             assert count == (quotas.listeners[each].count if each in quotas.listeners else 0)
         for one in ips:
             assert quotas.ip_count(one) == opened[PROXIED, one] + opened[PLAIN, one] <= 2
+
+
+def test_a_connection_group_holds_the_client_and_not_its_proxy() -> None:
+    quotas = quotas_of(QuotaSettings(max_connection_creation_rate=100))
+    quotas.groups.set_limits("g", GroupLimits(rate=1_000, max_connections=1), NOW)
+    quotas.groups.add_member("g", "203.0.113.0/24", NOW)
+    outcomes = []
+    for ip in (ALICE, ALICE, BOB):
+        quotas.on_accepted(PROXIED, None, NOW)
+        outcomes.append(quotas.on_identified(PROXIED, ip, NOW).outcome)
+    assert outcomes == [Outcome.ADMIT, Outcome.REFUSE_TOO_MANY, Outcome.ADMIT]
+    quotas.on_closed(PROXIED, BOB, NOW)
+    assert quotas.groups.by_name["g"].connections == 1
