@@ -30,8 +30,9 @@ def status(
     else:
         console = Console()
         for cluster in clusters:
-            console.print(nodes_table(cluster))
-            console.print(brokers_table(cluster))
+            if cluster.nodes:
+                console.print(nodes_table(cluster))
+                console.print(brokers_table(cluster))
             console.print(resources_table(cluster))
         console.print(quotas_table(clusters))
     if any(node.problem for cluster in clusters for node in cluster.nodes):

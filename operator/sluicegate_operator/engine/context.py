@@ -12,6 +12,7 @@ from sluicegate_operator.engine.first_seen import FirstSeen, Generation
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.kube.kinds import Kind
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
@@ -67,6 +68,13 @@ class ReconcileContext(Protocol):
 
     def resync_s(self, cluster: BrokerCluster) -> float:
         """After which everything is looked at again, though nothing is known to have changed."""
+
+
+class ExternalContext(ReconcileContext, Protocol):
+    """Where there may be clusters that others run."""
+
+    @property
+    def external(self) -> ExternalFleet: ...
 
 
 class QuotaFigures(Protocol):

@@ -12,6 +12,7 @@ from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, EventType, now, reference
 from sluicegate_operator.engine.external_limits import LIMITS_SET
 from sluicegate_operator.engine.first_seen import FirstSeen
+from sluicegate_operator.engine.pools import Pools
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
@@ -21,7 +22,6 @@ from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import TermFigures
-from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
@@ -59,8 +59,7 @@ class Context:
         self.is_due: Callable[[str, ClusterKey], bool] = _nobody_waits
         """Whether a cluster is to be looked at again by that queue, for something that has happened meanwhile."""
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
-        self._clients: dict[ClusterKey, AdminClient] = {}
-        self._known: dict[ClusterKey, set[tuple[str, int]]] = {}
+        self._pools = Pools(self.may_write)
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
         return await gather_snapshot(self.kube, key, kinds)
@@ -71,16 +70,7 @@ class Context:
         return await self.pool_of((cluster.namespace, cluster.name), await fleet.broker_addresses(cluster))
 
     async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
-        if not brokers:
-            return None
-        addresses = {(broker.host, broker.port) for broker in brokers}
-        client = self._clients.get(key)
-        if client is None:
-            client = self._clients[key] = AdminClient(sorted(addresses), may_write=self.may_write)
-        for host, port in self._known.get(key, set()) - addresses:
-            await client.forget(host, port)
-        self._known[key] = addresses
-        return BrokerPool(client, brokers)
+        return await self._pools.of(key, brokers)
 
     def is_news(self, sentence: str, *subject: Hashable) -> bool:
         """Whether something else was said of the subject before: for a log that is not to fill with what does not
@@ -89,10 +79,7 @@ class Context:
 
     async def forget_cluster(self, key: ClusterKey) -> None:
         await self.external.forget(key)
-        self._known.pop(key, None)
-        client = self._clients.pop(key, None)
-        if client is not None:
-            await client.aclose()
+        await self._pools.forget(key)
 
     async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
         """Write it where it differs from what is there; whether it did. Fields in `without` are somebody else's."""
@@ -151,8 +138,7 @@ class Context:
 
     async def close(self) -> None:
         await self.external.aclose()
-        for key in list(self._clients):
-            await self.forget_cluster(key)
+        await self._pools.aclose()
 
 
 async def say_scaled_by_others(context: Context, cluster: BrokerCluster, nodes: AppliedNodes) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.engine.context import REMEMBERED_FIELDS, now
+from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ExternalContext, now
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -36,7 +36,7 @@ FOLLOWERS = ("quotas", "topics", "configs")
 class ExternalClusters:
     """Says in the status of a BrokerCluster what is seen of the cluster that it governs."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ExternalContext) -> None:
         self._context = context
 
     async def reconcile(self, cluster: BrokerCluster) -> Again:

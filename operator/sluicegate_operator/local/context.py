@@ -14,6 +14,8 @@ from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.local.objects import LocalObjects
@@ -36,6 +38,7 @@ class LocalContext:
         self._fleet = fleet
         self._changed = changed
         self._pools = Pools()
+        self.external = ExternalFleet()
         self._said: Said[tuple[Hashable, ...]] = Said()
         self.events = SaidEvents(say)
         self.first_seen = FirstSeen()
@@ -44,7 +47,7 @@ class LocalContext:
         self.mark: Callable[[str, ClusterKey], None] = _nowhere
         self.is_due: Callable[[str, ClusterKey], bool] = _never
         self.running: set[ClusterKey] = set()
-        """Clusters whose processes are to be there."""
+        """Clusters whose brokers may be asked: their processes have been started, or others run them."""
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
         return self._objects.snapshot(key, kinds)
@@ -53,10 +56,17 @@ class LocalContext:
         key = (cluster.namespace, cluster.name)
         if key not in self.running:
             return None
-        return await self._pools.of(key, await self._fleet.broker_addresses(cluster.name))
+        return await self._pools.of(key, await self.broker_addresses(cluster))
+
+    async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
+        """Of processes here, or of a cluster that others run."""
+        if cluster.spec.is_external:
+            return await self.external.broker_addresses(cluster)
+        return await self._fleet.broker_addresses(cluster.name)
 
     async def forget_cluster(self, key: ClusterKey) -> None:
         self.progress.pop(key, None)
+        await self.external.forget(key)
         await self._pools.forget(key)
 
     async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
@@ -84,6 +94,7 @@ class LocalContext:
         return float(cluster.spec.resync_seconds)
 
     async def aclose(self) -> None:
+        await self.external.aclose()
         await self._pools.aclose()
 
 

@@ -24,8 +24,9 @@ Identity = tuple[str, str, str]
 Remembered = dict[str, dict[str, Any]]
 """By kind/namespace/name, fields of the status."""
 
-OUTLIVES = ("topicId",)
-"""Fields of a status that are written down without being asked for: what was adopted once is ours."""
+OUTLIVES = ("topicId", "clusterId")
+"""Fields of a status that are written down without being asked for: what was adopted once is ours, and a cluster that
+others run is known by its id."""
 
 
 @dataclass(frozen=True, slots=True)

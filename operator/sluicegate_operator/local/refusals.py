@@ -21,11 +21,6 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
         for cluster in manifests.clusters
         if cluster.spec.brokers is not None and cluster.spec.brokers.tags_from_node_labels
     ]
-    external = [
-        f"BrokerCluster {cluster.name}: runtime External is governed by the operator only, and not by `sluicegate up`"
-        for cluster in manifests.clusters
-        if cluster.spec.is_external
-    ]
     code = [
         f"ObserverPlugin {plugin.name}: spec.source is of Kubernetes, and `sluicegate up` has none; take it"
         " out, and have the module where Python finds it (PYTHONPATH)"
@@ -35,7 +30,6 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
     return (
         racks
         + labels
-        + external
         + code
         + [
             f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"

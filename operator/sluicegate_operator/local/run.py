@@ -20,16 +20,18 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
+from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, DataDirError
 from sluicegate_operator.fleet.local_process import BackOff, Watcher
+from sluicegate_operator.handlers.external import ExternalClusters
 from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
 from sluicegate_operator.handlers.quotas import STATUSES, QuotaReconciler
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN
 from sluicegate_operator.local.context import LocalContext, NoConfigMaps, no_node_labels
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges, Look
-from sluicegate_operator.local.nodes import ClusterTarget, LocalNodes
+from sluicegate_operator.local.nodes import IDLE_S, ClusterTarget, LocalNodes
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.state import cluster_row, progress_of, resource_row
 from sluicegate_operator.planning.cluster_layout import INTERNAL, Role, cluster_listeners, plan_cluster
@@ -84,12 +86,14 @@ class LocalRun:
         self._limits = LimitChanges(say)
         self._observers = ObserverReconciler(self._context, NoConfigMaps())
         self._quotas = QuotaReconciler(self._context)
+        self._external = ExternalClusters(self._context)
         self._queues = self._make_queues()
         self._context.mark = self._mark
         self._context.is_due = lambda queue, key: self._queues[queue].is_due(key)
         self._chosen: set[ClusterKey] = set()
         """Clusters that run here: one of each name."""
         self._clusters: dict[ClusterKey, _Cluster] = {}
+        self._external_brokers: dict[ClusterKey, tuple[BrokerAddress, ...]] = {}
         self._going: list[_Going] = []
         self._first_looks: dict[Work, asyncio.Event] = {}
         self._broken: DataDirError | None = None
@@ -136,7 +140,7 @@ class LocalRun:
         clusters that are new."""
         if not self._tasks:
             self._tasks = [asyncio.create_task(queue.run(), name=name) for name, queue in self._queues.items()]
-        before = {key: self._quota_plan(key) for key in self._clusters}
+        before = {key: self._quota_plan(key) for key in self._context.running}
         changes = self._objects.apply(manifests, now())
         since = datetime.now(UTC) - timedelta(seconds=changed_ago_s)
         for resource in changes.written:
@@ -146,7 +150,7 @@ class LocalRun:
         began_s = asyncio.get_running_loop().time() - changed_ago_s
         for key, plan in before.items():
             self._limits.note(key, changed_limits(plan, self._quota_plan(key)), began_s)
-        new = self._chosen - self._clusters.keys()
+        new = self._chosen - self._context.running
         looks = KINDS[BrokerCluster.__name__].queues
         self._first_looks = {(queue, key): asyncio.Event() for queue in looks if queue in self._queues for key in new}
         self._going += [_Going(resource, self._concerned(resource)) for resource in changes.gone]
@@ -195,8 +199,10 @@ class LocalRun:
             self._queues[queue].mark(key)
 
     async def _await_first_looks(self) -> None:
-        started = [(key, event) for (queue, key), event in self._first_looks.items() if queue == "clusters"]
-        for key, event in started:
+        for (queue, key), event in self._first_looks.items():
+            cluster = self._objects.snapshot(key, ()).cluster
+            if queue != "clusters" or cluster is None or cluster.spec.is_external:
+                continue
             while not event.is_set():
                 self.check()
                 await asyncio.sleep(POLL_S)
@@ -213,10 +219,11 @@ class LocalRun:
         snapshot = self._objects.snapshot(key, [BROKER_LISTENER])
         cluster, known = snapshot.cluster, self._clusters.get(key)
         if cluster is None or key not in self._chosen:
-            if known is not None:
-                await self._remove(key, known)
+            await self._remove(key, known)
             await self._write_listeners(snapshot)
             return None
+        if cluster.spec.is_external:
+            return await self._keep_external(cluster)
         target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, snapshot.listeners)))
         if known is None:
             known = self._clusters[key] = _Cluster(
@@ -229,10 +236,27 @@ class LocalRun:
         await self._write_listeners(snapshot)
         return again
 
-    async def _remove(self, key: ClusterKey, known: _Cluster) -> None:
-        del self._clusters[key]
+    async def _keep_external(self, cluster: BrokerCluster) -> Again:
+        """Brokers that others run are only looked at: nothing here is started or stopped for them."""
+        key = (cluster.namespace, cluster.name)
+        if key not in self._external_brokers:
+            self._external_brokers[key] = ()
+            self._context.running.add(key)
+        again = await self._external.reconcile(cluster)
+        brokers = await self._context.broker_addresses(cluster)
+        if brokers != self._external_brokers[key]:
+            self._external_brokers[key] = brokers
+            self._tell_queues(key)
+        return again if isinstance(again, Retry) else IDLE_S
+
+    async def _remove(self, key: ClusterKey, known: _Cluster | None) -> None:
+        if key not in self._context.running:
+            return
         self._context.running.discard(key)
-        await known.nodes.aclose()
+        self._external_brokers.pop(key, None)
+        if known is not None:
+            del self._clusters[key]
+            await known.nodes.aclose()
         await self._context.forget_cluster(key)
         self._limits.forget(key)
         await self._fleet.remove(key[1])
@@ -243,9 +267,12 @@ class LocalRun:
         pids = tuple(node["pid"] for node in self._fleet.describe(key[1]) if node["role"] == Role.BROKER)
         if pids != known.pids:
             known.pids = pids
-            self._limits.doubt(key)
-            for queue in OF_BROKERS:
-                self._queues[queue].mark(key)
+            self._tell_queues(key)
+
+    def _tell_queues(self, key: ClusterKey) -> None:
+        self._limits.doubt(key)
+        for queue in OF_BROKERS:
+            self._queues[queue].mark(key)
 
     async def _write_listeners(self, snapshot: Snapshot) -> None:
         cluster = snapshot.cluster
@@ -262,7 +289,8 @@ class LocalRun:
         again = await self._quotas.reconcile(key)
         if key in self._context.running and not self._queues["quotas"].is_due(key):
             complete, error = not isinstance(again, Retry), self._quotas.governed[key].error
-            brokers = len(await self._fleet.broker_addresses(key[1]))
+            cluster = self._objects.snapshot(key, ()).cluster
+            brokers = len(await self._context.broker_addresses(cluster)) if cluster is not None else 0
             self._limits.looked(key, Look(complete, brokers, asyncio.get_running_loop().time(), error))
             self.write_state()
         return again
@@ -281,6 +309,8 @@ class LocalRun:
 
     def _say_addresses(self, name: str) -> None:
         nodes = self._fleet.describe(name)
+        if not nodes:
+            return
         self._say(f"cluster {name}, files in {self._data.path / name}")
         for node in nodes:
             shown = [f"{key} {at}" for key, at in node["listeners"].items() if key != INTERNAL]
@@ -304,10 +334,11 @@ class LocalRun:
             nodes = self._fleet.describe(key[1])
             shown = {what: one.describe() for what, one in progress.items()}
             clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": shown}
-            if key in self._chosen:
+            if key in self._chosen and key not in self._external_brokers:
                 clusters[key[1]]["resources"].append(cluster_row(key[1], nodes, progress))
+        shown_by_nodes = self._chosen - self._external_brokers.keys()
         for resource in self._objects.resources:
-            if resource.kind != "BrokerCluster" or (resource.namespace, resource.name) not in self._chosen:
+            if resource.kind != "BrokerCluster" or (resource.namespace, resource.name) not in shown_by_nodes:
                 _rows(clusters, resource).append(resource_row(resource))
         for going in self._going:
             row = {"kind": going.resource.kind, "name": going.resource.name}

@@ -1,0 +1,62 @@
+"""`sluicegate up` beside an Apache Kafka that others run: it starts nothing, and what files say holds there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.planning.limits import IP, ip_rates
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.local_fleet import LocalUp, edit
+
+NOISY, OTHERS = "127.0.1.7", "127.0.1.99"
+MANIFESTS = """
+apiVersion: sluicegate.dev/v1alpha1
+kind: BrokerCluster
+metadata: {{name: old}}
+spec: {{runtime: External, bootstrapServers: ["{server}"]}}
+---
+apiVersion: sluicegate.dev/v1alpha1
+kind: Topic
+metadata: {{name: parcels}}
+spec: {{clusterRef: {{name: old}}, partitions: 3}}
+"""
+QUOTA = f"""
+apiVersion: sluicegate.dev/v1alpha1
+kind: ConnectionQuota
+metadata: {{name: noisy}}
+spec: {{clusterRef: {{name: old}}, target: {{ip: {NOISY}}}, maxConnectionCreationRate: 7}}
+"""
+
+
+@pytest.fixture
+def kafka() -> Iterator[ApacheKafka]:
+    with ApacheKafka() as running:
+        yield running
+
+
+def rows(up: LocalUp) -> dict[str, bool]:
+    return {row["kind"]: row["ready"] for row in up.state()["clusters"]["old"]["resources"]}
+
+
+async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: ApacheKafka, tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    (manifests / "cluster.yaml").write_text(MANIFESTS.format(server=kafka.bootstrap))
+    (manifests / "quota.yaml").write_text(QUOTA)
+    async with AdminClient([(kafka.host, kafka.port())]) as admin:
+        assert not await admin.alter_quotas(ip_rates({OTHERS: 3.0}))
+        with LocalUp(manifests, tmp_path / "data") as up:
+            up.wait_until(lambda: rows(up) == dict.fromkeys(("BrokerCluster", "Topic", "ConnectionQuota"), True), "all")
+            assert await admin.describe_quotas(IP) == ip_rates({NOISY: 7.0, OTHERS: 3.0})
+            assert len((await admin.describe_topics(["parcels"]))["parcels"].partitions) == 3
+            edit(manifests / "quota.yaml", "Rate: 7", "Rate: 9")
+            up.wait_for_line("enforced on 1/1 brokers")
+            assert await admin.describe_quotas(IP) == ip_rates({NOISY: 9.0, OTHERS: 3.0})
+            assert up.state()["clusters"]["old"]["nodes"] == []
+        # While `up` was away the quota went: what it has set is remembered.
+        (manifests / "quota.yaml").unlink()
+        with LocalUp(manifests, tmp_path / "data") as up:
+            up.wait_until(lambda: rows(up) == dict.fromkeys(("BrokerCluster", "Topic"), True), "all but the quota")
+            assert await admin.describe_quotas(IP) == ip_rates({OTHERS: 3.0})
