@@ -4,11 +4,11 @@ quotas are to be told something else.
 Soft state: lost with the operator, and found again by its first look. Nothing here does I/O.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Observed
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.newest_first import NewestFirst
 from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
@@ -50,6 +50,10 @@ class GovernedQuotas:
     """By quota, the reason of its condition Enforced."""
     news: set[str] = field(default_factory=set)
     """Quotas whose limits were sent to brokers and that have not been told of since."""
+    observed: dict[str, Observed] = field(default_factory=dict)
+    """By quota with mode Observe: what brokers have counted."""
+    host_network_pods: dict[str, int] = field(default_factory=dict)
+    """By quota on a workload: pods that it selects, and which have the address of their node."""
     _enforced_at: dict[str, datetime] = field(default_factory=dict)
 
     def mark(self, names: Iterable[str], first_seen: FirstSeen, moment: datetime) -> Iterator[None]:
@@ -67,6 +71,8 @@ class GovernedQuotas:
         for name in self.states.keys() - self.planner.quotas.keys():
             del self.states[name]
             self._enforced_at.pop(name, None)
+            self.observed.pop(name, None)
+            self.host_network_pods.pop(name, None)
             self.news.discard(name)
 
     def lagging(self, name: str) -> tuple[int, ...]:
@@ -74,11 +80,27 @@ class GovernedQuotas:
         verdict, keys = self.planner.plan.verdicts[name], self.planner.plan.keys(name)
         return tuple(b for b in self.around.expected if not self._enforces(b, verdict, keys))
 
-    def _enforces(self, broker_id: int, verdict: Verdict, keys: Collection[LimitKey]) -> bool:
+    def _enforces(self, broker_id: int, verdict: Verdict, keys: Set[LimitKey]) -> bool:
         standing = self.ledger.brokers.get(broker_id)
         if standing is None or broker_id in self.around.unreachable or not _has_open(standing, verdict):
             return False
-        return standing.lacks.isdisjoint(keys)
+        return keys.isdisjoint(standing.lacks)
+
+    @property
+    def observing(self) -> list[str]:
+        """Quotas with mode Observe that brokers have."""
+        plan = self.planner.plan
+        return [name for name in plan.groups if self.planner.quotas[name].spec.is_observing]
+
+    def observed_of(self, name: str) -> Observed | None:
+        return self.observed.get(name) or self.planner.quotas[name].status.observed
+
+    @property
+    def without_pods(self) -> list[str]:
+        """Quotas whose pods are not known: while there are any, what brokers have may be what they ask for."""
+        verdicts = self.planner.plan.verdicts.values()
+        unknown = [verdict.quota for verdict in verdicts if verdict.outcome is Outcome.PODS_UNKNOWN]
+        return [f"the pods of ConnectionQuota {name} are not known yet" for name in unknown[:1]]
 
     @property
     def closed_somewhere(self) -> bool:
@@ -118,6 +140,8 @@ class GovernedQuotas:
             unreachable=self.around.unreachable & set(lagging),
             enforced_at=self._enforced_at.get(name),
             hiding=self.around.hiding,
+            observed=self.observed.get(name),
+            host_network_pods=self.host_network_pods.get(name, 0),
         )
 
     def note_written(self, before: ConnectionQuota, status: ConnectionQuotaStatus) -> None:

@@ -14,11 +14,13 @@ from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import DescriptionReconciler
 from sluicegate_operator.handlers.listeners import ListenerReconciler
+from sluicegate_operator.handlers.observed_quotas import ObservedReconciler
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
+from sluicegate_operator.handlers.pods_of_quotas import PodsOfQuotas
 from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
-from sluicegate_operator.handlers.quotas import STATUSES, QuotaReconciler
+from sluicegate_operator.handlers.quotas import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
@@ -41,9 +43,9 @@ async def lead(
     """Runs until `stop`; the cache of `kube`, which has been started, outlives it. Raises what ends a queue, which none
     may by itself."""
     context = Context(kube, settings, may_write)
-    queues = {
-        name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers(context, settings).items()
-    }
+    pods = PodsOfQuotas(kube, settings.namespace, lambda key: queues["quotas"].mark(key))
+    work = reconcilers(context, settings, pods)
+    queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in work.items()}
     context.mark = lambda name, key: queues[name].mark(key)
     context.is_due = lambda name, key: queues[name].is_due(key)
     _show(queues)
@@ -59,16 +61,18 @@ async def lead(
     finally:
         kube.cache.unsubscribe(watch.on_change)
         REGISTRY.unregister(context.figures)
+        pods.close()
         await context.close()
 
 
-def reconcilers(context: Context, settings: Settings) -> dict[str, Reconcile]:
+def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None = None) -> dict[str, Reconcile]:
     """By the names of their queues, see api.kinds."""
     topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
-    quotas = QuotaReconciler(context)
+    quotas = QuotaReconciler(context, pods)
     return {
         "quotas": quotas.reconcile,
         STATUSES: QuotaStatuses(context, quotas.governed).reconcile,
+        OBSERVED: ObservedReconciler(context, quotas.governed).reconcile,
         "clusters": ClusterReconciler(context).reconcile,
         "listeners": ListenerReconciler(context).reconcile,
         "topics": topics.reconcile,

@@ -8,10 +8,11 @@ broker.
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.external_limits import ExternalLimits
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
@@ -20,10 +21,12 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits, enforce
 from sluicegate_operator.handlers.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings
 from sluicegate_operator.handlers.telemetry import DRIFT_MENDED
+from sluicegate_operator.handlers.workloads import SelectedPods
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.exposure import hiding_of_all
 from sluicegate_operator.planning.limits import LimitKey
+from sluicegate_operator.planning.quota_planner import QuotaPlanner
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +34,17 @@ LAGGING_RETRY = Retry(1.0, 10.0)
 READ_BACK_S = 5.0
 STATUSES = "statuses"
 """The queue of handlers.quota_statuses."""
+OBSERVED = "observed"
+"""The queue of handlers.observed_quotas."""
 
 
 class QuotaReconciler:
     """Enforces the ConnectionQuotas of a cluster on its brokers. `governed` is what it knows of each cluster."""
 
-    def __init__(self, context: QuotaContext) -> None:
+    def __init__(self, context: QuotaContext, pods: SelectedPods | None = None) -> None:
+        """`pods`: None where there are none, and no quota selects any."""
         self._context = context
+        self._pods = pods
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
         self._external = ExternalLimits(context)
 
@@ -50,7 +57,8 @@ class QuotaReconciler:
             context.figures.note_quotas(key, {})
             await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
             return None
-        governed = self.governed.setdefault(key, GovernedQuotas())
+        governed = self.governed.setdefault(key, self._unknown())
+        self._select(key, governed, snapshot.quotas)
         await _in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas, datetime.now(UTC)))
         governed.forget_gone()
         context.figures.note_quotas(key, governed.states)
@@ -64,6 +72,17 @@ class QuotaReconciler:
         await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
         return again
 
+    def _unknown(self) -> GovernedQuotas:
+        return GovernedQuotas(QuotaPlanner(in_all_namespaces=self._pods is None or self._pods.in_all_namespaces))
+
+    def _select(self, key: ClusterKey, governed: GovernedQuotas, quotas: Sequence[ConnectionQuota]) -> None:
+        if self._pods is None:
+            return
+        self._pods.keep(key, quotas)
+        selected = self._pods.take_news(key)
+        governed.planner.select({name: members.addresses for name, members in selected.items()})
+        governed.host_network_pods |= {name: members.host_network_pods for name, members in selected.items()}
+
     async def _tell_without_brokers(self, key: ClusterKey, governed: GovernedQuotas) -> Again:
         fresh = GovernedQuotas()
         governed.ledger, governed.silences, governed.around = fresh.ledger, fresh.silences, fresh.around
@@ -73,7 +92,8 @@ class QuotaReconciler:
     async def _govern(self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot) -> Again:
         key = (cluster.namespace, cluster.name)
         loop = asyncio.get_running_loop()
-        held = "; ".join(str(item) for item in snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA))
+        unreadable = snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA)
+        held = "; ".join([*(str(item) for item in unreadable), *governed.without_pods])
         if loop.time() >= governed.resync_at_s:
             governed.ledger.look_at_all()
             governed.resync_at_s = loop.time() + self._context.resync_s(cluster)
@@ -89,6 +109,8 @@ class QuotaReconciler:
         mute = bool(snapshot.unreadable_of(BROKER_LISTENER))
         around = Surroundings(expected, frozenset(unreachable), hiding, mute)
         await self._mark_concerned(key, governed, around, result, _why(result) or held, before)
+        if governed.observing:
+            self._context.mark(OBSERVED, key)
         complete = self._is_complete(governed, result, held=bool(held))
         if not complete:
             return LAGGING_RETRY
@@ -197,7 +219,7 @@ async def _concerned(governed: GovernedQuotas, names: Collection[str], keys: fro
     found: set[str] = set()
     plan = governed.planner.plan
     for number, name in enumerate(names if keys else (), 1):
-        if name in plan.verdicts and not keys.isdisjoint(plan.keys(name)):
+        if name in plan.verdicts and not plan.keys(name).isdisjoint(keys):
             found.add(name)
         if number % MARKED_A_TURN == 0:
             await asyncio.sleep(0)

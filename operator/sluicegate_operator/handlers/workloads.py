@@ -5,13 +5,25 @@ is little, and until all of them were told of once nothing is known of any workl
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, Workload
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.fleet.workload_pods import workload_pod
-from sluicegate_operator.planning.workloads import Members, QuotaKey, WorkloadIndex
+from sluicegate_operator.planning.workloads import Members, QuotaKey, WorkloadIndex, WorkloadPod
+
+
+class SelectedPods(Protocol):
+    """What the quota path asks of whoever watches pods."""
+
+    @property
+    def in_all_namespaces(self) -> bool: ...
+
+    def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
+        """All ConnectionQuotas of a cluster, as they are now."""
+
+    def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
+        """Of its quotas whose members are others than when they were taken last, by name; none before all are known."""
 
 
 class Workloads:
@@ -22,18 +34,13 @@ class Workloads:
         self._index = WorkloadIndex()
         self._clusters: dict[QuotaKey, ClusterKey] = {}
         self._news: defaultdict[ClusterKey, set[str]] = defaultdict(set)
-        self._pods_told = False
-        self._namespaces_told = False
+        self.known = False
+        """Whether all pods and namespaces were told of; otherwise members are missing."""
 
     @property
     def wanted(self) -> bool:
         """Whether there is a quota that selects pods: nobody else asks for them."""
         return bool(self._clusters)
-
-    @property
-    def known(self) -> bool:
-        """Whether all pods and namespaces were told of; otherwise members are missing."""
-        return self._pods_told and self._namespaces_told
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
         """All ConnectionQuotas of a cluster, as they are now; those of other targets are passed over."""
@@ -59,10 +66,6 @@ class Workloads:
             return {}
         return {name: self._index.members((cluster[0], name)) for name in self._news.pop(cluster, ())}
 
-    def give_back(self, cluster: ClusterKey, names: Iterable[str]) -> None:
-        """They were taken, and what was to be done with them has failed."""
-        self._news[cluster].update(name for name in names if (cluster[0], name) in self._clusters)
-
     def forget(self) -> None:
         """Nobody watches any more: what is known would grow old."""
         news = set(self._clusters)
@@ -71,36 +74,19 @@ class Workloads:
         for key, workload in quotas.items():
             self._index.put_quota(key, workload)
             self._news[self._clusters[key]].add(key[1])
-        self._pods_told = self._namespaces_told = False
+        self.known = False
 
-    def on_pod(self, type_: str | None, body: Mapping[str, Any]) -> None:
-        pod = None if type_ == "DELETED" else workload_pod(body)
-        self._tell(self._index.drop_pod(body["metadata"]["uid"]) if pod is None else self._index.put_pod(pod))
+    def on_pod(self, uid: str, pod: WorkloadPod | None) -> None:
+        """None: it is gone, or has ended."""
+        self._tell(self._index.drop_pod(uid) if pod is None else self._index.put_pod(pod))
 
-    def on_namespace(self, type_: str | None, body: Mapping[str, Any]) -> None:
-        meta = body["metadata"]
-        if type_ == "DELETED":
-            self._tell(self._index.drop_namespace(meta["name"]))
-        else:
-            self._tell(self._index.put_namespace(meta["name"], meta.get("labels") or {}))
+    def on_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """None: it is gone."""
+        self._tell(self._index.drop_namespace(name) if labels is None else self._index.put_namespace(name, labels))
 
-    def pods_listed(self, uids: Set[str]) -> None:
-        """Each of a whole list was told of, one by one; those that were not in it are gone."""
-        for uid in list(self._index.uids - uids):
-            self._tell(self._index.drop_pod(uid))
-        self._pods_told = True
-        self._tell_everybody()
-
-    def namespaces_listed(self, names: Set[str]) -> None:
-        """As pods_listed."""
-        for name in list(self._index.namespaces - names):
-            self._tell(self._index.drop_namespace(name))
-        self._namespaces_told = True
-        self._tell_everybody()
-
-    def _tell_everybody(self) -> None:
-        if not self.known:
-            return
+    def told_all(self) -> None:
+        """Of every pod and namespace that is there."""
+        self.known = True
         for cluster in [cluster for cluster, names in self._news.items() if names]:
             self._changed(cluster)
 

@@ -62,7 +62,12 @@ class KubeClient:
         self._untold: set[tuple[str, tuple[str, ...]]] = set()
         """Fields of statuses that CRDs do not have, as they were said in the log."""
         self._lists: Rounds[list[Json]] = Rounds()
-        self.cache = Cache(self._server, namespace, watched)
+        self._namespace = namespace
+        self.cache = self.another_cache(watched)
+
+    def another_cache(self, watched: Sequence[Watched]) -> Cache:
+        """Of other kinds, or of other objects, over the same connections; its caller starts and closes it."""
+        return Cache(self._server, self._namespace, watched)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         return await self.read(kind.path(namespace, name))

@@ -53,7 +53,9 @@ class Held:
 class Reader:
     """Makes what is held of what the API server says. Any thread may ask, each with a Reader of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, trim: Callable[[Json], Json] | None = None) -> None:
+        """`trim`: what is kept of a document, where it is not what the operator needs of its own objects."""
+        self._trim = trim
         self._shared: dict[Hashable, Any] = {}
 
     def held(self, kind: Kind, body: Json) -> Held:
@@ -66,7 +68,7 @@ class Reader:
         own = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _trimmed_metadata(body["metadata"])}
         kept = {**body, **own}
         if kind not in CUSTOM:
-            return _TRIMMED.get(kind, _whole)(kept)
+            return (self._trim or _TRIMMED.get(kind, _whole))(kept)
         value = read_object(kept)
         if isinstance(value, Resource):
             self._share(value)

@@ -52,6 +52,8 @@ CUSTOM = tuple(of_model(kind.model) for kind in BY_PEOPLE)
 """People write these, and each change of one is news."""
 
 POD = Kind("v1", "Pod", "pods")
+NAMESPACE = Kind("v1", "Namespace", "namespaces")
+"""Has no namespace, as a node has none."""
 NODE = Kind("v1", "Node", "nodes")
 """Has no namespace."""
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")

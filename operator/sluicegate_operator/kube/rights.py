@@ -37,6 +37,8 @@ CALLED: Mapping[Resource, frozenset[str]] = {
     ("", "pods/status"): frozenset({"patch"}),
     ("", "persistentvolumeclaims"): frozenset({"list", "watch", "create", "patch"}),
     ("", "events"): frozenset({"list", "create", "update"}),
+    # While a ConnectionQuota selects pods of other namespaces.
+    ("", "namespaces"): frozenset({"list", "watch"}),
     ("", "nodes"): frozenset({"get"}),
     ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update"}),
 }

@@ -9,7 +9,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,12 +45,13 @@ METADATA_ONLY = "application/json;as={};g=meta.k8s.io;v=v1"
 @dataclass(frozen=True, slots=True)
 class Watched:
     """What is watched of a kind. `period_s`: the watch is asked again so often; `metadata_only`: nothing else of the
-    objects is sent."""
+    objects is sent; `trim`: see Reader."""
 
     kind: Kind
     period_s: int
     selector: str = ""
     metadata_only: bool = False
+    trim: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
 
 class Heard(Protocol):
@@ -87,7 +88,7 @@ class Watching:
         self._watched = watched
         self._path = watched.kind.path(namespace)
         self._heard = heard
-        self._reader = Reader()
+        self._reader = Reader(watched.trim)
         self._stopped = threading.Event()
         self._answer: urllib3.BaseHTTPResponse | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {watched.kind.plural}", daemon=True)

@@ -1,9 +1,6 @@
 """What `sluicegate up` does not take from files, as an API server would not or as a laptop cannot. Pure."""
 
-from sluicegate_operator.api import (
-    Manifests,
-    ObserverPlugin,
-)
+from sluicegate_operator.api import ConnectionQuota, Manifests, ObserverPlugin
 from sluicegate_operator.api.rules import broken_rules
 
 
@@ -27,10 +24,17 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
         for plugin in manifests.of_kind(ObserverPlugin)
         if plugin.spec.source is not None
     ]
+    pods = [
+        f"ConnectionQuota {quota.name}: spec.target.workload selects pods of Kubernetes, and `sluicegate up` has none;"
+        " say target.cidr or target.ip"
+        for quota in manifests.of_kind(ConnectionQuota)
+        if quota.spec.target.workload is not None
+    ]
     return (
         racks
         + labels
         + code
+        + pods
         + [
             f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
             " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"

@@ -31,6 +31,7 @@ from sluicegate_operator.planning.quotas import (
     no_clients,
     overrides,
     pods_unknown,
+    selects_elsewhere,
     seniority,
     too_many_addresses,
     unsupported,
@@ -66,7 +67,9 @@ class QuotaPlanner:
     """Use `update` with all quotas that are there, then `plan`. What has changed is added to `changed_quotas` (to be
     told anew) and `changed_keys` (to be sent) until somebody takes it: a pass that fails in between loses nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_all_namespaces: bool = True) -> None:
+        """`in_all_namespaces`: whether pods of other namespaces can be selected."""
+        self._in_all_namespaces = in_all_namespaces
         self.quotas: dict[str, ConnectionQuota] = {}
         """By name, as they were given last."""
         self.changed_quotas: set[str] = set()
@@ -267,6 +270,8 @@ class QuotaPlanner:
         for quota in rivals:
             ended = expired(quota, target) if quota.name in self._expired else None
             verdict = ended or (None if self._scope.exclusive else unsupported(quota, target))
+            if verdict is None and not self._in_all_namespaces:
+                verdict = selects_elsewhere(quota, target)
             if verdict is None and target.kind is TargetKind.WORKLOAD and quota.name not in self._workloads:
                 verdict = pods_unknown(quota, target)
             if verdict is None:

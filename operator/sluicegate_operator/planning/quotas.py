@@ -224,6 +224,18 @@ def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     return Verdict(quota.name, target, Outcome.PODS_UNKNOWN, message)
 
 
+def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
+    """Of an operator that sees one namespace only; None where that is all that the quota asks for."""
+    workload = quota.spec.target.workload
+    if workload is None or workload.namespace_selector is None:
+        return None
+    message = (
+        "this operator watches one namespace and sees no pods of others: take namespaceSelector out, or install the"
+        " operator for all namespaces"
+    )
+    return Verdict(quota.name, target, Outcome.UNSUPPORTED, message)
+
+
 def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
     """Of a cluster that runs Apache Kafka; None where that has all that the quota asks for."""
     lacks = ""

@@ -92,14 +92,6 @@ class WorkloadIndex:
     def quotas(self) -> Set[QuotaKey]:
         return self._quotas.keys()
 
-    @property
-    def uids(self) -> Set[str]:
-        return self._pods.keys()
-
-    @property
-    def namespaces(self) -> Set[str]:
-        return self._namespaces.keys()
-
     def workload(self, key: QuotaKey) -> Workload:
         return self._quotas[key].workload
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.handlers.workloads import Workloads
-from sluicegate_operator.planning.workloads import Members
+from sluicegate_operator.planning.workloads import Members, WorkloadPod
 from tests.support.bad_manifests import quota
 from tests.support.quota_manifests import of_pods
 
@@ -17,15 +17,11 @@ def a_quota(name: str, target: dict[str, Any]) -> ConnectionQuota:
     return parsed
 
 
-def a_pod(name: str, address: str, **labels: str) -> dict[str, Any]:
-    return {
-        "metadata": {"uid": name, "name": name, "namespace": "default", "labels": labels},
-        "spec": {},
-        "status": {"phase": "Running", "podIP": address},
-    }
+def a_pod(name: str, address: str, **labels: str) -> WorkloadPod:
+    return WorkloadPod(name, "default", name, labels, (address,))
 
 
-def billing(name: str, address: str) -> dict[str, Any]:
+def billing(name: str, address: str) -> WorkloadPod:
     return a_pod(name, address, **{"app.kubernetes.io/name": "billing"})
 
 
@@ -34,12 +30,10 @@ class Told:
         self.clusters: list[tuple[str, str]] = []
         self.workloads = Workloads(self.clusters.append)
 
-    def everything(self, *pods: dict[str, Any]) -> None:
+    def everything(self, *pods: WorkloadPod) -> None:
         for pod in pods:
-            self.workloads.on_pod(None, pod)
-        self.workloads.pods_listed({pod["metadata"]["uid"] for pod in pods})
-        self.workloads.on_namespace(None, {"metadata": {"name": "default"}})
-        self.workloads.namespaces_listed({"default"})
+            self.workloads.on_pod(pod.uid, pod)
+        self.workloads.told_all()
 
 
 def test_nobody_watches_pods_for_quotas_of_other_targets() -> None:
@@ -52,13 +46,12 @@ def test_nobody_watches_pods_for_quotas_of_other_targets() -> None:
     assert not told.workloads.wanted
 
 
-def test_nothing_is_known_before_all_pods_and_namespaces_were_told_of() -> None:
+def test_nothing_is_known_before_all_were_told_of() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
-    told.workloads.on_pod(None, billing("a", "10.0.0.1"))
-    told.workloads.pods_listed({"a"})
+    told.workloads.on_pod("a", billing("a", "10.0.0.1"))
     assert (told.workloads.known, told.workloads.take_news(SHOP), told.clusters) == (False, {}, [])
-    told.workloads.namespaces_listed(set())
+    told.workloads.told_all()
     assert told.workloads.known
     assert told.clusters == [SHOP]
     assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.1"}))}
@@ -71,33 +64,25 @@ def test_a_pod_that_comes_or_goes_is_news_for_the_cluster_of_its_quota() -> None
     told.everything()
     told.workloads.take_news(SHOP)
     told.clusters.clear()
-    told.workloads.on_pod("ADDED", a_pod("other", "10.0.0.9", app="web"))
+    told.workloads.on_pod("other", a_pod("other", "10.0.0.9", app="web"))
     assert told.clusters == []
-    told.workloads.on_pod("ADDED", billing("a", "10.0.0.1"))
+    told.workloads.on_pod("a", billing("a", "10.0.0.1"))
     assert told.clusters == [SHOP]
     assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.1"}))}
-    ended = billing("a", "10.0.0.1")
-    ended["status"]["phase"] = "Succeeded"
-    told.workloads.on_pod("MODIFIED", ended)
+    told.workloads.on_pod("a", None)
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
 
-def test_news_that_could_not_be_used_are_told_again() -> None:
+def test_namespaces_come_and_go_with_their_labels() -> None:
     told = Told()
-    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
+    everywhere = of_pods(namespaceSelector={"matchLabels": {"team": "payments"}})
+    told.workloads.keep(SHOP, [a_quota("pods", everywhere)])
     told.everything(billing("a", "10.0.0.1"))
-    news = told.workloads.take_news(SHOP)
-    told.workloads.give_back(SHOP, news)
-    assert told.workloads.take_news(SHOP) == news
-
-
-def test_a_list_takes_away_whoever_went_while_nobody_watched() -> None:
-    told = Told()
-    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
-    told.everything(billing("a", "10.0.0.1"), billing("b", "10.0.0.2"))
-    told.workloads.take_news(SHOP)
-    told.workloads.pods_listed({"b"})
-    assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.2"}))}
+    assert told.workloads.take_news(SHOP) == {"pods": Members()}
+    told.workloads.on_namespace("default", {"team": "payments"})
+    assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.1"}))}
+    told.workloads.on_namespace("default", None)
+    assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
 
 def test_what_was_known_is_not_taken_for_true_after_nobody_has_watched() -> None:

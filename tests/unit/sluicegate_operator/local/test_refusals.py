@@ -60,3 +60,9 @@ def test_code_from_elsewhere_is_of_kubernetes() -> None:
     spec = {"clusterRef": {"name": "shop"}, "class": "acme.Orders", "source": {"configMap": {"name": "mine"}}}
     (sentence,) = not_for_a_laptop(manifests([cluster(), resource("ObserverPlugin", "orders", spec)]))
     assert sentence.startswith("ObserverPlugin orders: spec.source is of Kubernetes")
+
+
+def test_workloads_are_pods_of_kubernetes() -> None:
+    spec = {"clusterRef": {"name": "shop"}, "target": {"workload": {"podSelector": {}}}, "maxConnections": 1}
+    (sentence,) = not_for_a_laptop(manifests([cluster(), resource("ConnectionQuota", "pods", spec)]))
+    assert sentence.startswith("ConnectionQuota pods: spec.target.workload selects pods of Kubernetes")

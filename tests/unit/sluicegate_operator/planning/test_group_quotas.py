@@ -273,3 +273,12 @@ def test_planning_what_changed_comes_to_the_same_as_planning_all_of_it_and_broke
         brokers = apply_actions(diff_limits(planner.plan.desired, brokers), brokers)
         assert diff_limits(planner.plan.desired, brokers) == []
         assert brokers[1].quotas == after
+
+
+def test_an_operator_of_one_namespace_refuses_to_select_others() -> None:
+    elsewhere = a_quota("elsewhere", of_pods(namespaceSelector={}), maxConnections=1)
+    here = a_quota("here", of_pods(), maxConnections=1)
+    planner = updated(QuotaPlanner(in_all_namespaces=False), elsewhere, here, elsewhere=[], here=[])
+    verdicts = planner.plan.verdicts
+    assert (verdicts["elsewhere"].outcome, verdicts["here"].outcome) == (Outcome.UNSUPPORTED, Outcome.ACCEPTED)
+    assert "install the operator for all namespaces" in verdicts["elsewhere"].message

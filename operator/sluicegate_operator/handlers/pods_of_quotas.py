@@ -1,0 +1,88 @@
+"""Watches pods and namespaces of anybody while a ConnectionQuota selects some, and not a moment longer."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.fleet.workload_pods import trimmed, workload_pod
+from sluicegate_operator.handlers.workloads import Workloads
+from sluicegate_operator.kube.cache import Cache
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.held import Held, Json
+from sluicegate_operator.kube.kinds import NAMESPACE, POD, Kind
+from sluicegate_operator.kube.watching import Watched
+from sluicegate_operator.planning.workloads import Members
+
+log = logging.getLogger(__name__)
+
+PODS_S, NAMESPACES_S = 30, 60
+"""See kube.watched: how soon a watch that was cut off without a word is noticed."""
+
+
+class PodsOfQuotas:
+    """Belongs to the event loop. `changed(cluster)` is called when members of its quotas have come or gone."""
+
+    def __init__(self, kube: KubeClient, namespace: str | None, changed: Callable[[ClusterKey], None]) -> None:
+        """`namespace`: the only one that may be looked at; None: all."""
+        self._kube = kube
+        self._workloads = Workloads(changed)
+        self._cache: Cache | None = None
+        self._filling: asyncio.Task[None] | None = None
+        self.in_all_namespaces = namespace is None
+
+    def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
+        """All ConnectionQuotas of a cluster, as they are now."""
+        self._workloads.keep(cluster, quotas)
+        if self._workloads.wanted and self._cache is None:
+            self._watch()
+        elif not self._workloads.wanted and self._cache is not None:
+            self.close()
+
+    def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
+        """See Workloads."""
+        return self._workloads.take_news(cluster)
+
+    def close(self) -> None:
+        if self._filling is not None:
+            self._filling.cancel()
+        if self._cache is not None:
+            self._cache.close()
+        self._cache = self._filling = None
+        self._workloads.forget()
+
+    def _watch(self) -> None:
+        watched = [Watched(POD, PODS_S, trim=trimmed)]
+        if self.in_all_namespaces:
+            watched.append(Watched(NAMESPACE, NAMESPACES_S, metadata_only=True))
+        cache = self._cache = self._kube.another_cache(watched)
+        cache.on_trouble = lambda: self._say_trouble(cache)
+        cache.start()
+        self._filling = asyncio.create_task(self._fill(cache), name="pods of quotas")
+
+    async def _fill(self, cache: Cache) -> None:
+        await cache.subscribe(self._on_change)
+        for one in cache.watchfulness().values():
+            await one.filled.wait()
+        log.info("pods are watched, for a ConnectionQuota selects some")
+        self._workloads.told_all()
+
+    def _on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+        held = after or before
+        assert held is not None, "one of them is there"
+        body = None if after is None else _document(after)
+        if kind == POD:
+            self._workloads.on_pod(held.uid, None if body is None else workload_pod(body))
+        else:
+            labels = None if body is None else body["metadata"].get("labels") or {}
+            self._workloads.on_namespace(held.name, labels)
+
+    def _say_trouble(self, cache: Cache) -> None:
+        for kind, error in cache.troubles().items():
+            log.warning("%s of ConnectionQuotas on workloads: %s", kind.plural, error)
+
+
+def _document(held: Held) -> Json:
+    assert isinstance(held.value, Mapping), "pods and namespaces are held as documents"
+    return held.value

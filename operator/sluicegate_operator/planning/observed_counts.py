@@ -1,0 +1,38 @@
+"""What brokers say together of connection groups that only observe, as a ConnectionQuota's status has it. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sluicegate_operator.api.connection_quota import Observed
+
+TOO_MANY = "too_many"
+"""The brokers' reason of a connection that was over a count; all others are over a rate."""
+
+Counts = Mapping[str, Mapping[str, int]]
+"""By group and reason, of one broker."""
+
+
+def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Of one answer to GET /connection-quotas. Raises ValueError when it is none."""
+    try:
+        return {name: {k: int(v) for k, v in group["would_hold"].items()} for name, group in page["groups"].items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"an answer without counts of groups: {error!r}") from error
+
+
+def observed(group: str, answers: Sequence[Counts | None], before: Observed | None, now: datetime) -> Observed:
+    """`answers` has None for a broker that gave none."""
+    counts: Counter[str] = Counter()
+    for answer in answers:
+        counts.update((answer or {}).get(group, {}))
+    answered = sum(answer is not None for answer in answers)
+    found = Observed(
+        would_hold=counts.total(),
+        by_rate=counts.total() - counts[TOO_MANY],
+        by_count=counts[TOO_MANY],
+        brokers=f"{answered}/{len(answers)}",
+        at=None if before is None else before.at,
+    )
+    return found if before == found else found.model_copy(update={"at": now})

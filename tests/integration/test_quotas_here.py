@@ -1,0 +1,90 @@
+"""Ranges, observed limits, limits that end, and `sluicegate why`, as somebody tries them with `sluicegate up`."""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.local_fleet import LocalUp, copy_quickstart, run_command
+
+QUOTAS: dict[str, dict[str, Any]] = {
+    "range": {"target": {"cidr": "127.0.4.0/24"}, "maxConnections": 100},
+    "what-if": {"target": {"cidr": "127.0.4.0/25"}, "maxConnections": 1, "mode": "Observe"},
+}
+
+
+def write(manifests: Path, **quotas: dict[str, Any]) -> None:
+    documents = [
+        {
+            "apiVersion": "sluicegate.dev/v1alpha1",
+            "kind": "ConnectionQuota",
+            "metadata": {"name": name},
+            "spec": {"clusterRef": {"name": "shop"}} | said,
+        }
+        for name, said in quotas.items()
+    ]
+    draft = manifests / "people.draft"
+    draft.write_text(yaml.safe_dump_all(documents))
+    draft.replace(manifests / "people.yaml")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalUp]:
+    folder = tmp_path_factory.mktemp("here")
+    manifests = copy_quickstart(folder, brokers=1)
+    write(manifests, **QUOTAS)
+    with LocalUp(manifests, folder / "data") as up:
+        yield up
+
+
+def why(up: LocalUp, address: str) -> Any:
+    done = run_command("why", address, "-o", "json", "--data-dir", str(up.data_dir))
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads(done.stdout)["addresses"]
+    [broker] = found["brokers"]
+    return broker["answer"]
+
+
+def test_why_says_what_holds_an_address_and_who_only_observes(running: LocalUp) -> None:
+    said = why(running, "127.0.4.9")
+    [holder], [observer] = said["holders"], said["observers"]
+    assert (holder["group"], holder["member"], holder["max_connections"]) == ("default/range", "127.0.4.0/24", 100)
+    assert (observer["group"], observer["mode"]) == ("default/what-if", "Observe")
+    [own] = why(running, "127.0.1.7")["holders"]
+    assert own["kind"] == "ip"
+    table = run_command("why", "127.0.4.9", "--data-dir", str(running.data_dir))
+    assert table.returncode == 0
+    assert "default/range" in table.stdout
+
+
+def test_a_limit_ends_by_itself_at_its_moment(running: LocalUp) -> None:
+    def held() -> bool:
+        [node] = running.nodes("broker")
+        with urllib.request.urlopen(f"http://{node['http']}/connection-quotas?address=127.0.5.1", timeout=15) as answer:
+            return [one["group"] for one in json.load(answer)["holders"]] == ["default/until"]
+
+    ends = datetime.now(UTC) + timedelta(seconds=3)
+    write(
+        running.manifests,
+        **QUOTAS,
+        until={"target": {"cidr": "127.0.5.0/24"}, "maxConnections": 1, "expiresAt": ends.isoformat()},
+    )
+    running.wait_until(held, "the range is held", 20)
+    running.wait_until(lambda: not held(), "the range is free again", 20)
+    assert datetime.now(UTC) >= ends
+
+
+def test_workloads_are_refused_while_it_runs(running: LocalUp) -> None:
+    write(running.manifests, **QUOTAS, pods={"target": {"workload": {"podSelector": {}}}, "maxConnections": 1})
+    running.wait_for_line("not applied: ConnectionQuota pods: spec.target.workload selects pods of Kubernetes")
+
+
+def test_who_does_not_answer_is_told_and_the_exit_code_says_so(running: LocalUp) -> None:
+    done = run_command("why", "127.0.4.9", "--data-dir", str(running.data_dir / "nowhere"))
+    assert done.returncode == 2
+    assert "ask in Kubernetes with -n NAMESPACE" in done.stderr
