@@ -56,7 +56,7 @@ class PodsOfQuotas:
         watched = [Watched(POD, PODS_S, trim=trimmed)]
         if self.in_all_namespaces:
             watched.append(Watched(NAMESPACE, NAMESPACES_S, metadata_only=True))
-        cache = self._cache = self._kube.another_cache(watched)
+        cache = self._cache = self._kube.other_cache(watched)
         cache.on_trouble = lambda: self._say_trouble(cache)
         cache.start()
         self._filling = asyncio.create_task(self._fill(cache), name="pods of quotas")

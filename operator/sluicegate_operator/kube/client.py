@@ -7,6 +7,7 @@ operator needs it must own, but nobody should be overruled silently.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sluicegate_operator.kube.api_server import REQUEST_TIMEOUT_S, THREADS_MAX, ApiServer, Json
@@ -62,12 +63,9 @@ class KubeClient:
         self._untold: set[tuple[str, tuple[str, ...]]] = set()
         """Fields of statuses that CRDs do not have, as they were said in the log."""
         self._lists: Rounds[list[Json]] = Rounds()
-        self._namespace = namespace
-        self.cache = self.another_cache(watched)
-
-    def another_cache(self, watched: Sequence[Watched]) -> Cache:
-        """Of other kinds, or of other objects, over the same connections; its caller starts and closes it."""
-        return Cache(self._server, self._namespace, watched)
+        self.cache = Cache(self._server, namespace, watched)
+        self.other_cache = partial(Cache, self._server, namespace)
+        """Makes one of other objects (`watched`) over the same connections; who asks for it starts and closes it."""
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         return await self.read(kind.path(namespace, name))

@@ -63,7 +63,7 @@ class Kube:
     def __init__(self) -> None:
         self.caches: list[OneCache] = []
 
-    def another_cache(self, watched: Sequence[Watched]) -> OneCache:
+    def other_cache(self, watched: Sequence[Watched]) -> OneCache:
         self.caches.append(OneCache(watched))
         return self.caches[-1]
 
