@@ -89,7 +89,7 @@ def us_per_change() -> float:
         quotas.on_accepted(LISTENER, address(number), 1)
     began = time.perf_counter()
     for number in range(ADDRESSES):
-        quotas.groups.remove_member(f"shop/quota-{number // 100}", address(number))
+        quotas.groups.remove_member(f"shop/quota-{number // 100}", address(number), 1)
         quotas.groups.add_member("shop/quota-0", address(number), 1)
     return (time.perf_counter() - began) / (2 * ADDRESSES) * 1e6
 

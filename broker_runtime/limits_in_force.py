@@ -111,26 +111,41 @@ class LimitsInForce:
                 self._set_rate(entity, None if entity is None else canonical_address(entity))
 
     def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
-        """Groups, and members of groups, have changed. What is in force is out of `changed`, a piece at a time."""
-        while changed:
-            for _ in range(min(len(changed), _GROUP_CHANGES_PER_PIECE)):
-                name, member = changed.pop()
-                try:
-                    self._apply_to_group(name, member)
-                except Exception:
-                    changed.add((name, member))
-                    raise
-            yield
+        """Groups, and members of groups, have changed. What is in force is out of `changed`, a piece at a time.
+
+        Who joins does so before anybody leaves: an address that goes from one group to another takes its connections
+        with it, and one that is left by all is somebody else's when it comes again.
+        """
+        leaving: set[tuple[str, str | None]] = set()
+        try:
+            while changed or leaving:
+                for _ in range(min(len(changed) or len(leaving), _GROUP_CHANGES_PER_PIECE)):
+                    source = changed or leaving
+                    name, member = source.pop()
+                    if source is changed and member is not None and not self._is_in(name, member):
+                        leaving.add((name, member))
+                        continue
+                    try:
+                        self._apply_to_group(name, member)
+                    except Exception:
+                        leaving.add((name, member))
+                        raise
+                yield
+        finally:
+            changed |= leaving
+
+    def _is_in(self, name: str, member: str) -> bool:
+        group = self._image.connection_groups.get(name)
+        return group is not None and member in group.members
 
     def _apply_to_group(self, name: str, member: str | None) -> None:
-        group = self._image.connection_groups.get(name)
         if member is None:
+            group = self._image.connection_groups.get(name)
             self._server.connection_groups.set_limits(name, group_limits({} if group is None else group.keys))
             return
         self._odd_members.discard((name, member))
         try:
-            is_in = group is not None and member in group.members
-            self._server.connection_groups.set_member(name, member, is_in=is_in)
+            self._server.connection_groups.set_member(name, member, is_in=self._is_in(name, member))
         except ValueError as error:
             # A controller of another version may know more kinds of members.
             self._odd_members.add((name, member))

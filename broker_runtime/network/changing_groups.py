@@ -30,7 +30,7 @@ class ChangingGroups:
         if is_in:
             self._groups.add_member(name, member, self._now_ms())
         else:
-            self._groups.remove_member(name, member)
+            self._groups.remove_member(name, member, self._now_ms())
         self._recount_soon()
 
     def _recount_soon(self) -> None:

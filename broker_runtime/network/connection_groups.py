@@ -39,6 +39,9 @@ class ConnectionGroups:
         """Of addresses that share no rate. Who joins again, or a group that is made again, finds none from before."""
         self._counted: dict[str, Holders] = {}
         """Of addresses with open connections: in whose counts these are."""
+        self._before: dict[str, tuple[int, int]] = {}
+        """Of addresses that were members by themselves: how many of their open connections are from before they were
+        taken out, and when that was. They are none of who is a member under the address now."""
         self._enforcing = self._observing = 0
         """Groups in force, by what they do."""
         self._left: Iterator[str] = iter(())
@@ -75,7 +78,7 @@ class ConnectionGroups:
         self._note(group)
         self._member_changed(group, member)
 
-    def remove_member(self, name: str, member: str) -> None:
+    def remove_member(self, name: str, member: str, now_ms: int) -> None:
         """It may be gone already, with what was recorded of it."""
         group = self.by_name.get(name)
         membership = None if group is None else group.members.pop(member, None)
@@ -85,6 +88,8 @@ class ConnectionGroups:
         self.meters.forget((membership, group.life, member))
         self._note(group)
         self._member_changed(group, member)
+        if "/" not in member and member not in self._ranges.whole and self._counts.count(member):
+            self._before[member] = self._counts.count(member), now_ms
 
     def _note(self, group: Group) -> None:
         if group.in_force or group.members:
@@ -154,15 +159,18 @@ class ConnectionGroups:
         before = self._counted.get(ip, NOBODY)
         if before == holders:
             return
-        connections = self._counts.count(ip)
         for one in (*before.enforcing, *before.observing):
-            one.group.connections -= connections
+            one.group.connections -= self.connections_of(one, ip)
         for one in (*holders.enforcing, *holders.observing):
-            one.group.connections += connections
-        if holders is NOBODY or not connections:
+            one.group.connections += self.connections_of(one, ip)
+        if holders is NOBODY or not self._counts.count(ip):
             self._counted.pop(ip, None)
         else:
             self._counted[ip] = holders
+
+    def connections_of(self, one: Membership, ip: str) -> int:
+        """Open ones of the address that are the member's."""
+        return self._counts.count(ip) - (0 if "/" in one.member else self._before.get(ip, _NONE)[0])
 
     def record(self, enforcing: Sequence[Membership], ip: str, now_ms: int) -> tuple[int, Group] | None:
         """Count a connection in the rates of all; when one is over its rate in none, and it is told with the throttle
@@ -194,7 +202,7 @@ class ConnectionGroups:
     def full(self, enforcing: Sequence[Membership], ip: str) -> Group | None:
         """One that has as many connections as it may have."""
         for one in enforcing:
-            if self._is_full(one.group, self._counts.count(ip)):
+            if self._is_full(one.group, self.connections_of(one, ip)):
                 return one.group
         return None
 
@@ -211,22 +219,35 @@ class ConnectionGroups:
         for one in holders.observing:
             if self.record((one,), ip, now_ms) is not None:
                 one.group.would_hold[over_rate] += 1
-            elif self._is_full(one.group, self._counts.count(ip) - 1):
+            elif self._is_full(one.group, self.connections_of(one, ip) - 1):
                 one.group.would_hold[TOO_MANY] += 1
         for one in (*holders.enforcing, *holders.observing):
             one.group.connections += 1
         if holders is not NOBODY:
             self._counted[ip] = holders
 
-    def closed(self, ip: str) -> None:
+    def closed(self, ip: str, accepted_ms: int | None) -> None:
         """A connection of the address has ended, and the address's count has it no more."""
+        left = self._counts.count(ip)
+        is_from_before = False
+        if ip in self._before:
+            before, since_ms = self._before[ip]
+            is_from_before = left < before or (accepted_ms is not None and accepted_ms <= since_ms)
+            if is_from_before and before > 1:
+                self._before[ip] = before - 1, since_ms
+            elif is_from_before:
+                del self._before[ip]
         holders = self._counted.get(ip)
         if holders is None:
             return
         for one in (*holders.enforcing, *holders.observing):
-            one.group.connections -= 1
-        if not self._counts.count(ip):
+            if not is_from_before or "/" in one.member:
+                one.group.connections -= 1
+        if not left:
             del self._counted[ip]
+
+
+_NONE = 0, 0
 
 
 def _by_deed(found: Sequence[Membership]) -> tuple[tuple[Membership, ...], tuple[Membership, ...]]:

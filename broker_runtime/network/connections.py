@@ -90,7 +90,8 @@ class Connections:
 
     def connection_closed(self, connection: OwnedConnection) -> None:
         del self._open[connection.id]
-        self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms())
+        accepted_ms = int(self._accepted_s(connection) * 1000)
+        self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms(), accepted_ms)
         tell = self._shared.notices.tell
         if tell is not None:
             tell(self._closed_notice(connection))
@@ -101,15 +102,17 @@ class Connections:
 
     def _closed_notice(self, connection: OwnedConnection) -> ConnectionNotice:
         reason = self._reasons.pop(connection.id, None) or reason_of(connection.ended_by)
-        accepted_s = connection.established_from_s - self._shared.limits.established_after_s
         return ConnectionNotice(
             NoticeKind.CLOSED,
             connection.listener,
             *connection.peer,
             connection.id,
             reason=reason,
-            open_s=self._now() - accepted_s,
+            open_s=self._now() - self._accepted_s(connection),
         )
+
+    def _accepted_s(self, connection: OwnedConnection) -> float:
+        return connection.established_from_s - self._shared.limits.established_after_s
 
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         if self._shared.notices.tell is not None:

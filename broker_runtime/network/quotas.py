@@ -177,14 +177,14 @@ class ConnectionQuotas:
         """The acceptor closed the socket that it held."""
         self._end_wait(self._listener(listener_name), now_ms)
 
-    def on_closed(self, listener_name: str, ip: str, now_ms: int) -> None:
-        """An admitted connection has ended."""
+    def on_closed(self, listener_name: str, ip: str, now_ms: int, accepted_ms: int | None = None) -> None:
+        """An admitted connection has ended; `accepted_ms` is when it was admitted, where that is known."""
         listener = self._listener(listener_name)
         if listener.uncounted_ips[ip]:
             listener.uncounted_ips -= Counter((ip,))
         else:
             self.ip_counts.remove(ip)
-            self.groups.closed(ip)
+            self.groups.closed(ip, accepted_ms)
         self._give_back_slot(listener, now_ms)
 
     def _give_back_slot(self, listener: ListenerQuota, now_ms: int) -> None:

@@ -68,7 +68,7 @@ class WhyHeld:
             "prefix": int(one.member.partition("/")[2] or _bits(ip)),
             **_limits(group),
             "rate": 0.0 if tally is None else tally.measure(self._now_ms),
-            "connections": group.connections if shared else self._quotas.ip_count(ip),
+            "connections": group.connections if shared else self._quotas.groups.connections_of(one, ip),
             "since": self._time(max(one.since_ms, group.since_ms)),
             **_counts(group),
         }

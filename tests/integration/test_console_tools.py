@@ -133,7 +133,7 @@ def test_connection_groups_disturb_no_tool_that_lists_ip_quotas(broker: BrokerPr
     assert [entry["error_message"] for entry in answer["entries"]] == [None, None]
     where = ("--entity-type", "ips", "--entity-name", LIMITED)
     tool(CONFIGS, "--alter", *where, "--add-config", f"{IP_RATE}={RATE}")
-    for asked in (["--entity-type", "ips"], ["--entity-type", "users"], ["--entity-type", "clients"]):
+    for asked in (["--entity-type", "ips"], ["--entity-type", "clients"]):
         listed = tool(CONFIGS, "--describe", *asked)
         assert (LIMITED in listed) is (asked[1] == "ips"), listed
         assert FREE not in listed, listed

@@ -42,6 +42,7 @@ class Bench:
         self.rates: dict[str | None, int | None] = {}
         self.groups: dict[str, GroupLimits] = {}
         self.members: set[tuple[str, str]] = set()
+        self.told: list[tuple[str, str, bool]] = []
         self.limits = LimitsInForce(
             self.settings,
             effective_config(self.settings, {}, {}),
@@ -66,6 +67,7 @@ class Bench:
     def set_member(self, name: str, member: str, *, is_in: bool) -> None:
         if member == "odd" and is_in:
             raise ValueError(f"{member} is odd")
+        self.told.append((name, member, is_in))
         (self.members.add if is_in else self.members.discard)((name, member))
 
     def set(self, **dynamic: str) -> None:
@@ -164,3 +166,24 @@ async def test_groups_come_into_force_in_pieces_and_what_is_odd_is_left_out_and_
     for _ in bench.limits.on_connection_groups({("g", None)}):
         pass
     assert bench.groups == {"g": GroupLimits()}
+
+
+async def test_who_joins_a_group_does_so_before_anybody_leaves_one() -> None:
+    bench = Bench(Names())
+    addresses = [f"10.0.0.{n}" for n in range(200)]
+    bench.metadata.write(*(group_record("new", "member", 1.0, address) for address in addresses))
+    changed: set[tuple[str, str | None]] = {(name, address) for name in ("new", "old") for address in addresses}
+    for _ in bench.limits.on_connection_groups(changed):
+        pass
+    assert [is_in for _, _, is_in in bench.told] == [True] * 200 + [False] * 200
+
+
+async def test_what_cannot_be_taken_over_is_left_to_be_tried_again() -> None:
+    bench = Bench(Names())
+    bench.metadata.write(group_record("g", "member", 1.0, "::1"))
+    changed: set[tuple[str, str | None]] = {("g", "::1"), ("g", "::2")}
+    bench.told = None  # type: ignore[assignment]
+    with pytest.raises(AttributeError):
+        for _ in bench.limits.on_connection_groups(changed):
+            pass
+    assert changed == {("g", "::1"), ("g", "::2")}

@@ -139,16 +139,16 @@ def test_open_connections_follow_their_address_from_group_to_group() -> None:
     scene.group("a", A, B, max_connections=5, shared=1)
     scene.group("b", max_connections=5, shared=1)
     assert [scene.admitted(A, 2), scene.admitted(B, 2)] == [2, 2]
-    scene.groups.remove_member("a", A)
     scene.groups.add_member("b", A, NOW)
+    scene.groups.remove_member("a", A, NOW)
     assert [scene.connections(name) for name in "ab"] == [2, 2]
     assert scene.admitted(A, 5) == 3
-    scene.groups.remove_member("a", B)
+    scene.groups.remove_member("a", B, NOW)
     assert scene.connections("a") == 0
     assert scene.admitted(B, 9) == 9
     scene.group("b", "10.0.0.0/24", max_connections=50, shared=1)
     assert scene.connections("b") == 5 + 11
-    scene.groups.remove_member("b", A)
+    scene.groups.remove_member("b", A, NOW)
     assert scene.connections("b") == 16, "the range has it"
     scene.close(A, 5)
     scene.close(B, 11)
@@ -171,7 +171,7 @@ def test_a_group_that_is_made_again_has_the_open_connections_and_nothing_else_of
         scene.settle()
         scene.close(C, 7)
         for member in (A, "10.1.0.0/16"):
-            scene.groups.remove_member(name, member)
+            scene.groups.remove_member(name, member, NOW)
         assert not scene.groups.by_name
     assert not scene.groups.active
 
@@ -180,7 +180,7 @@ def test_who_comes_to_an_address_has_nothing_of_who_had_it() -> None:
     scene = Scene(QuotaSettings(quota_window_num=2))
     scene.group("g", A, rate=1)
     assert scene.admitted(A, 9) == 1
-    scene.groups.remove_member("g", A)
+    scene.groups.remove_member("g", A, NOW)
     scene.groups.add_member("g", A, NOW)
     assert scene.admitted(A, 9) == 1
 
@@ -226,3 +226,25 @@ def test_what_is_no_range_changes_nothing(member: str) -> None:
     with pytest.raises(ValueError, match=r"host bits|does not appear|permitted"):
         scene.groups.add_member("g", member, NOW)
     assert not scene.groups.by_name
+
+
+def test_connections_of_who_had_the_address_before_do_not_count() -> None:
+    """They may hang for minutes where a node has gone without a word."""
+    scene = Scene()
+    scene.group("each", A, max_connections=2)
+    scene.group("all", A, max_connections=3, shared=1)
+    scene.group("range", "10.0.0.0/8", max_connections=9, observe=1)
+    assert scene.admitted(A, 9, at=NOW) == 2
+    for name in ("each", "all"):
+        scene.groups.remove_member(name, A, NOW + 10)
+    for name in ("each", "all"):
+        scene.groups.add_member(name, A, NOW + 20)
+    assert [scene.connections(name) for name in ("each", "all", "range")] == [0, 0, 2]
+    assert scene.admitted(A, 9, at=NOW + 30) == 2
+    assert [scene.connections(name) for name in ("each", "all", "range")] == [2, 2, 4]
+    scene.quotas.on_closed(L, A, NOW + 40, accepted_ms=NOW)
+    assert scene.admitted(A, 1, at=NOW + 40) == 0, "that was none of theirs"
+    scene.quotas.on_closed(L, A, NOW + 40, accepted_ms=NOW + 30)
+    assert scene.admitted(A, 9, at=NOW + 50) == 1
+    scene.close(A, 3)
+    assert [scene.connections(name) for name in ("each", "all", "range")] == [0, 0, 0]

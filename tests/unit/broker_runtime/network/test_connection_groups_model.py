@@ -30,6 +30,15 @@ LIMITS = st.builds(
 )
 
 
+class Client:
+    """One that is connected; from before its address was taken out of all groups that had it by itself, or since."""
+
+    def __init__(self, ip: str, accepted_ms: int) -> None:
+        self.ip = ip
+        self.accepted_ms = accepted_ms
+        self.is_from_before = False
+
+
 class Model:
     """What is set, in plain lists, and a meter for whatever has a rate."""
 
@@ -37,7 +46,7 @@ class Model:
         self.limits: dict[str, GroupLimits] = {}
         self.lives: dict[str, object] = {}
         self.members: list[Member] = []
-        self.open: list[str] = []
+        self.open: list[Client] = []
         self.own: dict[str, int] = {}
         self.default: int | None = None
         self.ip_meters: dict[str, Meter] = {}
@@ -71,9 +80,22 @@ class Model:
             return []
         return [one for one in around if ip_network(one[1]).prefixlen == longest]
 
+    def remove(self, number: int) -> tuple[str, str]:
+        name, member, _ = self.members.pop(number)
+        if not any(one[1] == member for one in self.members):
+            for client in self.open:
+                client.is_from_before |= client.ip == member
+        return name, member
+
     def connections(self, name: str) -> int:
         observe = self.limits[name].observe
-        return sum(any(one[0] == name for one in self.holders(ip, observing=observe)) for ip in self.open)
+        return sum(
+            any(one[0] == name and counts(client, one[1]) for one in self.holders(client.ip, observing=observe))
+            for client in self.open
+        )
+
+    def of_address(self, ip: str) -> int:
+        return sum(client.ip == ip for client in self.open)
 
     def _meter(self, one: Member, ip: str, now_ms: int) -> Meter | None:
         name, member, token = one
@@ -100,9 +122,10 @@ class Model:
         return None
 
     def full(self, holders: Sequence[Member], ip: str) -> str | None:
-        for name, _, _ in holders:
+        for name, member, _ in holders:
             limits = self.limits[name]
-            if (self.connections(name) if limits.shared else self.open.count(ip)) >= limits.max_connections:
+            own = sum(client.ip == ip and counts(client, member) for client in self.open)
+            if (self.connections(name) if limits.shared else own) >= limits.max_connections:
                 return name
         return None
 
@@ -125,15 +148,20 @@ class Model:
         full = self.full(holders, ip)
         if full is not None:
             return Outcome.REFUSE_TOO_MANY, full
-        if self.open.count(ip) >= SETTINGS.max_connections_per_ip:
+        if self.of_address(ip) >= SETTINGS.max_connections_per_ip:
             return Outcome.REFUSE_TOO_MANY, None
         for one in self.holders(ip, observing=True):
             if self.over([one], ip, now_ms) is not None:
                 self.would_hold[one[0]]["dropped"] += 1
             elif self.full([one], ip) is not None:
                 self.would_hold[one[0]]["too_many"] += 1
-        self.open.append(ip)
+        self.open.append(Client(ip, now_ms))
         return Outcome.ADMIT, None
+
+
+def counts(client: Client, member: str) -> bool:
+    """A range has whoever is in it."""
+    return "/" in member or not client.is_from_before
 
 
 class GroupsMachine(RuleBasedStateMachine):
@@ -174,8 +202,9 @@ class GroupsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.members)
     @rule(data=st.data())
     def remove_member(self, data: st.DataObject) -> None:
-        name, member, _ = self.model.members.pop(data.draw(st.integers(0, len(self.model.members) - 1)))
-        self.groups.remove_member(name, member)
+        name, member = self.model.remove(data.draw(st.integers(0, len(self.model.members) - 1)))
+        self.groups.remove_member(name, member, self.now_ms)
+        self.now_ms += 1
         self.settle()
 
     @rule(ip=st.sampled_from([None, *IPS]), rate=st.none() | st.integers(1, 4))
@@ -201,8 +230,8 @@ class GroupsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.open)
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
-        ip = self.model.open.pop(data.draw(st.integers(0, len(self.model.open) - 1)))
-        self.quotas.on_closed(LISTENER, ip, self.now_ms)
+        client = self.model.open.pop(data.draw(st.integers(0, len(self.model.open) - 1)))
+        self.quotas.on_closed(LISTENER, client.ip, self.now_ms, client.accepted_ms)
 
     @rule(pause_ms=st.sampled_from([0, 400, 1_000, 2_500]))
     def pass_time(self, pause_ms: int) -> None:
@@ -241,7 +270,7 @@ class HastyMachine(GroupsMachine):
     def connect(self, ip: str, times: int) -> None:
         for _ in range(times):
             if self.quotas.on_accepted(LISTENER, ip, self.now_ms).outcome is Outcome.ADMIT:
-                self.model.open.append(ip)
+                self.model.open.append(Client(ip, self.now_ms))
 
     @invariant()
     def groups_have_what_the_model_counts(self) -> None:
