@@ -49,6 +49,10 @@ def describe_quotas(components: Sequence[Component], strict: bool, image: Metada
 def _quotas(
     names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
 ) -> Sequence[Described]:
+    if strict and not types:
+        # One entity, however many there are.
+        entity = tuple(sorted(names.items()))
+        return [(entity, image.quotas[entity])] if entity in image.quotas else []
     found = []
     for entity, values in image.quotas.items():
         named = dict(entity)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from sluicegate_operator.handlers.garbage import GarbageCollector
 from sluicegate_operator.handlers.health import Liveness, Readiness
 from sluicegate_operator.handlers.loop_turns import TimedSelector, loop_on
 from sluicegate_operator.handlers.operator import lead
@@ -52,8 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     turns = TimedSelector()
     LOOP_LONGEST_TURN.set_function(lambda: turns.longest_s)
     LOOP_LONG_TURNS.set_function(lambda: turns.long)
-    with asyncio.Runner(loop_factory=loop_on(turns)) as runner:
-        return runner.run(work)
+    garbage = GarbageCollector()
+    garbage.start()
+    try:
+        with asyncio.Runner(loop_factory=loop_on(turns)) as runner:
+            return runner.run(work)
+    finally:
+        garbage.stop()
 
 
 def _parser() -> argparse.ArgumentParser:

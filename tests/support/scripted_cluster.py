@@ -164,7 +164,9 @@ class ScriptedCluster:
     def _describe_rates(self, number: int, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
         known = {} if number in self.lags else self.ip_rates
         (component,) = request.components
-        if component.match_type != MATCH_ANY_NAME:
+        if component.entity_type != "ip":
+            known = {}
+        elif component.match_type != MATCH_ANY_NAME:
             known = {component.match: known[component.match]} if component.match in known else {}
         self.quotas_told += len(known)
         entries = tuple(

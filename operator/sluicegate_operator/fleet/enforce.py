@@ -155,7 +155,7 @@ class _Run:
             ledger.look_at_all()
         self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
         """For changes, which any broker takes."""
-        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere)
+        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere({}))
         self._closing = frozenset(key for at, limits in wanted.closing.items() for key in config_limits(at, limits))
         self._failures: list[Failure] = []
         self._sent: list[Action] = []
@@ -172,19 +172,18 @@ class _Run:
         seen = await self._look(asked)
         answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
         self._through = self._through.doubting(seen)
-        for broker_id, answer in answers.items():
-            ledger.note_listeners(broker_id, self._places[broker_id], answer)
-        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere)
+        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere(answers))
         if wanted.hold:
             self._desired = hold(self._desired, answers, wanted.ours)
-        lacking = {b: self._judge(b, asked[b], answer) for b, answer in answers.items()}
-        untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items()}
+        lacking: dict[int, Missing] = {}
+        for broker_id, answer in answers.items():
+            lacking[broker_id] = self._judge(broker_id, asked[broker_id], answer)
+            # Others have the event loop in between: thousands of limits take milliseconds each time.
+            await asyncio.sleep(0)
+        untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items() if lacks}
         await self._send(changes(self._desired, untold))
-        drift = (
-            []
-            if ledger.held
-            else changes(self._desired, {b: self._unasked_for(untold[b]) for b in clean & untold.keys()})
-        )
+        unasked_for = {b: self._unasked_for(untold[b]) for b in clean & untold.keys() if not ledger.held}
+        drift = changes(self._desired, unasked_for)
         ledger.held = wanted.hold
         brokers = await asyncio.gather(
             *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
@@ -203,7 +202,7 @@ class _Run:
         # What it lacked was ours at some time.
         lifted = Lifted(self._desired.exclusive, released | (standing.lacks if standing is not None else frozenset()))
         lacks = missing(self._desired, seen, lifted, asked)
-        self._ledger.answered(broker_id, self._places[broker_id], asked, lacks)
+        self._ledger.answered(broker_id, self._places[broker_id], asked, lacks, seen)
         return lacks
 
     async def _send(self, actions: Sequence[Action]) -> None:

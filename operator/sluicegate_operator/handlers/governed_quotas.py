@@ -111,9 +111,14 @@ class GovernedQuotas:
         return any(not listeners <= each for each in opened)
 
     def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
-        """What is to be told of a quota by what is known now; None when nothing is."""
+        """What is to be told of a quota by what is known now; None when nothing is, also while brokers are not known to
+        have what it says now: it is marked once they are."""
         plan, quota = self.planner.plan, self.planner.quotas.get(name)
-        if quota is None or (self.around.mute and not plan.verdicts[name].target_found):
+        if (
+            quota is None
+            or not self.planner.is_settled(name)
+            or (self.around.mute and not plan.verdicts[name].target_found)
+        ):
             return None
         status = quota_status(quota, plan, self._enforcement(name, learned_at), now)
         found = status.condition(ENFORCED)

@@ -62,12 +62,9 @@ class LimitLedger:
     def any_whole(self) -> bool:
         return any(standing.whole for standing in self.brokers.values())
 
-    def note_listeners(self, broker_id: int, place: tuple[str, int], seen: ObservedLimits) -> None:
-        standing = self.brokers.setdefault(broker_id, Standing(place))
-        if seen.listeners is not None:
-            standing.listeners = seen.listeners
-
-    def answered(self, broker_id: int, place: tuple[str, int], asked: Set[LimitKey] | None, lacks: Missing) -> None:
+    def answered(
+        self, broker_id: int, place: tuple[str, int], asked: Set[LimitKey] | None, lacks: Missing, seen: ObservedLimits
+    ) -> None:
         """`asked`: what for; None: everything."""
         standing = self.brokers.setdefault(broker_id, Standing(place))
         self.silent.discard(broker_id)
@@ -75,6 +72,8 @@ class LimitLedger:
             standing.lacks, standing.whole = set(lacks.keys), True
         else:
             standing.lacks = (standing.lacks - asked) | lacks.keys
+        if seen.listeners is not None:
+            standing.listeners = seen.listeners
 
     def fell_silent(self, broker_id: int) -> None:
         """What it said before still holds for a while, and is not built upon."""
@@ -90,9 +89,11 @@ class LimitLedger:
         """By broker; to see what has become different."""
         return {broker_id: frozenset(standing.lacks) for broker_id, standing in self.brokers.items()}
 
-    @property
-    def open_somewhere(self) -> frozenset[str] | None:
-        """Listeners; None where a broker does not say which it has: it may be any."""
-        opened = [standing.listeners for standing in self.brokers.values()]
-        known = [listeners for listeners in opened if listeners is not None]
+    def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:
+        """Listeners, as was `seen` or else before; None where a broker does not say which it has: it may be any."""
+        opened = {broker_id: standing.listeners for broker_id, standing in self.brokers.items()}
+        for broker_id, answer in seen.items():
+            if answer.listeners is not None or broker_id not in opened:
+                opened[broker_id] = answer.listeners
+        known = [listeners for listeners in opened.values() if listeners is not None]
         return frozenset().union(*known) if len(known) == len(opened) else None

@@ -102,6 +102,11 @@ class QuotaPlanner:
         desired = DesiredLimits(self._configs, self._client_quotas, exclusive)
         return QuotaPlan(desired, self._limits, self._verdicts, self._closing, self._groups, self._members)
 
+    def is_settled(self, name: str) -> bool:
+        """Whether the plan is that of the quota as it is now, and somebody has taken what has changed with it."""
+        target = self._targets.get(name)
+        return name in self._verdicts and name not in self.changed_quotas and target not in self._touched
+
     @property
     def next_expiry(self) -> datetime | None:
         """When `update` is to be used again because a limit ends."""
@@ -163,12 +168,14 @@ class QuotaPlanner:
         before = self.quotas.get(quota.name)
         if before is quota:
             return
-        self.quotas[quota.name] = quota
         if before is not None and _identity(before) == _identity(quota):
-            if before.status != quota.status:
-                # Not as it was told last: somebody else's hand.
-                self.changed_quotas.add(quota.name)
+            if before.metadata.resource_version != quota.metadata.resource_version:
+                self.quotas[quota.name] = quota
+                if before.status != quota.status:
+                    # Not as it was told last: somebody else's hand.
+                    self.changed_quotas.add(quota.name)
             return
+        self.quotas[quota.name] = quota
         if before is not None:
             self._leave_target(quota.name)
         target = self._targets[quota.name] = TargetKey.of_quota(quota)

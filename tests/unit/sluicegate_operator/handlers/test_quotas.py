@@ -1,12 +1,15 @@
 """The quota path of one cluster: limits before what is told of them, and one late answer is no verdict."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
+from sluicegate_operator.handlers.governed_quotas import GovernedQuotas
 from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
 from sluicegate_operator.handlers.quotas import STATUSES, QuotaReconciler
 from sluicegate_operator.kube.errors import KubeError
@@ -85,6 +88,17 @@ class Shop:
         self.context.pool = the_pool  # type: ignore[method-assign, assignment]
         self._reconciler = QuotaReconciler(self.context)
         self._statuses = QuotaStatuses(self.context, self._reconciler.governed)
+
+    @property
+    def governed(self) -> GovernedQuotas:
+        return self._reconciler.governed[SHOP]
+
+    async def gather(self) -> Snapshot:
+        return await self.context.gather(SHOP, [BROKER_LISTENER, CONNECTION_QUOTA])
+
+    @staticmethod
+    def now() -> datetime:
+        return datetime.now(UTC)
 
     async def enforce(self) -> Again:
         return await self._reconciler.reconcile(SHOP)
