@@ -35,8 +35,8 @@ class FirstSeen:
 
     def untold(self, resources: Iterable[Resource]) -> Collection[Generation]:
         """The generations of them that this operator has not heard of, nor of a later one."""
-        found = {(resource.metadata.uid, resource.metadata.generation) for resource in resources}
-        return {(uid, generation) for uid, generation in found if generation > self._newest.get(uid, -1)}
+        found = (resource.metadata for resource in resources)
+        return {(meta.uid, meta.generation) for meta in found if meta.generation > self._newest.get(meta.uid, -1)}
 
     def forget(self, uid: str) -> None:
         # Older generations give way to newer objects: nobody asks for them any more.
