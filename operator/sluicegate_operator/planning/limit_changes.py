@@ -15,7 +15,8 @@ def changed_limits(before: QuotaPlan | None, after: QuotaPlan) -> list[str]:
 
 
 def _target(target: TargetKey) -> str:
-    return f"{target.kind} {target.name}".strip()
+    apart = f" ({target.apart})" if target.apart else ""
+    return f"{target.kind} {target.name}".strip() + apart
 
 
 def _limits(limits: Limits | None) -> str:

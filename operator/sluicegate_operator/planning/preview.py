@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.rules import broken_rules
-from sluicegate_operator.planning.preview_cluster import ClusterPreview, RunningNodes, preview_cluster
+from sluicegate_operator.planning.preview_cluster import ClusterPreview, RunningNodes, Versions, preview_cluster
 from sluicegate_operator.planning.preview_complaints import Complaint, complaints
 from sluicegate_operator.planning.preview_nodes import NodeKind
 
@@ -94,13 +94,14 @@ def preview(wanted: Manifests, world: World, now: datetime) -> Preview:
             objects.append(ObjectPreview(*identity, ObjectOutcome.DELETED))
     then = Manifests.of(list(after.values()))
     touched = {_cluster_of(resource) for resource in (*wanted.resources, *_gone(there, after))}
+    versions = Versions(world.manifests, then, world.kind, now)
     clusters = tuple(
-        preview_cluster(cluster, world.manifests, then, world.nodes.get(key), world.kind)
+        preview_cluster(cluster, versions, world.nodes.get(key))
         for cluster in then.clusters
         if (key := (cluster.namespace, cluster.name)) in touched
     )
-    before = set(complaints(world.manifests))
-    news = tuple(complaint for complaint in complaints(then) if complaint not in before)
+    before = set(complaints(world.manifests, now))
+    news = tuple(complaint for complaint in complaints(then, now) if complaint not in before)
     return Preview(tuple(objects), clusters, news)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
@@ -16,6 +17,7 @@ from sluicegate_operator.planning.limits import ObservedLimits
 from sluicegate_operator.planning.observers import plan_observers
 from sluicegate_operator.planning.preview_nodes import NodeKind, NodeRestart, RunningNodes, preview_restarts
 from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.planning.quotas import QuotaPlan
 from sluicegate_operator.planning.topics import (
     AddPartitions,
     AlterTopicConfigs,
@@ -43,28 +45,39 @@ class ClusterPreview:
     notes: tuple[str, ...] = ()
 
 
-def preview_cluster(
-    cluster: BrokerCluster, before: Manifests, after: Manifests, running: RunningNodes | None, kind: NodeKind
-) -> ClusterPreview:
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """All manifests as they are and as they would be, at `now`; `kind`: what nodes are there."""
+
+    before: Manifests
+    after: Manifests
+    kind: NodeKind
+    now: datetime
+
+
+def preview_cluster(cluster: BrokerCluster, versions: Versions, running: RunningNodes | None) -> ClusterPreview:
     """`cluster` as it would be. A cluster whose brokers run elsewhere has no nodes here."""
-    key = (cluster.namespace, cluster.name)
+    key, before, after = (cluster.namespace, cluster.name), versions.before, versions.after
     old = next((one for one in before.clusters if (one.namespace, one.name) == key), None)
     live = [*_nodes(old, cluster), *_listeners(old, cluster, before, after), *_volumes(old, cluster)]
     live += _settings(old, cluster)
-    quotas = (
-        plan_quotas(old, before.of_kind(BrokerListener), before.of_kind(ConnectionQuota)) if old is not None else None
+    live += changed_limits(
+        _quotas(old, before, versions.now) if old is not None else None, _quotas(cluster, after, versions.now)
     )
-    live += changed_limits(quotas, plan_quotas(cluster, after.of_kind(BrokerListener), after.of_kind(ConnectionQuota)))
     live += _observers(old, cluster, before, after)
     live += _topics(cluster, before, after)
     if old is None or old.spec.brokers is None or cluster.spec.brokers is None:
         return ClusterPreview(*key, tuple(live))
     seen = preview_restarts(
-        (old, before.of_kind(BrokerListener)), (cluster, after.of_kind(BrokerListener)), running, kind
+        (old, before.of_kind(BrokerListener)), (cluster, after.of_kind(BrokerListener)), running, versions.kind
     )
     return ClusterPreview(
         *key, tuple(live), seen.restarts, tuple(_notes(cluster, bool(seen.restarts), seen.by_manifests))
     )
+
+
+def _quotas(cluster: BrokerCluster, manifests: Manifests, now: datetime) -> QuotaPlan:
+    return plan_quotas(cluster, manifests.of_kind(BrokerListener), manifests.of_kind(ConnectionQuota), now)
 
 
 def _notes(cluster: BrokerCluster, restarts: bool, by_manifests: bool) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -13,7 +14,6 @@ from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.observers import PluginOutcome, plan_observers
 from sluicegate_operator.planning.quota_planner import plan_quotas
-from sluicegate_operator.planning.quotas import Outcome
 from sluicegate_operator.planning.topics import TopicOutcome, judge_topics
 
 _FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISSING)
@@ -31,10 +31,10 @@ class Complaint:
     stalls: bool = True
 
 
-def complaints(manifests: Manifests) -> list[Complaint]:
+def complaints(manifests: Manifests, now: datetime) -> list[Complaint]:
     found: list[Complaint] = []
     for cluster in manifests.clusters:
-        found += _of_cluster(cluster, manifests)
+        found += _of_cluster(cluster, manifests, now)
     known = {(cluster.namespace, cluster.name) for cluster in manifests.clusters}
     for one in manifests.resources:
         if isinstance(one, BrokerCluster | AuditPipeline):
@@ -45,17 +45,15 @@ def complaints(manifests: Manifests) -> list[Complaint]:
     return sorted(found)
 
 
-def _of_cluster(cluster: BrokerCluster, manifests: Manifests) -> Iterator[Complaint]:
+def _of_cluster(cluster: BrokerCluster, manifests: Manifests, now: datetime) -> Iterator[Complaint]:
     where = cluster.namespace
     if cluster.spec.brokers is not None:
         for clash in plan_cluster(cluster, manifests.of_kind(BrokerListener)).clashes:
             yield Complaint("BrokerListener", where, clash.resource, clash.message)
-    for verdict in plan_quotas(
-        cluster, manifests.of_kind(BrokerListener), manifests.of_kind(ConnectionQuota)
-    ).verdicts.values():
-        if verdict.outcome is not Outcome.ACCEPTED or verdict.conflicts:
-            stalls = verdict.outcome is not Outcome.ACCEPTED
-            yield Complaint("ConnectionQuota", where, verdict.quota, verdict.message, stalls)
+    quotas = plan_quotas(cluster, manifests.of_kind(BrokerListener), manifests.of_kind(ConnectionQuota), now)
+    for verdict in quotas.verdicts.values():
+        if verdict.needs_a_person or verdict.conflicts:
+            yield Complaint("ConnectionQuota", where, verdict.quota, verdict.message, verdict.needs_a_person)
     for name, plugin in plan_observers(cluster, manifests.of_kind(ObserverPlugin)).verdicts.items():
         if plugin.outcome not in _FINE:
             yield Complaint("ObserverPlugin", where, name, plugin.message)

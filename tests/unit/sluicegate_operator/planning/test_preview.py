@@ -77,6 +77,7 @@ def test_a_new_cluster_is_made_and_restarts_nothing() -> None:
             "listener EXTERNAL 50/s -> 7/s",
         ),
         ([], [quota({"ip": "10.0.0.1"}, **RATE)], "ip 10.0.0.1 no limit -> 50/s"),
+        ([], [quota({"cidr": "10.0.0.0/8"}, limitIs="Shared", **RATE)], "cidr 10.0.0.0/8 (shared) no limit -> 50/s"),
         ([], [SECOND], "listener B opens at port 9095"),
         ([], [cluster(config={"log.retention.ms": "1000"})], "log.retention.ms: default -> 1000"),
         (
@@ -237,6 +238,14 @@ def test_what_would_be_taken_and_stall_is_refused_unless_it_stalls_already() -> 
     again = foretold([cluster(), listener(), lost], [lost])
     assert (again.complaints, again.refused) == ((), False)
     assert foretold([], [lost]).complaints[0].message.startswith("there is no BrokerCluster shop")
+
+
+def test_a_quota_that_has_ended_limits_nothing_and_one_of_pods_waits_for_them() -> None:
+    ended = quota({"ip": "10.0.0.1"}, expiresAt="2026-01-01T12:00:00Z", **RATE)
+    of_pods = quota({"workload": {"podSelector": {"matchLabels": {"app": "a"}}}}, **RATE)
+    of_pods["metadata"] = {"name": "of-pods"}
+    seen = foretold([cluster(), listener()], [ended, of_pods])
+    assert (of_shop(seen).live, seen.refused, seen.complaints) == ((), False, ())
 
 
 def test_a_new_object_is_younger_than_what_is_there() -> None:
