@@ -21,8 +21,6 @@ from tests.support.process_kubelet.api import Access, Json
 from tests.support.served_cluster import ServedCluster
 from tests.support.served_clusters import ServedClusters
 
-NETWORK = "127.21"
-"""Apart from that of the kubelet's pods."""
 BROKERS = 3
 SPARE = 2
 """More than the cluster asks for, which may be scaled by others."""
@@ -44,7 +42,7 @@ class EngineWorld:
         self._running = ExitStack()
         self._loop = LoopThread(f"played brokers of {namespace}")
         access = Access(plane.url, str(plane.certificate), plane.token)
-        self.served = ServedClusters(access, namespace, {CLUSTER: BROKERS + SPARE}, NETWORK)
+        self.served = ServedClusters(access, namespace, {CLUSTER: BROKERS + SPARE})
         self.proxy = self.new_proxy()
         self._proxies = 0
 

@@ -7,6 +7,8 @@ its session ends when the pod goes.
 
 import asyncio
 import json
+import os
+import socket
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,8 @@ from tests.support.scripted_peer import PeerRequest
 from tests.support.served_cluster import ServedCluster
 
 PLACERS = 4
+NETWORK_MIN, NETWORK_MAX = 30, 250
+"""Others, as those of the process kubelet, are below."""
 CHANGES = {
     19: "CreateTopics",
     20: "DeleteTopics",
@@ -30,6 +34,19 @@ CHANGES = {
     64: "UnregisterBroker",
 }
 """Requests by which the operator changes something."""
+
+
+def take_network() -> tuple[socket.socket, str]:
+    """The first half of loopback addresses that are ours while the socket is open: ports are the same for everybody."""
+    for number in range(NETWORK_MIN + os.getpid() % 100, NETWORK_MAX):
+        taken = socket.socket()
+        try:
+            taken.bind((f"127.{number}.0.1", INTERNAL_PORT))
+        except OSError:
+            taken.close()
+            continue
+        return taken, f"127.{number}"
+    raise RuntimeError("no network of loopback addresses is free for played brokers")
 
 
 def _pass(_: str) -> bool:
@@ -44,7 +61,7 @@ class ServedClusters:
     def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int], network: str = "127.20") -> None:
         self.before: Callable[[str], bool] = _pass
         self.after: Callable[[str], bool] = _pass
-        self._network = network
+        self._taken, self._network = take_network()
         self._access = access
         self._namespace = namespace
         self._numbers = {name: number for number, name in enumerate(brokers, 1)}
@@ -72,6 +89,7 @@ class ServedClusters:
         self._placers.shutdown(cancel_futures=True)
         for server in self._servers:
             server.close()
+        self._taken.close()
 
     def host(self, name: str, node_id: int) -> str:
         own = node_id + 1 if node_id < FIRST_CONTROLLER_ID else 201 + node_id - FIRST_CONTROLLER_ID

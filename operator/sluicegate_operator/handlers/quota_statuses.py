@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.engine.context import QuotaContext, now
@@ -28,6 +29,18 @@ EVENTS_WAITING_MAX = 100
 
 _Told = tuple[ConnectionQuota, str]
 
+FIRST = (False, 0.0)
+"""Before those that were told already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """Quotas whose status is being written. One that is due `again` meanwhile is told after that, and not beside it:
+    which of two writes comes last nobody knows."""
+
+    names: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
+
 
 class QuotaStatuses:
     """Writes the statuses that wait, of one cluster at a time and several at once."""
@@ -41,7 +54,11 @@ class QuotaStatuses:
         if governed is None or not governed.waiting:
             return None
         events: deque[_Told] = deque(maxlen=EVENTS_WAITING_MAX)
-        writers = (self._write_waiting(governed, events) for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX)))
+        under_way = _UnderWay()
+        writers = (
+            self._write_waiting(governed, events, under_way)
+            for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX))
+        )
         failed = [ended for ended in await asyncio.gather(*writers, return_exceptions=True) if ended is not None]
         while events and not governed.waiting:
             quota, message = events.pop()
@@ -50,7 +67,7 @@ class QuotaStatuses:
             raise failed[0]
         return 0.0 if governed.waiting else None
 
-    async def _write_waiting(self, governed: GovernedQuotas, events: "deque[_Told]") -> None:
+    async def _write_waiting(self, governed: GovernedQuotas, events: "deque[_Told]", under_way: "_UnderWay") -> None:
         number = 0
         while (name := governed.waiting.take()) is not None:
             number += 1
@@ -59,9 +76,13 @@ class QuotaStatuses:
             quota = governed.planner.quotas.get(name)
             if quota is None:
                 continue
+            if name in under_way.names:
+                under_way.again.add(name)
+                continue
             status = governed.status(name, self._context.first_seen.of(quota), now())
             if status is None:
                 continue
+            under_way.names.add(name)
             try:
                 if not await self._context.write_status(quota, status):
                     governed.news.discard(name)
@@ -73,6 +94,11 @@ class QuotaStatuses:
                 if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
                     log.warning("the status of ConnectionQuota %s is refused: %s", name, error)
                 continue
+            finally:
+                under_way.names.discard(name)
+                if name in under_way.again:
+                    under_way.again.discard(name)
+                    governed.waiting.add(name, FIRST)
             governed.note_written(quota, status)
             await self._tell(governed, quota, status, events)
 

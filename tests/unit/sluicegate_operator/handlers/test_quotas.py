@@ -219,6 +219,34 @@ async def test_a_change_that_comes_while_statuses_are_written_is_in_force_and_to
     assert len(kube.written) == 41
 
 
+class FirstIsSlow(MemoryKube):
+    """The first status of all takes longer than those after it."""
+
+    def __init__(self, *objects: Json) -> None:
+        super().__init__(*objects)
+        self.writes = 0
+
+    async def apply_status(self, *arguments: Any, **options: Any) -> None:
+        self.writes += 1
+        await asyncio.sleep(0.5 if self.writes == 1 else 0.01)
+        await super().apply_status(*arguments, **options)
+
+
+async def test_what_is_due_again_while_it_is_told_is_told_after_that() -> None:
+    kube = FirstIsSlow(cluster(1), quota("one", "10.0.0.1"), quota("two", "10.0.0.2"))
+    shop = Shop(kube, brokers=1)
+    await shop.enforce()
+    telling = asyncio.create_task(shop.tell())
+    await asyncio.sleep(0.005)
+    for name, address in (("one", "10.0.0.1"), ("two", "10.0.0.2")):
+        kube.put(quota(name, address, rate=9))
+    await shop.enforce()
+    await telling
+    await shop.tell()
+    rates = [kube.take("ConnectionQuota", name)["status"]["effective"] for name in ("one", "two")]
+    assert rates == [{"maxConnectionCreationRate": 9}] * 2, "what was said first does not come last"
+
+
 async def test_metrics_count_the_limits_by_state_and_tell_what_the_watch_has_not_told() -> None:
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("odd", "10.0.0.2", rate=13)))
     shop.brokers.refused_rates.add(13.0)
