@@ -1,7 +1,10 @@
 """Apache Kafka 4.3.0 that others run, three brokers and a quorum of three controllers, governed by manifests."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +16,16 @@ from tests.integration.differential.crowd import Crowd
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.apache_kafka_quorum import apache_kafka_quorum
 from tests.support.governed import Governed, external_cluster, governing, quota_of, topic_of
+from tests.support.local_fleet import LocalUp, edit
 from tests.support.memory_kube import Json, MemoryKube
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "external"
 LISTENER = "EXTERNAL"
 NOISY, OTHERS = "127.0.1.7", "127.0.1.99"
-MANY, AT_ONCE_S = 40, 1.0
-FEW = 8
-"""Of so many that come at once neither a rate of 1/s nor a count of 5 lets in more, in windows of a second."""
+MANY, AT_ONCE_S = 70, 1.0
+FEW = 30
+"""Of so many that come at once neither a rate of 1/s nor one of the counts lets in more. Those of brokers and
+controllers count to the limit of a broker, too."""
 OVERRIDES = "max.connections.per.ip.overrides"
 
 
@@ -79,15 +85,15 @@ class Outside:
         await self.kafka.incremental_alter_configs(None, ConfigChange({OVERRIDES: f"{address}:900"}))
         assert not await self.kafka.alter_quotas(ip_rates({address: 900.0}))
 
-    def let_in(self, source: str = "127.0.0.1") -> int:
-        """Of many that come at once to the first broker, those that are answered in this moment."""
+    def let_in(self, source: str, within_s: float = AT_ONCE_S) -> int:
+        """Of many that come at once to the first broker, those that are answered so soon."""
         with Crowd((self.nodes[0].host, self.nodes[0].port(LISTENER)), source) as crowd:
             crowd.come(MANY)
-            crowd.decide(AT_ONCE_S)
+            crowd.decide(within_s)
             return len(crowd.answered)
 
-    async def await_all_let_in(self, source: str = "127.0.0.1") -> None:
-        await self.governed.settle_until(lambda: self.let_in(source) == MANY)
+    async def await_all_let_in(self, source: str) -> None:
+        await self.governed.settle_until(lambda: self.let_in(source, 5.0) == MANY, timeout_s=30.0)
 
 
 @asynccontextmanager
@@ -121,7 +127,7 @@ async def test_a_limit_of_an_address_goes_to_kafka_and_back_into_the_status(node
     ("target", "limits", "source"),
     [
         ({"broker": {}}, {"maxConnectionCreationRate": 1}, "127.0.0.1"),
-        ({"broker": {}}, {"maxConnections": 5}, "127.0.0.1"),
+        ({"broker": {}}, {"maxConnections": 30}, "127.0.0.1"),
         ({"listener": LISTENER}, {"maxConnectionCreationRate": 1}, "127.0.0.1"),
         ({"listener": LISTENER}, {"maxConnections": 5}, "127.0.0.1"),
         ({"ip": "127.0.1.11"}, {"maxConnectionCreationRate": 1}, "127.0.1.11"),
@@ -205,6 +211,14 @@ async def test_what_kafka_has_no_limits_for_is_refused_with_a_sentence(nodes: Se
         status, _, message = outside.governed.ready("ConnectionQuota", "nobody")
         assert status == "False"
         assert "do not have listener NOBODY open" in message
+        for name, spec in (
+            ("range", {"target": {"cidr": "10.0.0.0/8"}}),
+            ("observed", {"target": {"ip": NOISY}, "mode": "Observe"}),
+        ):
+            await outside.settle(quota_of(name, maxConnections=5, **spec))
+            assert outside.kube.condition("ConnectionQuota", name, "Stalled")["status"] == "True"
+            assert "has runtime External, and Apache Kafka" in outside.governed.ready("ConnectionQuota", name)[2]
+            outside.kube.remove("ConnectionQuota", name)
         outside.kube.remove("ConnectionQuota", "nobody")
         await outside.settle()
         assert await outside.defaults() == [{}] * 3
@@ -307,3 +321,35 @@ async def fenced_and_unregistered(outside: Outside, states: Callable[[], list[st
     await governed.settle_until(lambda: outside.kube.names("BrokerRegistration") == ["outside-1", "outside-2"])
     await governed.settle_until(lambda: governed.ready()[:2] == ("True", "Governed"))
     assert governed.ready("ConnectionQuota", "noisy")[0] == "True"
+
+
+def resources(up: LocalUp) -> list[Json]:
+    found: list[Json] = up.state()["clusters"]["outside"]["resources"]
+    return found
+
+
+async def test_up_governs_what_the_example_says_and_lifts_only_what_leaves_its_files(
+    nodes: Sequence[ApacheKafka], tmp_path: Path
+) -> None:
+    manifests = tmp_path / "external"
+    shutil.copytree(EXAMPLE, manifests)
+    edit(manifests / "cluster.yaml", "localhost:9092", nodes[0].bootstrap)
+    async with governed_outside(nodes) as outside:
+        wanted = {OVERRIDES: "192.0.2.7:50", "max.connection.creation.rate": "200", "log.retention.ms": "604800000"}
+        with LocalUp(manifests, tmp_path / "data") as up:
+            up.wait_until(lambda: all(row["ready"] for row in resources(up)), "everything is in force")
+            assert (await outside.defaults(), await outside.rates()) == ([wanted] * 3, {"192.0.2.7": 5.0})
+            up.stop()
+        assert await outside.defaults() == [wanted] * 3
+        edit(manifests / "quotas.yaml", r"  maxConnections: 50\n", "")
+        edit(manifests / "cluster.yaml", r"  config:\n.*\n", "")
+        with LocalUp(manifests, tmp_path / "data"):
+            for _ in range(200):
+                if await outside.defaults() == [{"max.connection.creation.rate": "200"}] * 3:
+                    break
+                await asyncio.sleep(0.1)
+            else:
+                raise AssertionError(f"not lifted: {await outside.defaults()}")
+            assert await outside.rates() == {"192.0.2.7": 5.0}
+        assert (await outside.kafka.describe_topics(["payments"]))["payments"].exists
+        await outside.kafka.delete_topic("payments")

@@ -35,7 +35,7 @@ def external_cluster(servers: Sequence[str], **spec: Any) -> Json:
     return document("BrokerCluster", CLUSTER, {"runtime": "External", "bootstrapServers": list(servers), **spec})
 
 
-def quota_of(name: str, target: Mapping[str, Any], **limits: int) -> Json:
+def quota_of(name: str, target: Mapping[str, Any], **limits: Any) -> Json:
     return document("ConnectionQuota", name, {"clusterRef": {"name": CLUSTER}, "target": target, **limits})
 
 
