@@ -28,18 +28,21 @@ from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings
 from broker_runtime.config.addresses import canonical_address
 from broker_runtime.controller.history import ReplayError
-from broker_runtime.controller.overview import not_active, overview
+from broker_runtime.controller.overview import not_active, overview, view_version
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
 from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.http_listener import (
+    WAIT_MAX_S,
     HttpAnswer,
     HttpListener,
     HttpRequest,
+    LongPolls,
     Readiness,
     Route,
     json_answer,
     text_answer,
+    wanted_wait_s,
 )
 from broker_runtime.limits import limits_to_controllers
 from broker_runtime.loop_watch import LoopWatch
@@ -158,6 +161,7 @@ class Broker:
         """`watch` of this process's event loop, where there is a real one, is shown by the metrics."""
         self.settings = settings
         self._clock = clock or SystemClock()
+        self._views_waited_for = LongPolls()
         self._watch = watch
         self._wakes: InTurns | None = None
         self._replication: OncePerState[ReplicationFigures] = OncePerState()
@@ -334,10 +338,20 @@ class Broker:
             routes["GET", "/connection-quotas"] = self._show_quotas
         return routes
 
-    async def _show_brokers(self, _: HttpRequest) -> HttpAnswer:
+    async def _show_brokers(self, request: HttpRequest) -> HttpAnswer:
+        """With `after`, a version of the view, and `wait` in seconds: when there is something newer to see, or then."""
         if self.controller is None:
             return json_answer(503, not_active(None))
         service = self.controller.controller
+        wait_s = wanted_wait_s(request)
+        if wait_s is None:
+            return text_answer(400, f"wait is a number of seconds, {WAIT_MAX_S} at most")
+
+        def nothing_new() -> bool:
+            version = view_version(service.image, service.sessions, self._clock.monotonic())
+            return service.active and version == request.query.get("after")
+
+        await self._views_waited_for.wait_while(nothing_new, wait_s)
         if not service.active:
             return json_answer(503, not_active(service.active_controller_id))
         shown = overview(service.image, service.sessions, self._clock.monotonic(), self.settings.inter_broker_listener)

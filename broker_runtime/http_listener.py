@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 _HEAD_BYTES_MAX = 8192
 _TIMEOUT_S = 10.0
 _CONNECTIONS_MAX = 64
+WAIT_MAX_S = 60.0
+_LOOK_S = 0.2
+_LONG_POLLS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,34 @@ class Readiness:
 Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 Routes = Mapping[tuple[str, str], Route]
 """(method, path) -> what answers it."""
+
+
+def wanted_wait_s(request: HttpRequest) -> float | None:
+    """The seconds of `wait`, 0 where it is not asked for; None where it is no such number."""
+    try:
+        wait_s = float(request.query.get("wait", "0"))
+    except ValueError:
+        return None
+    return wait_s if 0 <= wait_s <= WAIT_MAX_S else None
+
+
+class LongPolls:
+    """Requests that are answered when there is something to say. Those that are too many are answered at once."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+
+    async def wait_while(self, holds: Callable[[], bool], wait_s: float) -> None:
+        """While `holds`, which is asked a few times a second and must be cheap, but no longer than `wait_s`."""
+        looks = int(wait_s / _LOOK_S) if self._waiting < _LONG_POLLS_MAX else 0
+        self._waiting += 1
+        try:
+            for _ in range(looks):
+                if not holds():
+                    return
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self._waiting -= 1
 
 
 class HttpListener:

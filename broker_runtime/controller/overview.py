@@ -4,6 +4,7 @@ Pure: metadata, sessions and the time come as arguments, plain values for JSON g
 concern; nothing here decides anything.
 """
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,10 @@ from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 
 Json = Mapping[str, object]
+
+
+SILENT_STEPS_S = (3, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
+"""Of a broker's silence: reaching one of them is something new to see."""
 
 
 @dataclass(slots=True)
@@ -30,6 +35,7 @@ def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broke
         "controllerId": image.cluster.controller_id,
         "controllerEpoch": image.cluster.controller_epoch,
         "metadataOffset": image.offset,
+        "version": view_version(image, sessions, now_s),
         "brokers": [
             _broker(broker, image, sessions, now_s)
             | _load(loads.get(broker.id, _Load()))
@@ -37,6 +43,20 @@ def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broke
             for broker in sorted(image.brokers.values(), key=lambda broker: broker.id)
         ],
     }
+
+
+def view_version(image: MetadataImage, sessions: Sessions, now_s: float) -> str:
+    """Another one when there is something new to see, also of sessions, which are no metadata; ages and lags count by
+    steps. Costs as much as there are brokers."""
+    seen = (
+        f"{broker.id}:{state_of(broker, sessions, now_s).value[:2]}{_silence(sessions.age(broker.id, now_s))}"
+        for broker in sorted(image.brokers.values(), key=lambda broker: broker.id)
+    )
+    return f"{image.cluster.controller_epoch},{image.offset},{zlib.crc32(' '.join(seen).encode())}"
+
+
+def _silence(age_s: float | None) -> int:
+    return -1 if age_s is None else sum(age_s >= step_s for step_s in SILENT_STEPS_S)
 
 
 def not_active(active_controller_id: int | None) -> Json:

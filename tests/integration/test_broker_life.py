@@ -1,8 +1,10 @@
 """Brokers come and go, as processes: fenced by the controller, fenced by themselves, replaced, stopped, restarted."""
 
+import json
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -197,6 +199,29 @@ def test_a_controlled_shutdown_is_for_the_same_host_and_for_post_only(group: Bro
     assert broker.get("/brokers")[0] == 404, "only a controller knows"
     assert group.controller.post("/controlled-shutdown")[0] == 405
     assert state(group, 0) == "Online"
+
+
+def test_who_asks_for_what_is_newer_is_answered_when_there_is_something(group: BrokerGroup) -> None:
+    controller = group.controller
+
+    def version(query: str = "") -> str:
+        return str(json.loads(controller.get(f"/brokers{query}")[1])["version"])
+
+    known = ""
+
+    def nothing_new() -> bool:
+        """A busy machine lets brokers seem silent now and then, which is something new."""
+        nonlocal known
+        known, began_s = version(), time.monotonic()
+        return version(f"?after={known}&wait=0.5") == known and time.monotonic() - began_s >= 0.4
+
+    until(nothing_new, "nothing is new for as long as was asked for")
+    with ThreadPoolExecutor(1) as waiting:
+        asked = waiting.submit(version, f"?after={known}&wait=4")
+        assert group.brokers[1].post("/controlled-shutdown")[0] == 200
+        assert asked.result() != known
+    assert controller.get("/brokers?wait=soon")[0] == 400
+    assert controller.get("/brokers?wait=3600")[0] == 400
 
 
 def test_a_second_sigterm_does_not_wait_for_the_controller() -> None:

@@ -123,6 +123,11 @@ class ServedCluster(ScriptedCluster):
         self.online.discard(broker_id)
         self._revise()
 
+    @property
+    def version(self) -> str:
+        """Of the view."""
+        return f"1,{self.revision}"
+
     def view(self) -> Mapping[str, object]:
         """What its active controller shows at /brokers."""
         brokers = []
@@ -149,6 +154,7 @@ class ServedCluster(ScriptedCluster):
             "controllerId": FIRST_CONTROLLER_ID,
             "controllerEpoch": 1,
             "metadataOffset": self.revision,
+            "version": self.version,
             "brokers": brokers,
         }
 

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from urllib.parse import parse_qsl, urlsplit
 
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE, ROLE_LABEL
@@ -199,19 +200,31 @@ class _Controller:
     def __init__(self, cluster: ServedCluster) -> None:
         self._cluster = cluster
 
+    async def _wait(self, after: str | None, wait_s: float) -> None:
+        changed = self._cluster.changed
+        if after != self._cluster.version or self._cluster.silent:
+            return
+        try:
+            async with asyncio.timeout(wait_s):
+                await changed.wait()
+        except TimeoutError:
+            return
+
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await reader.readuntil(b"\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            query = dict(parse_qsl(urlsplit(head.split(b" ", 2)[1].decode()).query))
+            await self._wait(query.get("after"), float(query.get("wait", "0")))
             if self._cluster.late_s:
                 await asyncio.sleep(self._cluster.late_s)
             if self._cluster.silent:
                 await reader.read()
                 return
             view = json.dumps(self._cluster.view()).encode()
-            head = (
+            words = (
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
             )
-            writer.write(head % len(view) + view)
+            writer.write(words % len(view) + view)
             await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             return

@@ -7,6 +7,7 @@ the newest counts. What no controller says is a value (`unseen`), not an excepti
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from sluicegate_operator.fleet.http_get import http_get
 from sluicegate_operator.kafka_admin.client import AdminClient
@@ -52,15 +53,20 @@ async def controller_view(controllers: Sequence[ControllerPlace], timeout_s: flo
     return max(views, key=_age)
 
 
+async def newer_view(active: ControllerPlace, version: str, wait_s: float) -> ControllerView:
+    """Of that controller, when it has something newer to show than `version`, or after `wait_s`."""
+    return await _ask(active, wait_s + ASK_TIMEOUT_S, f"{VIEW_PATH}?after={quote(version)}&wait={wait_s:g}")
+
+
 def _age(view: ControllerView) -> tuple[int, int]:
     assert view.overview is not None, "only answers are compared"
     return view.overview.controller_epoch, view.overview.metadata_offset
 
 
-async def _ask(place: ControllerPlace, timeout_s: float) -> ControllerView:
+async def _ask(place: ControllerPlace, timeout_s: float, path: str = VIEW_PATH) -> ControllerView:
     name = f"controller {place.node_id}"
     try:
-        answer = await http_get((place.host, place.http_port), VIEW_PATH, timeout_s=timeout_s)
+        answer = await http_get((place.host, place.http_port), path, timeout_s=timeout_s)
         if answer.status == 200:
             return ControllerView(parse_overview(answer.body), place)
         if answer.status == 503:

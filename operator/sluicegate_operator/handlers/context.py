@@ -20,6 +20,7 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
+from sluicegate_operator.handlers.following import Followers
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import TermFigures
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
@@ -58,6 +59,7 @@ class Context:
         """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
         self.is_due: Callable[[str, ClusterKey], bool] = _nobody_waits
         """Whether a cluster is to be looked at again by that queue, for something that has happened meanwhile."""
+        self.followers = Followers(lambda key: self.mark("registrations", key), settings.view_every_s)
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
         self._pools = Pools(self.may_write)
 
@@ -137,6 +139,7 @@ class Context:
         return seconds * random.uniform(0.9, 1.1)
 
     async def close(self) -> None:
+        await self.followers.close()
         await self.external.aclose()
         await self._pools.aclose()
 

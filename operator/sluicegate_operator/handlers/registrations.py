@@ -1,5 +1,6 @@
-"""The controller's view of each broker, looked at every second while anything moves: BrokerRegistrations and their
-Events, the readiness gate of brokers' pods, and the fencing of brokers whose pods or containers are gone.
+"""The controller's view of each broker, looked at every second while anything moves and waited for while nothing does:
+BrokerRegistrations and their Events, the readiness gate of brokers' pods, and the fencing of brokers whose pods or
+containers are gone.
 
 A queue of its own, so that neither a roll nor a slow API call elsewhere delays what clients and people go by.
 """
@@ -67,6 +68,7 @@ class RegistrationReconciler:
             context.fleet.forget(*key)
             self._external.forget(key)
             self._told.pop(key, None)
+            context.followers.forget(key)
             return None
         seen = await context.fleet.look(cluster)
         fenced = await self._fence(cluster, seen)
@@ -82,6 +84,8 @@ class RegistrationReconciler:
         await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()))
         if fenced or not settled(cluster, seen):
             return MOVING_EVERY_S
+        if context.followers.follow(key, seen.view):
+            return context.resync_s(cluster)
         return context.settings.view_every_s * random.uniform(0.8, 1.2)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:

@@ -59,6 +59,9 @@ class ClusterOverview:
     controller_epoch: int
     metadata_offset: int
     brokers: tuple[BrokerOverview, ...] = ()
+    version: str = ""
+    """Of the view: another one where there is something new to see. Empty of a controller that cannot be asked to wait
+    for that."""
 
     def broker(self, broker_id: int) -> BrokerOverview | None:
         return next((broker for broker in self.brokers if broker.id == broker_id), None)
@@ -77,6 +80,7 @@ def parse_overview(body: bytes | str) -> ClusterOverview:
         controller_id=_field(document, "controllerId", int),
         controller_epoch=_field(document, "controllerEpoch", int),
         metadata_offset=_field(document, "metadataOffset", int),
+        version=_field(document, "version", str) if "version" in document else "",
         brokers=tuple(sorted((_broker(broker) for broker in brokers), key=lambda broker: broker.id)),
     )
     ids = [broker.id for broker in overview.brokers]

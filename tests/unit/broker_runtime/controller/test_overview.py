@@ -1,10 +1,11 @@
 """What GET /brokers shows, from metadata and sessions."""
 
 import json
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
-from broker_runtime.controller.overview import overview
+from broker_runtime.controller.overview import overview, view_version
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnfenceBroker
 from broker_runtime.metadata.cluster import ControllerChange
@@ -34,8 +35,25 @@ def test_the_head_says_whose_view_it_is() -> None:
         "controllerId": 1000,
         "controllerEpoch": 7,
         "metadataOffset": 1,
+        "version": found["version"],
         "brokers": [],
     }
+    assert found["version"].startswith("7,1,")
+
+
+def test_its_version_is_another_one_when_there_is_something_new_to_see() -> None:
+    metadata, sessions = Metadata(), Sessions(9.0)
+    metadata.broker(1, fenced=True)
+    epoch = metadata.image.brokers[1].epoch
+    versions = [view_version(metadata.image, sessions, NOW_S)]
+    sessions.touch(1, epoch, NOW_S)
+    for later_s in (0.0, 2.5, 3.5, 4.9, 5.0, 9.1):
+        versions.append(view_version(metadata.image, sessions, NOW_S + later_s))
+    fresh = [now != before for before, now in pairwise(versions)]
+    assert fresh == [True, False, True, False, True, True], "a session, a silence by its steps, no session any more"
+    before = versions[-1]
+    metadata.write(UnfenceBroker(1, epoch))
+    assert view_version(metadata.image, sessions, NOW_S + 9.1) != before
 
 
 def test_each_state_of_the_seed_is_shown_by_its_name() -> None:

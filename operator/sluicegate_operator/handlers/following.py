@@ -1,0 +1,58 @@
+"""Waits for controllers to have something new to show, so that nobody needs to look at clusters that are settled."""
+
+import asyncio
+from collections.abc import Callable
+
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.fleet.controllers import ControllerView, newer_view
+
+WAIT_S = 30.0
+"""A controller answers by then, with what it has."""
+AGAIN_AFTER_S = 0.5
+"""Of a view that changes all the time each look shows what has come together in so long."""
+TOO_SOON_S = 1.0
+"""A controller that answers sooner with nothing new has no room for who waits."""
+
+
+class Followers:
+    """One task for each cluster that is followed. Belongs to one event loop."""
+
+    def __init__(self, changed: Callable[[ClusterKey], None], otherwise_every_s: float) -> None:
+        """`changed` is called once for what is followed, also when its controller does not answer any more;
+        `otherwise_every_s`: how often one is asked that has no room for who waits."""
+        self._changed = changed
+        self._otherwise_every_s = otherwise_every_s
+        self._tasks: dict[ClusterKey, asyncio.Task[None]] = {}
+
+    def follow(self, key: ClusterKey, view: ControllerView) -> bool:
+        """In place of what was followed before; whether that can be done."""
+        self.forget(key)
+        if view.active is None or view.overview is None or not view.overview.version:
+            return False
+        self._tasks[key] = asyncio.create_task(self._until_changed(key, view), name=f"view of {key}")
+        return True
+
+    def forget(self, key: ClusterKey) -> None:
+        if (task := self._tasks.pop(key, None)) is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for key in list(self._tasks):
+            self.forget(key)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_changed(self, key: ClusterKey, view: ControllerView) -> None:
+        assert view.active is not None, "followed is only who answers"
+        assert view.overview is not None, "followed is only who answers"
+        version, loop = view.overview.version, asyncio.get_running_loop()
+        await asyncio.sleep(AGAIN_AFTER_S)
+        while True:
+            asked_s = loop.time()
+            now = await newer_view(view.active, version, WAIT_S)
+            if now.overview is None or now.overview.version != version:
+                break
+            if loop.time() - asked_s < TOO_SOON_S:
+                await asyncio.sleep(self._otherwise_every_s)
+        del self._tasks[key]
+        self._changed(key)
