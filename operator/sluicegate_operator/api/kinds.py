@@ -46,6 +46,7 @@ class CustomKind:
 _OF_CLUSTER = (
     "quotas",
     "statuses",
+    "observed",
     "clusters",
     "listeners",
     "topics",

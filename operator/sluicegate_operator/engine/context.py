@@ -18,6 +18,9 @@ from sluicegate_operator.kube.kinds import Kind
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
 """Of a status, and written on their own before something is done: see ReconcileContext.remember."""
 
+STATUS_WRITERS_MAX = 4
+"""At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
+
 EventType = Literal["Normal", "Warning"]
 
 
@@ -83,6 +86,10 @@ class QuotaFigures(Protocol):
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None: ...
 
     def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None: ...
+
+    def note_drift(self, changes: int) -> None: ...
+
+    def note_enforced_after(self, seconds: float) -> None: ...
 
 
 class QuotaContext(ReconcileContext, Protocol):

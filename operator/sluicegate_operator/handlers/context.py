@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
-from sluicegate_operator.engine.context import REMEMBERED_FIELDS, EventType, now, reference
+from sluicegate_operator.engine.context import REMEMBERED_FIELDS, STATUS_WRITERS_MAX, EventType, now, reference
 from sluicegate_operator.engine.external_limits import LIMITS_SET
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
@@ -33,9 +33,6 @@ from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_statu
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
-
-STATUS_WRITERS_MAX = 4
-"""At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
 
 
 class Context:

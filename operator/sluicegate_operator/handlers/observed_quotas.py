@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.governed_quotas import GovernedQuotas
+from sluicegate_operator.engine.quotas import STATUSES
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.http_get import http_get
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.governed_quotas import GovernedQuotas
-from sluicegate_operator.handlers.quotas import STATUSES
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.cluster_layout import HTTP_PORT
 from sluicegate_operator.planning.connection_groups import group_name

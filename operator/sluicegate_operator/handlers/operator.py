@@ -7,6 +7,8 @@ from functools import partial
 
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
+from sluicegate_operator.engine.quota_statuses import QuotaStatuses
+from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
@@ -19,8 +21,6 @@ from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
 from sluicegate_operator.handlers.pods_of_quotas import PodsOfQuotas
-from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
-from sluicegate_operator.handlers.quotas import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler

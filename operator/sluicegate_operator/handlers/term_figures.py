@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from sluicegate_operator.engine.first_seen import Generation
 from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
 from sluicegate_operator.planning.roll import RollStep, Wait, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]
@@ -64,6 +65,14 @@ class TermFigures(Collector):
         """`untold`: what was found in the API server and the watch has not told of (yet)."""
         before = self._untold.get(key, {})
         self._untold[key] = {found: before.get(found, self._now_s()) for found in untold}
+
+    def note_drift(self, changes: int) -> None:
+        """Limits that a hand had changed on brokers, and that were set again."""
+        DRIFT_MENDED.inc(changes)
+
+    def note_enforced_after(self, seconds: float) -> None:
+        """From a ConnectionQuota's change until every broker was seen to enforce it."""
+        APPLY_TO_ENFORCED.observe(seconds)
 
     def forget(self, key: ClusterKey) -> None:
         known: tuple[dict[ClusterKey, Any], ...] = (

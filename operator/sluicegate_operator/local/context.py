@@ -119,6 +119,12 @@ class NoFigures:
     def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None:
         pass
 
+    def note_drift(self, changes: int) -> None:
+        pass
+
+    def note_enforced_after(self, seconds: float) -> None:
+        pass
+
 
 class NoConfigMaps:
     """Observers are imported from where Python finds them, and their audit logs are landed by `up`."""

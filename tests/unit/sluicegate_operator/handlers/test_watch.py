@@ -51,6 +51,7 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
 QUEUES = (
     "quotas",
     "statuses",
+    "observed",
     "clusters",
     "listeners",
     "topics",

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
+from sluicegate_operator.engine.governed_quotas import GovernedQuotas
+from sluicegate_operator.engine.quota_statuses import QuotaStatuses
+from sluicegate_operator.engine.quotas import STATUSES, QuotaReconciler
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
-from sluicegate_operator.handlers.governed_quotas import GovernedQuotas
-from sluicegate_operator.handlers.quota_statuses import QuotaStatuses
-from sluicegate_operator.handlers.quotas import STATUSES, QuotaReconciler
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.settings import read_settings

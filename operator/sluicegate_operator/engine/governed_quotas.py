@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Observed
 from sluicegate_operator.engine.first_seen import FirstSeen
-from sluicegate_operator.handlers.newest_first import NewestFirst
+from sluicegate_operator.engine.newest_first import NewestFirst
 from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.limit_ledger import LimitLedger, Standing
 from sluicegate_operator.planning.limits import LimitKey

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.handlers import governed_quotas
+from sluicegate_operator.engine import governed_quotas
 from sluicegate_operator.kafka_admin import connection
 from sluicegate_operator.planning import quota_planner
 from sluicegate_operator.planning.quota_planner import COMPARED_A_TURN, PLANNED_A_TURN, QuotaPlanner
 from tests.support.memory_kube import MemoryKube
-from tests.unit.sluicegate_operator.handlers.test_quotas import RESYNC_MAX_S, Shop, cluster, quota
+from tests.unit.sluicegate_operator.engine.test_quotas import RESYNC_MAX_S, Shop, cluster, quota
 
 pytestmark = pytest.mark.virtual_time
 

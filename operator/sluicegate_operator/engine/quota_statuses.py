@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
-from sluicegate_operator.engine.context import QuotaContext, now
+from sluicegate_operator.engine.context import STATUS_WRITERS_MAX, QuotaContext, now
+from sluicegate_operator.engine.governed_quotas import GovernedQuotas
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
-from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX
-from sluicegate_operator.handlers.governed_quotas import GovernedQuotas
-from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.planning.quotas import Outcome
 
@@ -107,7 +105,7 @@ class QuotaStatuses:
     ) -> None:
         if status.enforced_at is not None and status.enforced_at != quota.status.enforced_at:
             if status.apply_seconds is not None:
-                APPLY_TO_ENFORCED.observe(status.apply_seconds)
+                self._context.figures.note_enforced_after(status.apply_seconds)
             if quota.name in governed.news:
                 # What brokers had already when it was first seen is no news.
                 governed.news.discard(quota.name)

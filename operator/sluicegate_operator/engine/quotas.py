@@ -2,7 +2,7 @@
 
 A pass costs what has changed since the last one: planning, requests to brokers and judgement. All of it is looked at
 when the operator has not seen it yet, at the resync, and of a broker that did not answer. What quotas are told of it is
-written by handlers.quota_statuses, in a queue of its own. Nothing here waits for a roll, and nothing here restarts a
+written by engine.quota_statuses, in a queue of its own. Nothing here waits for a roll, and nothing here restarts a
 broker.
 """
 
@@ -15,13 +15,12 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.external_limits import ExternalLimits
+from sluicegate_operator.engine.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings
+from sluicegate_operator.engine.selected_pods import SelectedPods
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits, enforce
-from sluicegate_operator.handlers.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings
-from sluicegate_operator.handlers.telemetry import DRIFT_MENDED
-from sluicegate_operator.handlers.workloads import SelectedPods
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.exposure import hiding_of_all
@@ -33,7 +32,7 @@ log = logging.getLogger(__name__)
 LAGGING_RETRY = Retry(1.0, 10.0)
 READ_BACK_S = 5.0
 STATUSES = "statuses"
-"""The queue of handlers.quota_statuses."""
+"""The queue of engine.quota_statuses."""
 OBSERVED = "observed"
 """The queue of handlers.observed_quotas."""
 
@@ -175,7 +174,7 @@ class QuotaReconciler:
         return result
 
     async def _say_drift(self, cluster: BrokerCluster, result: EnforcementResult) -> None:
-        DRIFT_MENDED.inc(len(result.drift))
+        self._context.figures.note_drift(len(result.drift))
         changed = "; ".join(str(change) for change in result.drift[:5])
         await self._context.post(
             cluster, "Warning", "QuotaDriftMended", f"limits were changed by hand on the brokers: {changed}"
