@@ -14,12 +14,20 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from sluicegate_operator.handlers.cache_figures import CacheFigures
 from sluicegate_operator.handlers.garbage import GarbageCollector
 from sluicegate_operator.handlers.health import Liveness, Readiness
 from sluicegate_operator.handlers.loop_turns import TimedSelector, loop_on
 from sluicegate_operator.handlers.operator import lead
 from sluicegate_operator.handlers.released_topics import release_topics
-from sluicegate_operator.handlers.telemetry import LEADING, LOOP_LONG_TURNS, LOOP_LONGEST_TURN, LOOP_SILENT, READY
+from sluicegate_operator.handlers.telemetry import (
+    LEADING,
+    LOOP_LONG_TURNS,
+    LOOP_LONGEST_TURN,
+    LOOP_SILENT,
+    READY,
+    REGISTRY,
+)
 from sluicegate_operator.handlers.telemetry_server import TelemetryServer
 from sluicegate_operator.handlers.watch_troubles import tell_troubles
 from sluicegate_operator.kube.client import KubeClient
@@ -130,6 +138,7 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
             namespace=settings.namespace,
         )
         tell_troubles(kube.cache, readiness)
+        REGISTRY.register(CacheFigures(kube.cache))
         telemetry = _telemetry(settings, liveness, readiness)
         beating = asyncio.create_task(_beat(liveness))
         _stop_on_signals(stop)

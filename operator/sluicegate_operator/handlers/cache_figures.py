@@ -1,0 +1,39 @@
+"""What the cache holds and how its watches do, as gauges of /metrics: they outlive a term of leadership."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sluicegate_operator.kube.cache import Cache
+
+
+class CacheFigures(Collector):
+    """Asked on a thread of its own: it reads numbers, and changes nothing. `clock` in seconds, that of the cache."""
+
+    def __init__(self, cache: Cache | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cache = cache
+        self._now_s = clock
+
+    def collect(self) -> Iterator[Metric]:
+        objects = GaugeMetricFamily(
+            "sluicegate_cache_objects", "Objects of the API server that the operator holds", labels=["kind"]
+        )
+        silent = GaugeMetricFamily(
+            "sluicegate_watch_silent_seconds",
+            "Since a kind's watch said anything last; it is asked again after 30 to 300 s, by the kind",
+            labels=["kind"],
+        )
+        lists = CounterMetricFamily(
+            "sluicegate_watch_lists",
+            "How often a kind was listed: once at the start, and when the API server had forgotten what came since",
+            labels=["kind"],
+        )
+        now_s = self._now_s()
+        for kind, one in ({} if self._cache is None else self._cache.watchfulness()).items():
+            objects.add_metric([kind.plural], len(one.objects))
+            lists.add_metric([kind.plural], one.lists)
+            if one.last_word_s:
+                silent.add_metric([kind.plural], now_s - one.last_word_s)
+        yield from (objects, silent, lists)
