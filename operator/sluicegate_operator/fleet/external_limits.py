@@ -7,14 +7,24 @@ all the same.
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from sluicegate_operator.api.broker_cluster import LIMITS_SET_MAX
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits, enforce
+from sluicegate_operator.fleet.enforce import (
+    BrokerEnforcement,
+    EnforcementResult,
+    EnforcementState,
+    WantedLimits,
+    enforce,
+)
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.planning.shared_limits import Mine, beside_others, keys_of, mine_of, overridden
+
+LIMITS_MAX = LIMITS_SET_MAX
+"""Of one cluster, while those that are to be lifted count as well."""
 
 Remember = Callable[[Mine], Awaitable[None]]
 """Keeps it for good: it has returned before anything is set."""
@@ -27,6 +37,9 @@ async def enforce_beside_others(
     broker can cause."""
     now = mine_of(wanted.desired)
     mine = now | before
+    if len(mine) > LIMITS_MAX:
+        ledger.changed(wanted.changed)
+        return _too_many(pool, wanted, len(mine))
     if mine != before:
         await remember(mine)
     ours = keys_of(mine)
@@ -41,6 +54,12 @@ async def enforce_beside_others(
     if mine != now and lifted and not wanted.hold:
         await remember(now)
     return result
+
+
+def _too_many(pool: BrokerPool, wanted: WantedLimits, count: int) -> EnforcementResult:
+    detail = f"nothing is changed: {count} limits are more than the {LIMITS_MAX} that can be remembered; delete some"
+    lagging = (BrokerEnforcement(broker.broker_id, EnforcementState.LAGGING, detail) for broker in pool.brokers)
+    return EnforcementResult(tuple(lagging), wanted.started_at_s)
 
 
 async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> DesiredLimits:
