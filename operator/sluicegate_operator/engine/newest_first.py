@@ -1,10 +1,15 @@
-"""Names of what is to be told, the newest first; each is in it once, however often it was added."""
+"""Names of what is to be told, the newest first; each is in it once, however often it was added.
+
+One of `OLDEST_EVERY` that are taken is the one that has waited longest: where more is changed than can be told, what
+was changed first is told as well.
+"""
 
 import heapq
-from collections.abc import Iterator
 
 Rank = tuple[bool, float]
 """What is smaller comes first."""
+
+OLDEST_EVERY = 4
 
 
 class NewestFirst:
@@ -12,13 +17,12 @@ class NewestFirst:
 
     def __init__(self) -> None:
         self._ranks: dict[str, Rank] = {}
+        """In the order in which they began to wait."""
         self._heap: list[tuple[Rank, str]] = []
+        self._taken = 0
 
     def __len__(self) -> int:
         return len(self._ranks)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._ranks))
 
     def add(self, name: str, rank: Rank) -> None:
         if self._ranks.get(name) != rank:
@@ -29,9 +33,16 @@ class NewestFirst:
             heapq.heapify(self._heap)
 
     def take(self) -> str | None:
-        while self._heap:
+        if not self._ranks:
+            self._heap.clear()
+            return None
+        self._taken += 1
+        name = next(iter(self._ranks)) if self._taken % OLDEST_EVERY == 0 else self._newest()
+        del self._ranks[name]
+        return name
+
+    def _newest(self) -> str:
+        while True:
             rank, name = heapq.heappop(self._heap)
             if self._ranks.get(name) == rank:
-                del self._ranks[name]
                 return name
-        return None
