@@ -213,6 +213,9 @@ class ProcessKubelet:
         metadata = manifest["metadata"]
         try:
             pod = self._pods.get(metadata["uid"])
+            if manifest["spec"].get("nodeName", "") not in ("", *self._nodes):
+                # Another kubelet's.
+                return
             if pod is None:
                 if "deletionTimestamp" in metadata:
                     self._delete_object(manifest)
