@@ -1,6 +1,6 @@
 """What is told next: the newest, and one in four that has waited longest."""
 
-from sluicegate_operator.handlers.newest_first import OLDEST_EVERY, NewestFirst
+from sluicegate_operator.engine.newest_first import OLDEST_EVERY, NewestFirst
 
 
 def test_the_newest_comes_first_and_nobody_waits_for_ever() -> None:
