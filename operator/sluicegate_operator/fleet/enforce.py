@@ -207,8 +207,11 @@ class _Run:
 
     async def _send(self, actions: Sequence[Action]) -> None:
         if actions:
+            # Thousands of them have taken their time to be made.
+            await asyncio.sleep(0)
             self._failures += await apply_actions(self._through, actions)
             self._sent += actions
+            await asyncio.sleep(0)
 
     async def _look(
         self, asked: Mapping[int, frozenset[LimitKey] | None], broker: BrokerAddress | None = None
