@@ -30,7 +30,8 @@ from tests.support.process_kubelet.api import Json
 AWAY_S = float(os.environ.get("SLUICEGATE_AWAY_SECONDS", "8"))
 LEASE_S = 6
 """Shorter than the API server is away: the operator loses it, and waits for its next turn."""
-FOLLOWED_S = 45.0
+FOLLOWED_S = 90.0
+"""A watch that falls silent is asked again after half a minute."""
 QUIET_S = 4.0
 """Longer than a resync of these tests."""
 HOUR_S = 3600.0
@@ -124,24 +125,14 @@ def followed(world: EngineWorld) -> None:
     assert never_lifted(world, ONE)
 
 
-def test_a_watch_that_is_answered_gone_lists_anew(world: EngineWorld) -> None:
-    with world.operator(resync_s=300):
-        enter(world)
-        before = world.pods()
-        with cut_off(world.proxy):
-            changed_meanwhile(world)
-            world.proxy.gone = 9
-        followed(world)
-        world.proxy.gone = 0
-        assert world.pods() == before
-
-
 def test_an_etcd_that_has_forgotten_what_was_missed(world: EngineWorld) -> None:
     with world.operator(resync_s=300):
         enter(world)
         before = world.pods()
         with cut_off(world.proxy):
             changed_meanwhile(world)
+            # To some watches it is said at once, to the others by an event, as etcd3 and the API server's cache do.
+            world.proxy.gone = 4
             world.plane.pause_api_server()
             try:
                 world.plane.forget_the_past()
