@@ -16,9 +16,11 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sluicegate_operator.api.metadata import Resource
+if TYPE_CHECKING:
+    # Models bring pydantic and YAML, which `sluicegate audit` does without.
+    from sluicegate_operator.api.metadata import Resource
 
 LOOPBACK = "127.0.0.1"
 FREE_PORTS = range(20_000, 32_000)
@@ -77,7 +79,7 @@ class DataDir:
     def write_state(self, state: Mapping[str, Any]) -> None:
         _write_json(self.path / "state.json", state)
 
-    def write_manifests(self, resources: Iterable[Resource]) -> None:
+    def write_manifests(self, resources: "Iterable[Resource]") -> None:
         """As a list of Kubernetes, without what only an API server would know."""
         items = [
             {
