@@ -255,8 +255,7 @@ async def test_topics_are_made_grown_and_deleted_and_outlive_the_cluster_object(
         configs = await outside.kafka.describe_topic_configs("orders", ["retention.ms"])
         assert configs["retention.ms"].value == "60000"
         outside.kube.delete_as_a_person("Topic", "short")
-        await outside.settle()
-        assert outside.kube.names("Topic") == ["orders"]
+        await outside.governed.settle_until(lambda: outside.kube.names("Topic") == ["orders"])
         assert not (await outside.kafka.describe_topics(["short"]))["short"].exists
         outside.kube.remove("BrokerCluster", "outside")
         outside.kube.delete_as_a_person("Topic", "orders")
@@ -303,7 +302,7 @@ async def test_brokers_and_controllers_are_told_of_as_they_come_and_go(nodes: Se
         try:
             await fenced_and_unregistered(outside, states)
         finally:
-            nodes[2].start()
+            await asyncio.to_thread(nodes[2].start)
         await governed.settle_until(lambda: states() == ["Online"] * 3, timeout_s=60.0)
 
 

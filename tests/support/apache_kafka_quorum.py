@@ -48,4 +48,9 @@ def apache_kafka_quorum(
     with contextlib.ExitStack() as running, ThreadPoolExecutor(NODES) as starting:
         for entered in [starting.submit(running.enter_context, node) for node in nodes]:
             entered.result()
-        yield nodes
+        try:
+            yield nodes
+        finally:
+            # In order the last ones would wait for a quorum that has gone before.
+            for node in nodes:
+                node.kill()
