@@ -13,6 +13,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
 from e2e.shop import Json, ShopInApi, condition_of
 from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.views import ConfigSource
 from sluicegate_operator.planning.limits import IP, QuotaKey, ip_rates
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.apache_kafka_quorum import apache_kafka_quorum
@@ -58,6 +59,12 @@ class Outside(ShopInApi):
     def kafkas_rates(self) -> dict[QuotaKey, float]:
         return self.ask(lambda admin: admin.describe_quotas(IP))
 
+    def defaults(self) -> set[str]:
+        """Keys of the whole cluster's dynamic configuration, as the first broker has them."""
+        node = self.nodes[0]
+        configs = self.ask(lambda admin: admin.broker(node.host, node.port()).describe_broker_configs(node.node_id))
+        return {key for key, one in configs.items() if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG}
+
     def await_ready(self, kind: str, name: str, status: str = "True") -> Json:
         def look() -> Json:
             found = self.plane.get(kind, name)
@@ -94,3 +101,35 @@ def test_a_limit_of_an_address_goes_to_kafka_and_back_into_the_status(outside: O
     wait_for(
         "the limit is lifted", lambda: outside.kafkas_rates() == ip_rates({OTHERS: 7.0}), timeout_s=30, interval_s=0.1
     )
+
+
+def test_brokers_and_controllers_are_seen_in_kubectl(outside: Outside) -> None:
+    status = outside.await_ready("brokercluster", CLUSTER)
+    assert (status["brokers"], len(status["voters"])) == ("3/3", 3)
+    names = [f"{CLUSTER}-{node.node_id}" for node in outside.nodes]
+
+    def look() -> bool:
+        found = [outside.plane.get("brokerregistration", name) for name in names]
+        return all(one["status"]["state"] == "Online" for one in found) and all(
+            one["metadata"]["ownerReferences"][0]["name"] == CLUSTER for one in found
+        )
+
+    wait_for("all are Online", look, timeout_s=30, interval_s=0.2)
+
+
+def test_a_limit_whose_quota_goes_while_the_operator_is_away_is_lifted_and_topics_stay(outside: Outside) -> None:
+    topic = document("Topic", "outside-orders", {"clusterRef": {"name": CLUSTER}, "partitions": 2, "replicas": 3})
+    outside.apply(quota("away", {"listener": "EXTERNAL"}, maxConnections=500), topic)
+    outside.await_ready("connectionquota", "away")
+    outside.await_ready("topic", "outside-orders")
+    key = "listener.name.external.max.connections"
+    assert outside.status()["limitsSet"] == [key]
+    assert key in outside.defaults()
+    outside.operator.kill()
+    try:
+        outside.delete("connectionquota", "away")
+        outside.delete("topic", "outside-orders")
+    finally:
+        outside.operator.start()
+    wait_for("it is lifted", lambda: key not in outside.defaults(), timeout_s=60, interval_s=0.2)
+    assert outside.ask(lambda admin: admin.describe_topics(["outside-orders"]))["outside-orders"].exists
