@@ -66,12 +66,14 @@ class ScriptedCluster:
         self.documentation: dict[int, Layer] = {}
         """By broker and key: what it says to whoever asks for documentation."""
         self.refused, self.refused_rates = {REFUSED}, {-1.0}
+        self.unanswered: dict[int, int] = {}
+        """By broker: so many of the next questions for its configuration have no answer."""
         self.alterations = 0
         self.quotas_told = 0
         """Client quotas that were in answers, of all brokers."""
         self._altered = asyncio.Event()
         for number, peer in enumerate(self.peers):
-            peer.script(32, self._answer(DescribeConfigsRequest, partial(self._describe, number)))
+            peer.script(32, partial(self._configs, number))
             peer.script(44, self._answer(IncrementalAlterConfigsRequest, partial(self._alter, number)))
             peer.script(49, self._answer(AlterClientQuotasRequest, self._alter_rates))
             peer.script(48, self._answer(DescribeClientQuotasRequest, partial(self._describe_rates, number)))
@@ -103,6 +105,12 @@ class ScriptedCluster:
         _header, header_size = entity_reader(kind.__header_schema__)(request.frame, 0)
         body, _size = entity_reader(kind)(request.frame, header_size)
         return body
+
+    def _configs(self, number: int, request: PeerRequest) -> bytes | None:
+        if self.unanswered.get(number):
+            self.unanswered[number] -= 1
+            return None
+        return self._answer(DescribeConfigsRequest, partial(self._describe, number))(request)
 
     def _describe(self, number: int, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         (resource,) = request.resources

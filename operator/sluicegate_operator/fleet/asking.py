@@ -53,7 +53,14 @@ class BrokerPool:
         silent = {broker_id for broker_id, answer in answers.items() if isinstance(answer, Unreachable)}
         return replace(self, brokers=tuple(replace(b, up=b.up and b.broker_id not in silent) for b in self.brokers))
 
+    def barring(self, answers: Mapping[int, object]) -> "BrokerPool":
+        """Those that have just not answered are not asked at all: what is wanted of them is not known without it."""
+        why = {broker_id: answer.reason for broker_id, answer in answers.items() if isinstance(answer, Unreachable)}
+        return replace(self, brokers=tuple(replace(b, barred=why.get(b.broker_id, b.barred)) for b in self.brokers))
+
     async def ask(self, broker: BrokerAddress, question: Question[Answer]) -> Answer | Unreachable:
+        if broker.barred:
+            return Unreachable(broker.broker_id, broker.barred)
         timeout_s = self.ask_timeout_s if broker.up else min(DOWN_TIMEOUT_S, self.ask_timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
@@ -112,6 +119,8 @@ class BrokerPool:
 
     async def _patiently(self, broker: BrokerAddress, question: Question[Answer]) -> Answer:
         """Raises _NoAnswerError, and what the broker refuses."""
+        if broker.barred:
+            raise _NoAnswerError(broker.barred)
         try:
             async with asyncio.timeout(self.ask_timeout_s):
                 return await question(broker, self.handle(broker))

@@ -107,7 +107,8 @@ class ExternalFleet:
 
 
 def _address(broker: ExternalBroker) -> BrokerAddress:
-    return BrokerAddress(broker.id, broker.host, broker.port, up=not broker.fenced)
+    barred = broker.silent if broker.stranger else ""
+    return BrokerAddress(broker.id, broker.host, broker.port, not broker.fenced, barred)
 
 
 async def _look(client: AdminClient, cluster: BrokerCluster) -> ExternalSeen:
@@ -132,13 +133,18 @@ async def _brokers(client: AdminClient, view: ClusterView) -> tuple[ExternalBrok
         return (await handle.describe_cluster()).cluster_id
 
     pool = BrokerPool(client, tuple(_address(broker) for broker in found if not broker.fenced))
-    silent = {}
-    for broker_id, answer in (await pool.ask_each(ask)).items():
+    answers = await pool.ask_each(ask)
+
+    def judged(broker: ExternalBroker) -> ExternalBroker:
+        answer = answers.get(broker.id, view.cluster_id)
         if isinstance(answer, Unreachable):
-            silent[broker_id] = answer.reason
-        elif answer != view.cluster_id:
-            silent[broker_id] = f"a broker of the cluster with cluster.id {answer} answers there"
-    return tuple(replace(broker, silent=silent.get(broker.id, "")) for broker in found)
+            return replace(broker, silent=answer.reason)
+        if answer != view.cluster_id:
+            there = f"a broker of the cluster with cluster.id {answer} answers there"
+            return replace(broker, silent=there, stranger=True)
+        return broker
+
+    return tuple(map(judged, found))
 
 
 def _quorum(view: QuorumView) -> Quorum:

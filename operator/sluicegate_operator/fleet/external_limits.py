@@ -21,7 +21,7 @@ from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
-from sluicegate_operator.planning.shared_limits import Mine, beside_others, keys_of, mine_of, overridden
+from sluicegate_operator.planning.shared_limits import Mine, Overrides, beside_others, keys_of, mine_of, overridden
 
 LIMITS_MAX = LIMITS_SET_MAX
 """Of one cluster, while those that are to be lifted count as well."""
@@ -38,12 +38,13 @@ async def enforce_beside_others(
     now = mine_of(wanted.desired)
     mine = now | before
     if len(mine) > LIMITS_MAX:
-        ledger.changed(wanted.changed)
+        # Not as changed: what was never set may be somebody else's, and is not to be lifted.
+        ledger.look_at_all()
         return _too_many(pool, wanted, len(mine))
     if mine != before:
         await remember(mine)
     ours = keys_of(mine)
-    desired = await _with_others(pool, wanted, mine)
+    pool, desired = await _with_others(pool, wanted, mine)
     # What has changed and was never set may be somebody else's.
     changed = frozenset(key for key in wanted.changed if key in ours)
     released = frozenset[LimitKey]() if wanted.hold else ours
@@ -62,10 +63,11 @@ def _too_many(pool: BrokerPool, wanted: WantedLimits, count: int) -> Enforcement
     return EnforcementResult(tuple(lagging), wanted.started_at_s)
 
 
-async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> DesiredLimits:
+async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> tuple[BrokerPool, DesiredLimits]:
+    """And the brokers that have told what others have set there: without that, theirs would be replaced."""
     addresses = overridden(mine)
     if not addresses:
-        return wanted.desired
+        return pool, wanted.desired
 
     async def look(broker: BrokerAddress, handle: BrokerHandle) -> tuple[ConfigSynonym, ...]:
         configs = await handle.describe_broker_configs(broker.broker_id, [COUNT_PER_IP_OVERRIDES])
@@ -74,7 +76,13 @@ async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> De
 
     answers = await pool.ask_each(look)
     layers = [synonym for answer in answers.values() if isinstance(answer, tuple) for synonym in answer]
-    dynamic = [one.value for one in layers if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
-    files = [one.value for one in layers if one.source is ConfigSource.STATIC_BROKER_CONFIG]
-    in_files = next((value for value in files if value is not None), "")
-    return beside_others(wanted.desired, addresses, dynamic, in_files)
+
+    def values(source: ConfigSource) -> list[str]:
+        return [one.value for one in layers if one.source is source and one.value is not None]
+
+    others = Overrides(
+        values(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        values(ConfigSource.DYNAMIC_BROKER_CONFIG),
+        values(ConfigSource.STATIC_BROKER_CONFIG),
+    )
+    return pool.barring(answers), beside_others(wanted.desired, addresses, others)

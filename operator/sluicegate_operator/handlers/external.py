@@ -43,7 +43,7 @@ class ExternalClusters:
         context, key = self._context, (cluster.namespace, cluster.name)
         seen = await context.external.look(cluster)
         progress = context.progress[key]
-        config = ConfigProgress(progress.config_lagging, progress.config_refused)
+        config = ConfigProgress(progress.config_lagging, progress.config_refused, progress.config_generation)
         status = external_status(cluster, seen, config, now())
         await context.write_status(cluster, status, without=REMEMBERED_FIELDS)
         await say_stalled(context, cluster, status)

@@ -27,7 +27,8 @@ VOTER_SILENCE_MAX_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ExternalBroker:
-    """A broker as its cluster tells of it; `silent`: why it did not answer at its own address, empty where it did."""
+    """A broker as its cluster tells of it; `silent`: why it did not answer at its own address, empty where it did.
+    `stranger`: another cluster's broker answers there, which `silent` says."""
 
     id: int
     host: str
@@ -35,6 +36,7 @@ class ExternalBroker:
     rack: str | None = None
     fenced: bool = False
     silent: str = ""
+    stranger: bool = False
 
     @property
     def serves(self) -> bool:
@@ -86,10 +88,17 @@ class ExternalSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConfigProgress:
-    """How far the dynamic configuration is, as in planning.cluster_status."""
+    """How far the dynamic configuration is, as in planning.cluster_status. `generation`: of the spec that it follows
+    from; None is the present one."""
 
     lagging: Mapping[int, str] = field(default_factory=dict)
     refused: str = ""
+    generation: int | None = None
+
+    def follows(self, cluster: BrokerCluster) -> bool:
+        """An operator that was just started has not looked yet, and goes by what the one before it has written."""
+        known = (None, cluster.metadata.generation)
+        return self.generation in known or cluster.status.observed_generation == cluster.metadata.generation
 
 
 def governed_id(cluster: BrokerCluster) -> str:
@@ -156,6 +165,8 @@ def _progress(cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress
         return _waiting(seen)
     if cluster.spec.paused:
         return ready("Paused", _PAUSED)
+    if not config.follows(cluster):
+        return working("SpecChanged", "what the changed spec asks of the brokers is being looked at")
     if config.refused:
         return stalled("ConfigRefused", config.refused[:MESSAGE_MAX])
     if config.lagging:

@@ -145,7 +145,8 @@ def _listeners(old: BrokerCluster | None, new: BrokerCluster, before: Manifests,
 def _settings(old: BrokerCluster | None, new: BrokerCluster) -> Iterator[str]:
     """The dynamic configuration, tags among it."""
     was = dynamic_config(old) if old is not None else {}
-    plan = plan_broker_config(dynamic_config(new), {0: ObservedLimits(default=was)}, tuple(was))
+    seen = {0: ObservedLimits(default=was)}
+    plan = plan_broker_config(dynamic_config(new), seen, tuple(was), bundled=not new.spec.is_external)
     for action in plan.actions:
         for key, value in sorted(action.set.items()):
             yield f"{key}: {was.get(key, 'default')} -> {value}"

@@ -4,8 +4,8 @@ Pure. What is set for ConnectionQuotas is written down limit by limit, so that o
 loses a field. `max.connections.per.ip.overrides` is one key for all addresses: entries of others stay in it.
 """
 
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from sluicegate_operator.planning.limits import (
     CONNECTION_CREATION_RATE,
@@ -52,22 +52,40 @@ def overridden(mine: Mine) -> frozenset[str]:
     return frozenset(text.removeprefix(prefix) for text in mine if text.startswith(prefix))
 
 
-def beside_others(
-    desired: DesiredLimits, addresses: Collection[str], dynamic: Iterable[str | None], in_files: str
-) -> DesiredLimits:
-    """`desired` with the overrides of `addresses` that are not ours. `dynamic`: what brokers say of the shared key,
-    `in_files`: its value in their own properties, which a dynamic one hides."""
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What brokers say of the shared key, a value for each that has one: the cluster's default, its own, and in its
+    properties, which a dynamic value hides."""
+
+    default: Sequence[str] = ()
+    own: Sequence[str] = ()
+    in_files: Sequence[str] = ()
+
+
+def beside_others(desired: DesiredLimits, addresses: Collection[str], seen: Overrides) -> DesiredLimits:
+    """`desired` with the overrides of `addresses` that are not ours. A broker's own value would hide ours and is taken
+    away, so its entries are kept in the value of all; where brokers differ the strictest stays."""
     if not addresses:
         return desired
-    wanted, files = _entries(_overrides(desired)), _entries(in_files)
-    now = next((_entries(value) for value in dynamic if value is not None), files)
-    back = set(addresses) - {_address(entry) for entry in wanted}
-    others = [entry for entry in now if _address(entry) not in addresses]
-    others += [entry for entry in files if _address(entry) in back]
+    wanted, files = _counts([_overrides(desired)]), _counts(seen.in_files)
+    now = _counts([*(seen.default[:1] or seen.in_files), *seen.own])
+    back = set(addresses) - wanted.keys()
+    others = {address: count for address, count in now.items() if address not in addresses}
+    others |= {address: count for address, count in files.items() if address in back}
     configs = {key: value for key, value in desired.configs.items() if key != COUNT_PER_IP_OVERRIDES}
-    if wanted or sorted(others) != sorted(files):
-        configs[COUNT_PER_IP_OVERRIDES] = ",".join([*others, *wanted])
+    if wanted or others != files:
+        entries = [f"{address}:{count}" for address, count in (others | wanted).items()]
+        configs[COUNT_PER_IP_OVERRIDES] = ",".join(entries)
     return replace(desired, configs=configs)
+
+
+def _counts(values: Iterable[str]) -> dict[str, int]:
+    """By address, in the order in which they stand there."""
+    counts: dict[str, int] = {}
+    for entry in (entry for value in values for entry in _entries(value)):
+        address, count = _address(entry), int(entry.rpartition(":")[2])
+        counts[address] = min(count, counts.get(address, count))
+    return counts
 
 
 def _overrides(desired: DesiredLimits) -> str:

@@ -135,3 +135,16 @@ async def test_a_broker_that_is_up_is_asked_before_one_that_is_not() -> None:
     async with pool.admin, asyncio.timeout(10):
         asked = replace(pool, brokers=(replace(pool.brokers[0], up=False), pool.brokers[1]), ask_timeout_s=60)
         assert await asked.ask_any(cluster_id) == "b"
+
+
+async def test_nothing_is_asked_of_a_broker_that_is_barred() -> None:
+    stranger, own = answering("another"), answering("c")
+    pool = pool_of(stranger, own)
+    pool = replace(pool, brokers=(replace(pool.brokers[0], barred="another answers there"), pool.brokers[1]))
+    async with pool.admin:
+        answers = await pool.ask_each(cluster_id)
+        assert await pool.ask_any(cluster_id) == "c"
+        with pytest.raises(NoBrokerError, match="another answers there"):
+            await pool.only(0).ask_any(cluster_id)
+    assert answers == {0: Unreachable(0, "another answers there"), 1: "c"}
+    assert stranger.attempts == 0

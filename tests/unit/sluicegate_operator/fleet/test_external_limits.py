@@ -8,13 +8,14 @@ from sluicegate_operator.fleet import external_limits
 from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits
 from sluicegate_operator.fleet.external_limits import enforce_beside_others
 from sluicegate_operator.planning.limit_ledger import LimitLedger
-from sluicegate_operator.planning.limits import DesiredLimits
+from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.planning.shared_limits import Mine
 from tests.support.scripted_cluster import ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time
 
 COUNT = "max.connections"
+OVERRIDES = frozenset((COUNT_PER_IP_OVERRIDES,))
 
 
 class Outside:
@@ -24,7 +25,14 @@ class Outside:
         self.remembered: list[tuple[Mine, dict[str, str]]] = []
         """And what brokers had then."""
 
-    async def enforce(self, before: Mine = frozenset(), *, hold: bool = False, **configs: str) -> EnforcementResult:
+    async def enforce(
+        self,
+        before: Mine = frozenset(),
+        changed: frozenset[LimitKey] = frozenset(),
+        *,
+        hold: bool = False,
+        **configs: str,
+    ) -> EnforcementResult:
         desired = DesiredLimits({key.replace("_", "."): value for key, value in configs.items()}, exclusive=False)
         pool = self.cluster.pool()
 
@@ -32,7 +40,7 @@ class Outside:
             self.remembered.append((mine, dict(self.cluster.defaults)))
 
         async with pool.admin:
-            wanted = WantedLimits(desired, asyncio.get_running_loop().time(), hold=hold)
+            wanted = WantedLimits(desired, asyncio.get_running_loop().time(), changed=changed, hold=hold)
             return await enforce_beside_others(pool, wanted, self.ledger, before, remember)
 
 
@@ -62,3 +70,38 @@ async def test_more_than_can_be_remembered_are_not_set(monkeypatch: pytest.Monke
     assert outside.cluster.defaults == {}
     assert outside.remembered == []
     assert "2 limits are more than the 1" in result.lagging[0].detail
+
+
+async def test_what_was_too_much_to_be_set_is_not_lifted_where_others_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_limits, "LIMITS_MAX", 1)
+    outside, changed = Outside(), frozenset[LimitKey](("max.connections.per.ip",))
+    outside.cluster.defaults = {"max.connections.per.ip": "9"}
+    assert (await outside.enforce(max_connections="5")).is_complete
+    mine = frozenset((COUNT,))
+    await outside.enforce(mine, changed, max_connections="5", max_connections_per_ip="3")
+    assert (await outside.enforce(mine, changed, max_connections="5")).is_complete
+    assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "5"}
+
+
+async def test_entries_of_others_that_no_broker_tells_are_not_replaced() -> None:
+    outside = Outside()
+    cluster = outside.cluster
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    assert (await outside.enforce(max_connections="5")).is_complete
+    cluster.unanswered = {0: 1, 1: 1}
+    ours = "10.0.0.1:2"
+    mine = frozenset((COUNT,))
+    result = await outside.enforce(mine, OVERRIDES, max_connections="5", max_connections_per_ip_overrides=ours)
+    assert (result.enforced, cluster.defaults[COUNT_PER_IP_OVERRIDES]) == (0, "10.0.0.9:1")
+    mine = outside.remembered[-1][0]
+    result = await outside.enforce(mine, OVERRIDES, max_connections="5", max_connections_per_ip_overrides=ours)
+    assert result.is_complete
+    assert cluster.defaults[COUNT_PER_IP_OVERRIDES] == "10.0.0.9:1,10.0.0.1:2"
+
+
+async def test_entries_that_one_broker_has_for_itself_hold_on_all_before_its_value_goes() -> None:
+    outside = Outside()
+    outside.cluster.overrides[1] = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
+    assert outside.cluster.overrides[1] == {}
+    assert outside.cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}

@@ -47,6 +47,8 @@ def cluster(status: dict[str, Any] | None = None, **spec: Any) -> BrokerCluster:
             "BrokersUnreachable",
             "broker 1: x",
         ),
+        (SEEN, ConfigProgress(generation=2), "False", "SpecChanged", "is being looked at"),
+        (SEEN, ConfigProgress(generation=3), "True", "Governed", "all 3 brokers answer"),
         (SEEN, ConfigProgress(refused="no"), "False", "ConfigRefused", "no"),
         (SEEN, ConfigProgress({2: "a is not b"}), "False", "ConfigApplying", "broker 2: a is not b"),
     ],
@@ -93,3 +95,10 @@ def test_a_broker_that_is_fenced_is_an_event_and_one_that_is_gone_goes() -> None
     plan = plan_external_registrations(cluster(), there, fenced, {}, NOW)  # type: ignore[arg-type]
     assert [(event.type, event.reason) for one in plan.registrations for event in one.events] == [("Warning", "Fenced")]
     assert plan.delete == ("shop-3",)
+
+
+def test_an_operator_that_was_just_started_goes_by_what_was_said_before() -> None:
+    told = cluster({"clusterId": "c", "observedGeneration": 3})
+    found = external_status(told, SEEN, ConfigProgress(generation=0), NOW).condition("Ready")
+    assert found is not None
+    assert found.reason == "Governed"

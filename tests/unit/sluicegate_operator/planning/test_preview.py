@@ -13,7 +13,7 @@ from sluicegate_operator.planning.preview import ObjectOutcome, Preview, World, 
 from sluicegate_operator.planning.preview_cluster import ClusterPreview
 from sluicegate_operator.planning.preview_nodes import NodeKind, RunningNodes
 from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
-from tests.support.bad_manifests import Json, cluster, listener, quota, topic
+from tests.support.bad_manifests import Json, cluster, external, listener, quota, topic
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECOND = listener("shop-b")
@@ -261,3 +261,9 @@ def test_fields_that_change_are_named_with_both_values() -> None:
         'spec.config[log.retention.ms]: absent -> "1000"',
         "spec.paused: false -> true",
     )
+
+
+def test_any_key_of_brokers_that_others_run_changes_while_they_run() -> None:
+    seen = foretold([external(config={"background.threads": "8"})], [external(config={"background.threads": "12"})])
+    assert of_shop(seen).live == ("background.threads: 8 -> 12",)
+    assert seen.restarts == 0

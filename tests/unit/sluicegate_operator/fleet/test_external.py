@@ -1,0 +1,57 @@
+"""Brokers that others run: where each answers, and that nothing is asked of what is another cluster's."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from kio.schema.describe_cluster.v0.response import DescribeClusterBroker, DescribeClusterResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.types import BrokerId
+from kio.static.primitive import i32
+
+from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.fleet import external
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.external import ExternalFleet
+from sluicegate_operator.kafka_admin.client import AdminClient
+from tests.support import bad_manifests
+from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
+
+pytestmark = pytest.mark.virtual_time
+
+
+def broker_of(cluster_id: str) -> ScriptedPeer:
+    peer = ScriptedPeer()
+    brokers = tuple(
+        DescribeClusterBroker(broker_id=BrokerId(number), host=f"b{number}", port=i32(9092), rack=None)
+        for number in (0, 1)
+    )
+    peer.answer(
+        DescribeClusterResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=ErrorCode.none,
+            cluster_id=cluster_id,
+            controller_id=BrokerId(0),
+            brokers=brokers,
+        )
+    )
+    return peer
+
+
+async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where both are advertised by a name that means another host to whoever asks."""
+    peers = {"b0": broker_of("c"), "b1": broker_of("d")}
+
+    async def connect(address: tuple[str, int], factory: Callable[[], asyncio.Protocol]) -> object:
+        return await peers[address[0]].connect(address, factory)
+
+    monkeypatch.setattr(external, "AdminClient", partial(AdminClient, connect=connect))
+    document = bad_manifests.external(bootstrapServers=["b0:9092"]) | {"status": {"clusterId": "c"}}
+    cluster = parse_resource(document)
+    assert isinstance(cluster, BrokerCluster)
+    fleet = ExternalFleet()
+    found = await fleet.broker_addresses(cluster)
+    await fleet.aclose()
+    assert found == (BrokerAddress(0, "b0", 9092), BrokerAddress(1, "b1", 9092))
+    assert [broker.barred for broker in found] == ["", "a broker of the cluster with cluster.id d answers there"]
