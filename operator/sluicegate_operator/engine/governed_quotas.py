@@ -45,6 +45,7 @@ class GovernedQuotas:
     around: Surroundings = field(default_factory=Surroundings)
     error: str = ""
     resync_at_s: float = 0.0
+    cluster_uid: str = ""
     waiting: NewestFirst = field(default_factory=NewestFirst)
     states: dict[str, str] = field(default_factory=dict)
     """By quota, the reason of its condition Enforced."""
@@ -66,6 +67,15 @@ class GovernedQuotas:
                 self.waiting.add(name, _rank(quota, first_seen.of(quota)))
             if number % MARKED_A_TURN == 0:
                 yield
+
+    def keep_to(self, cluster_uid: str) -> None:
+        """Brokers of another cluster that had the name before have said nothing of this one's."""
+        if self.cluster_uid != cluster_uid:
+            self.forget_brokers()
+            self.cluster_uid = cluster_uid
+
+    def forget_brokers(self) -> None:
+        self.ledger, self.silences, self.around = LimitLedger(), Silences(), Surroundings()
 
     def forget_gone(self) -> None:
         for name in self.states.keys() - self.planner.quotas.keys():

@@ -53,6 +53,8 @@ class QuotaReconciler:
         cluster = snapshot.cluster
         if cluster is None and not snapshot.quotas:
             self.governed.pop(key, None)
+            if self._pods is not None:
+                self._pods.keep(key, ())
             context.figures.note_quotas(key, {})
             await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
             return None
@@ -83,14 +85,15 @@ class QuotaReconciler:
         governed.host_network_pods |= {name: members.host_network_pods for name, members in selected.items()}
 
     async def _tell_without_brokers(self, key: ClusterKey, governed: GovernedQuotas) -> Again:
-        fresh = GovernedQuotas()
-        governed.ledger, governed.silences, governed.around = fresh.ledger, fresh.silences, fresh.around
+        governed.forget_brokers()
+        governed.planner.changed_quotas.clear()
         await self._mark(key, governed, set(governed.planner.quotas), datetime.now(UTC))
         return None
 
     async def _govern(self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot) -> Again:
         key = (cluster.namespace, cluster.name)
         loop = asyncio.get_running_loop()
+        governed.keep_to(cluster.metadata.uid)
         unreadable = snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA)
         held = "; ".join([*(str(item) for item in unreadable), *governed.without_pods])
         if loop.time() >= governed.resync_at_s:

@@ -17,7 +17,7 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
-from sluicegate_operator.planning.held_limits import hold
+from sluicegate_operator.planning.held_limits import differing, hold
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import (
     IP,
@@ -151,7 +151,8 @@ class _Run:
         self._places = {broker.broker_id: (broker.host, broker.port) for broker in pool.brokers}
         ledger.keep(self._places, {broker.broker_id for broker in pool.brokers if broker.up})
         ledger.changed(wanted.changed)
-        if wanted.hold:
+        if wanted.hold or ledger.held:
+            # What was held back meanwhile is no change any more, and brokers do not have it.
             ledger.look_at_all()
         self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
         """For changes, which any broker takes."""
@@ -173,8 +174,10 @@ class _Run:
         answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
         self._through = self._through.doubting(seen)
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere(answers))
+        held_back = frozenset[LimitKey]()
         if wanted.hold:
-            self._desired = hold(self._desired, answers, wanted.ours)
+            stated, self._desired = self._desired, hold(self._desired, answers, wanted.ours)
+            held_back = differing(stated, self._desired)
         lacking: dict[int, Missing] = {}
         for broker_id, answer in answers.items():
             lacking[broker_id] = self._judge(broker_id, asked[broker_id], answer)
@@ -188,6 +191,7 @@ class _Run:
         brokers = await asyncio.gather(
             *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
         )
+        ledger.held_back(held_back)
         self._note_refusals()
         ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
         return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))

@@ -40,8 +40,8 @@ class Workloads:
             self._news[cluster].discard(key[1])
             self._index.drop_quota(key)
         for key, workload in workloads.items():
-            self._clusters[key] = cluster
-            if self._index.put_quota(key, workload):
+            before, self._clusters[key] = self._clusters.get(key), cluster
+            if self._index.put_quota(key, workload) or before != cluster:
                 self._news[cluster].add(key[1])
         if not self.wanted:
             self.forget()

@@ -149,8 +149,8 @@ class BrokerAdmin(ClusterAdmin):
     async def alter_quotas(self, values: Mapping[QuotaKey, float | None]) -> dict[QuotaKey, KafkaApiError]:
         """None removes a value. What was refused, and why; the others are altered."""
         refused: dict[QuotaKey, KafkaApiError] = {}
-        for page in batched(list(values.items()), quotas.ALTERED_A_REQUEST):
-            answered: dict[QuotaKey, KafkaApiError] = await self.call(quotas.alter(dict(page)))
+        for page in quotas.requests(values):
+            answered: dict[QuotaKey, KafkaApiError] = await self.call(quotas.alter(page))
             refused |= answered
         return refused
 

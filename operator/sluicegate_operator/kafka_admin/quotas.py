@@ -3,7 +3,7 @@
 Who asks names the types of entities. User and client-id are never asked for and never touched.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
@@ -19,8 +19,9 @@ from sluicegate_operator.planning.limits import Entity, QuotaKey, quota_words
 
 MATCH_EXACT_NAME, MATCH_DEFAULT_NAME, MATCH_ANY_NAME = i8(0), i8(1), i8(2)
 
-ALTERED_A_REQUEST = 500
-"""A controller writes what is in one request as one batch, which has a limit; Kafka's is 10,000 records."""
+ALTERED_A_REQUEST = 100
+"""Values; of one entity all. A controller writes what is in one request as one batch, and does nothing else meanwhile:
+the bundled one for about 7 ms."""
 
 
 def describe_all(entity_type: str, *, strict: bool) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
@@ -58,6 +59,22 @@ def _describe(
 
     request = DescribeClientQuotasRequest(components=components, strict=strict)
     return Exchange(request, DescribeClientQuotasResponse, read)
+
+
+def requests(values: Mapping[QuotaKey, float | None]) -> Iterator[Mapping[QuotaKey, float | None]]:
+    """What goes into one request each. An entity is never halved: a group that is to observe only, or to be shared,
+    would be another one in between."""
+    by_entity: dict[Entity, dict[QuotaKey, float | None]] = {}
+    for key, value in values.items():
+        by_entity.setdefault(key[0], {})[key] = value
+    page: dict[QuotaKey, float | None] = {}
+    for of_entity in by_entity.values():
+        if page and len(page) + len(of_entity) > ALTERED_A_REQUEST:
+            yield page
+            page = {}
+        page |= of_entity
+    if page:
+        yield page
 
 
 def alter(

@@ -33,6 +33,13 @@ def hold(
     return DesiredLimits(configs, quotas, desired.exclusive)
 
 
+def differing(stated: DesiredLimits, held: DesiredLimits) -> frozenset[LimitKey]:
+    """What brokers are not given as it is stated. The counts of single addresses are left out: they are one key, and
+    that one is held says nothing of the others."""
+    keys = {*held.configs, *held.quotas} - {COUNT_PER_IP_OVERRIDES}
+    return frozenset(key for key in keys if stated.value(key) != held.value(key))
+
+
 def _stricter(key: str, one: str, other: str) -> str:
     if key != COUNT_PER_IP_OVERRIDES:
         return min(one, other, key=int)

@@ -53,6 +53,11 @@ class LimitLedger:
         for key in self.refused.keys() & keys:
             del self.refused[key]
 
+    def held_back(self, keys: Collection[LimitKey]) -> None:
+        """Brokers have something else under these keys than is stated, and are not told yet."""
+        for standing in self.brokers.values():
+            standing.lacks.update(keys)
+
     def asks(self, broker_id: int, keys: Set[LimitKey]) -> frozenset[LimitKey] | None:
         """What to ask a broker for besides `keys`, which are asked of all; None: everything."""
         standing = self.brokers.get(broker_id)

@@ -181,6 +181,8 @@ class QuotaPlanner:
         target = self._targets[quota.name] = TargetKey.of_quota(quota)
         if not target.is_group:
             self._dissolve(quota.name)
+        if target.kind is not TargetKind.WORKLOAD:
+            self._workloads.pop(quota.name, None)
         if quota.spec.expires is not None:
             self._expiring[quota.name] = quota.spec.expires
         self._rivals.setdefault(target, set()).add(quota.name)

@@ -1,11 +1,13 @@
 """The quota path of one cluster: limits before what is told of them, and one late answer is no verdict."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
 from sluicegate_operator.engine.governed_quotas import GovernedQuotas
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
@@ -15,6 +17,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
+from sluicegate_operator.planning.workloads import Members
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
 from tests.support.scripted_cluster import ScriptedCluster
@@ -264,3 +267,78 @@ async def test_metrics_count_the_limits_by_state_and_tell_what_the_watch_has_not
         shop.context.first_seen.note(shop.kube.take(kind, name))
     await shop.reconcile()
     assert shop.context.figures.watch_behind_s == 0
+
+
+async def test_a_quota_whose_cluster_is_not_there_says_so_and_is_in_force_once_it_is_made_anew() -> None:
+    kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("two", "10.0.0.2"))
+    shop = Shop(kube)
+    await shop.reconcile()
+    kube.remove("BrokerCluster", "shop")
+    kube.put(quota("typo", "10.0.0.3"))
+    await shop.reconcile()
+    assert [kube.condition("ConnectionQuota", name)["reason"] for name in ("one", "typo")] == ["ClusterMissing"] * 2
+    shop.brokers.ip_rates.clear()
+    kube.put(cluster(3))
+    await shop.reconcile()
+    assert shop.brokers.ip_rates == {"10.0.0.1": 5.0, "10.0.0.2": 5.0, "10.0.0.3": 5.0}
+    assert shop.said("typo") == ("3/3", "True", "Enforced")
+
+
+async def test_a_cluster_that_was_made_anew_before_anybody_looked_is_told_everything() -> None:
+    kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("two", "10.0.0.2"))
+    shop = Shop(kube)
+    await shop.reconcile()
+    kube.remove("BrokerCluster", "shop")
+    kube.put(cluster(3))
+    shop.brokers.ip_rates.clear()
+    await shop.reconcile()
+    assert shop.brokers.ip_rates == {"10.0.0.1": 5.0, "10.0.0.2": 5.0}
+
+
+async def test_what_was_held_while_a_quota_could_not_be_read_is_not_said_to_be_in_force_and_is_done_once_it_can() -> None:
+    unreadable = quota("strange", "10.0.0.9")
+    unreadable["spec"]["maxConnectionCreationRate"] = "many"
+    kube = MemoryKube(cluster(3), quota("gone", "10.0.0.1"), quota("looser", "10.0.0.2"), quota("same", "10.0.0.3"))
+    shop = Shop(kube)
+    await shop.reconcile()
+    kube.put(unreadable)
+    kube.remove("ConnectionQuota", "gone")
+    kube.put(quota("looser", "10.0.0.2", rate=50))
+    for _ in range(2):
+        await shop.reconcile()
+        assert shop.brokers.ip_rates == {"10.0.0.1": 5.0, "10.0.0.2": 5.0, "10.0.0.3": 5.0}
+        assert shop.said("looser") == ("0/3", "False", "Applying")
+        assert "strange cannot be read" in kube.condition("ConnectionQuota", "looser")["message"]
+        assert shop.said("same") == ("3/3", "True", "Enforced")
+    kube.put(quota("strange", "10.0.0.9"))
+    await shop.reconcile()
+    assert shop.brokers.ip_rates == {"10.0.0.9": 5.0, "10.0.0.2": 50.0, "10.0.0.3": 5.0}
+    assert shop.said("looser") == ("3/3", "True", "Enforced")
+    assert not shop.kube.events("QuotaDriftMended")
+
+
+class Selected:
+    """Pods that nobody asks about; notes for which quotas they are watched."""
+
+    in_all_namespaces = True
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], list[str]] = {}
+
+    def keep(self, cluster: tuple[str, str], quotas: Iterable[ConnectionQuota]) -> None:
+        self.kept[cluster] = [quota.name for quota in quotas]
+
+    def take_news(self, _: tuple[str, str]) -> Mapping[str, Members]:
+        return {}
+
+
+async def test_no_pods_are_watched_for_a_cluster_that_has_gone_with_its_quotas() -> None:
+    kube = MemoryKube(cluster(1), quota("one", "10.0.0.1"))
+    shop, pods = Shop(kube, brokers=1), Selected()
+    reconciler = QuotaReconciler(shop.context, pods)
+    await reconciler.reconcile(SHOP)
+    assert pods.kept == {SHOP: ["one"]}
+    kube.remove("ConnectionQuota", "one")
+    kube.remove("BrokerCluster", "shop")
+    await reconciler.reconcile(SHOP)
+    assert pods.kept == {SHOP: []}

@@ -95,3 +95,12 @@ def test_what_was_known_is_not_taken_for_true_after_nobody_has_watched() -> None
     assert told.workloads.take_news(SHOP) == {}
     told.everything(billing("b", "10.0.0.2"))
     assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.2"}))}
+
+
+def test_a_quota_that_is_of_another_cluster_now_is_news_for_that_one() -> None:
+    told = Told()
+    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
+    told.everything(billing("a", "10.0.0.1"))
+    told.workloads.take_news(SHOP)
+    told.workloads.keep(("default", "store"), [a_quota("pods", of_pods())])
+    assert told.workloads.take_news(("default", "store")) == {"pods": Members(frozenset({"10.0.0.1"}))}

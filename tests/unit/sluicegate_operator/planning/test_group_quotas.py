@@ -282,3 +282,15 @@ def test_an_operator_of_one_namespace_refuses_to_select_others() -> None:
     verdicts = planner.plan.verdicts
     assert (verdicts["elsewhere"].outcome, verdicts["here"].outcome) == (Outcome.UNSUPPORTED, Outcome.ACCEPTED)
     assert "install the operator for all namespaces" in verdicts["elsewhere"].message
+
+
+def test_pods_that_were_selected_before_the_target_was_another_one_are_not_taken_for_those_of_now() -> None:
+    planner = updated(QuotaPlanner(), a_quota("pods", of_pods(), maxConnections=5), pods={"10.0.0.1"})
+    updated(planner, a_quota("pods", {"cidr": "10.1.0.0/16"}, maxConnections=5))
+    assert members(planner.plan.desired.quotas, "default/pods") == {"10.1.0.0/16"}
+    again = a_quota("pods", of_pods(), maxConnections=5)
+    updated(planner, again)
+    assert planner.plan.verdicts["pods"].outcome is Outcome.PODS_UNKNOWN
+    assert planner.plan.desired == DesiredLimits()
+    updated(planner, again, pods={"10.0.0.2"})
+    assert members(planner.plan.desired.quotas, "default/pods") == {"10.0.0.2"}
