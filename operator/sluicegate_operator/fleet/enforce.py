@@ -15,6 +15,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.kafka_admin.quotas import requests
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
 from sluicegate_operator.planning.held_limits import differing, hold
@@ -369,9 +370,19 @@ async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs) -> list[Fai
 
 
 async def _alter_quotas(pool: BrokerPool, actions: Mapping[QuotaKey, SetQuota]) -> list[Failure]:
-    values = {key: action.value for key, action in actions.items()}
-    try:
-        refused = await pool.ask_any(lambda _, handle: handle.alter_quotas(values))
-    except (KafkaAdminError, NoBrokerError) as error:
-        return [Failure(action, error) for action in actions.values()]
-    return [Failure(actions[key], error) for key, error in refused.items()]
+    """Each request has the time of one: thousands of limits are many."""
+    left = {key: action.value for key, action in actions.items()}
+    failures: list[Failure] = []
+    for page in list(requests(left)):
+        try:
+            refused = await _alter_page(pool, page)
+        except (KafkaAdminError, NoBrokerError) as error:
+            return failures + [Failure(actions[key], error) for key in left]
+        failures += [Failure(actions[key], error) for key, error in refused.items()]
+        for key in page:
+            del left[key]
+    return failures
+
+
+async def _alter_page(pool: BrokerPool, page: Mapping[QuotaKey, float | None]) -> Mapping[QuotaKey, KafkaApiError]:
+    return await pool.ask_any(lambda _, handle: handle.alter_quotas(page))

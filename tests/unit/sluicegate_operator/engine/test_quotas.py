@@ -295,7 +295,7 @@ async def test_a_cluster_that_was_made_anew_before_anybody_looked_is_told_everyt
     assert shop.brokers.ip_rates == {"10.0.0.1": 5.0, "10.0.0.2": 5.0}
 
 
-async def test_what_was_held_while_a_quota_could_not_be_read_is_not_said_to_be_in_force_and_is_done_once_it_can() -> None:
+async def test_what_is_held_for_a_quota_that_cannot_be_read_is_not_said_to_be_in_force_and_is_done_later() -> None:
     unreadable = quota("strange", "10.0.0.9")
     unreadable["spec"]["maxConnectionCreationRate"] = "many"
     kube = MemoryKube(cluster(3), quota("gone", "10.0.0.1"), quota("looser", "10.0.0.2"), quota("same", "10.0.0.3"))

@@ -13,6 +13,7 @@ from sluicegate_operator.fleet.enforce import (
     enforce,
     observe_limits,
 )
+from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST
 from sluicegate_operator.planning.limits import (
     DesiredLimits,
     LimitKey,
@@ -24,12 +25,14 @@ from sluicegate_operator.planning.limits import (
 )
 from sluicegate_operator.planning.quotas import Limits, TargetKey, TargetKind
 from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+from tests.support.scripted_peer import PeerRequest
 
 pytestmark = pytest.mark.virtual_time
 
 RATE = "max.connection.creation.rate"
 EXTERNAL_RATE = f"listener.name.external.{RATE}"
 COUNT = "max.connections"
+ALTER_CLIENT_QUOTAS = 49
 
 
 async def run(
@@ -236,3 +239,22 @@ async def test_asking_for_no_keys_asks_for_no_configuration() -> None:
     async with pool.admin:
         assert await observe_limits(pool, keys=()) == {0: ObservedLimits()}
     assert 32 not in [request.api_key for request in cluster.peers[0].requests]
+
+
+async def test_what_was_taken_is_no_failure_where_the_rest_of_many_limits_is_not_answered() -> None:
+    cluster = ScriptedCluster(brokers=1)
+    limits = [SetQuota(ip_rate(f"10.0.0.{number}"), 5.0) for number in range(250)]
+    [peer] = cluster.peers
+
+    def the_first_one(request: PeerRequest) -> bytes | None:
+        peer.script(ALTER_CLIENT_QUOTAS, lambda _: None)
+        return alter(request)
+
+    alter = peer._answers[ALTER_CLIENT_QUOTAS]
+    peer.script(ALTER_CLIENT_QUOTAS, the_first_one)
+    pool = cluster.pool()
+    async with pool.admin:
+        failures = await apply_actions(pool, limits)
+    assert len(cluster.ip_rates) == ALTERED_A_REQUEST
+    not_set = {action for action in limits if action.key not in ip_rates(cluster.ip_rates)}
+    assert {failure.action for failure in failures} == not_set
