@@ -36,7 +36,8 @@ def hold(
 def differing(stated: DesiredLimits, held: DesiredLimits) -> frozenset[LimitKey]:
     """What brokers are not given as it is stated. The counts of single addresses are left out: they are one key, and
     that one is held says nothing of the others."""
-    keys: set[LimitKey] = {*held.configs, *held.quotas} - {COUNT_PER_IP_OVERRIDES}
+    keys: set[LimitKey] = {*held.configs, *held.quotas}
+    keys.discard(COUNT_PER_IP_OVERRIDES)
     return frozenset(key for key in keys if stated.value(key) != held.value(key))
 
 
