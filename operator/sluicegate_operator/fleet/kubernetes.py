@@ -28,7 +28,7 @@ from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session
 from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import NodeRevision
 from sluicegate_operator.planning.volumes import VolumesSeen
-from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL
+from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL, node_set_name
 from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
@@ -101,8 +101,14 @@ class KubernetesFleet:
             await self._try_out(there, children)
             await self._apply_network_policies(cluster, listeners)
             scaled: dict[str, None] = {}
+
+            def seen(found: Mapping[str, Any]) -> None:
+                if broker_count is None:
+                    _check_not_fewer(found, cluster, count or 0)
+                scaled.update(dict.fromkeys(_scaled(found, cluster)))
+
             for child in children:
-                await self._kube.apply(child, lambda found: scaled.update(dict.fromkeys(_scaled(found, cluster))))
+                await self._kube.apply(child, seen)
             await collect_config_maps(self._kube, cluster)
             return AppliedNodes(tuple(scaled), volumes)
 
@@ -233,6 +239,14 @@ def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
         f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and is put back:"
         f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are",
     )
+
+
+def _check_not_fewer(found: Mapping[str, Any], cluster: BrokerCluster, brokers: int) -> None:
+    """Raises KubeConflictError where `found` asks for more brokers than were planned: the cache was behind, and nobody
+    has decided which of them may go."""
+    ours = (STATEFUL_SET.kind, node_set_name(cluster.name, Role.BROKER))
+    if (found["kind"], found["metadata"]["name"]) == ours and int(found["spec"]["replicas"]) > brokers:
+        raise KubeConflictError(f"StatefulSet {ours[1]} asks for {found['spec']['replicas']} brokers by now")
 
 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.controllers import ControllerView, newer_view
 
-WAIT_S = 30.0
-"""A controller answers by then, with what it has."""
+WAIT_S = 5.0
+"""A controller answers by then, with what it has. One that is frozen does not, and another has what is new: so long and
+ASK_TIMEOUT_S may pass until that is asked."""
 AGAIN_AFTER_S = 0.5
 """Of a view that changes all the time each look shows what has come together in so long."""
 TOO_SOON_S = 1.0

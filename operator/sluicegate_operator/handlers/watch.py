@@ -14,7 +14,7 @@ from sluicegate_operator.kube.held import Held, Misread
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL_SET, Kind
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
-from sluicegate_operator.resources.labels import RACK
+from sluicegate_operator.resources.labels import RACK, selector
 
 
 class Watch:
@@ -56,6 +56,11 @@ class Watch:
 
     def _on_pod(self, before: Held | None, after: Held | None) -> None:
         """Only what changes where a node is and how it does is news: pods change their status often."""
+        if before is not None and after is not None and before.cluster != after.cluster:
+            # Somebody has changed its label: the one cluster misses it, the other has not asked for it.
+            self._on_pod(before, None)
+            self._on_pod(None, after)
+            return
         was, now = _pod_news(before), _pod_news(after)
         for key in _clusters(before, after):
             if now.phase != was.phase:
@@ -111,6 +116,8 @@ class _PodNews:
     ended: ContainerEnd | None = None
     node: str = ""
     rack: str = ""
+    lost_labels: tuple[str, ...] = ()
+    """By which its StatefulSet and Services would find it; they are put back, see RegistrationReconciler."""
     phase: str = ""
     """Of a run of an AuditPipeline."""
 
@@ -124,6 +131,7 @@ def _pod_news(held: Held | None) -> _PodNews:
     pod = node_pod(body)
     if pod is None:
         return _PodNews()
+    wanted, has = selector(held.cluster, pod.role), body["metadata"]["labels"]
     reachable = ("", False) if pod.deleting else (pod.host, pod.ready)
     return _PodNews(
         reachable,
@@ -134,4 +142,5 @@ def _pod_news(held: Held | None) -> _PodNews:
         pod.ended,
         pod.node,
         pod.annotations.get(RACK, ""),
+        tuple(label for label, value in wanted.items() if has.get(label) != value),
     )

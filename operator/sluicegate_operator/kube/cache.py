@@ -6,6 +6,7 @@ cannot be taken back gives the uid and resourceVersion that it was decided for, 
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from sluicegate_operator.kube.kind_cache import Change, KindCache
 from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.kube.watchfulness import Watchfulness
 from sluicegate_operator.kube.watching import Watched, Watching
+
+log = logging.getLogger(__name__)
 
 FILL_PATIENCE_S = 5.0
 """Whoever asks for a kind that is still being listed waits so long before it is an error."""
@@ -101,7 +104,8 @@ class Cache:
             return
         if version_of(answer["metadata"]) > one.version:
             # Of what is older the watch has told already, and what has become of it since.
-            self._tell(kind, one.objects.put(self._reader.held(kind, answer)))
+            told = {"metadata": answer["metadata"]} if one.watched.metadata_only else answer
+            self._tell(kind, one.objects.put(self._reader.held(kind, told)))
 
     def note_gone(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         one = self._kinds.get(kind)
@@ -115,7 +119,7 @@ class Cache:
             for number, key in enumerate(list(one.objects.names())):
                 held = one.objects.get(*key)
                 if held is not None:
-                    subscriber(kind, None, held)
+                    _hand_over(subscriber, kind, (None, held))
                 if number % TOLD_A_TURN == TOLD_A_TURN - 1:
                     await asyncio.sleep(0)
 
@@ -131,9 +135,9 @@ class Cache:
         return self._kinds
 
     def _tell(self, kind: Kind, changes: Sequence[Change]) -> None:
-        for before, after in changes:
+        for change in changes:
             for subscriber in self._subscribers:
-                subscriber(kind, before, after)
+                _hand_over(subscriber, kind, change)
 
     def _take(self, kind: Kind, news: News) -> None:
         one = self._kinds[kind]
@@ -149,6 +153,16 @@ class Cache:
             self._tell(kind, changes)
         if changed:
             self.on_trouble()
+
+
+def _hand_over(subscriber: Subscriber, kind: Kind, change: Change) -> None:
+    """Whoever fails at one object hears of the others all the same: they are not his who made that one."""
+    before, after = change
+    try:
+        subscriber(kind, before, after)
+    except Exception:
+        named = after or before
+        log.exception("news of %s %s was not understood", kind.plural, named.key if named is not None else "")
 
 
 def _document(held: Held) -> Mapping[str, Any]:

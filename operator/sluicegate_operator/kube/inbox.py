@@ -97,6 +97,14 @@ class Hearing:
 
         self._inbox.send(take, kind)
 
+    def restored(self, kind: Kind) -> None:
+        def take(one: Watchfulness) -> list[Change]:
+            one.version = 0
+            one.objects.forget_versions()
+            return []
+
+        self._inbox.send(take, kind)
+
     def word(self, kind: Kind, version: int) -> None:
         def take(one: Watchfulness) -> list[Change]:
             one.version = max(one.version, version)

@@ -1,10 +1,11 @@
 """The objects of one kind, as a watch tells of them.
 
 Nothing goes back to an older resourceVersion: what we have written ourselves is in it before the watch tells of it.
+Only an API server whose storage was restored counts from an older one again.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluicegate_operator.kube.held import Held
 
@@ -60,6 +61,13 @@ class KindCache:
             return []
         self._take_out(before)
         return [(before, None)]
+
+    def forget_versions(self) -> None:
+        """What is there stays until it is told of again, whatever version that says."""
+        for held in list(self._objects.values()):
+            older = replace(held, version=0)
+            self._objects[held.key] = older
+            self._by_cluster[held.namespace, held.cluster][held.name] = older
 
     def _take_out(self, held: Held) -> None:
         self._objects.pop(held.key, None)

@@ -1,7 +1,8 @@
 """A thread that lists one kind and then hears of each change of it, for as long as it is asked to.
 
 A list comes in pages. A watch is asked again where it ended, by the server's time limit or by a silence that is longer
-than it; one whose past the API server has forgotten (410) lists anew. Everything is handed to `Heard`, in order.
+than it; one whose past the API server has forgotten (410) lists anew, as does one that is ahead of an API server whose
+storage was restored: to that it would say nothing for as long. Everything is handed to `Heard`, in order.
 """
 
 import json
@@ -70,6 +71,9 @@ class Heard(Protocol):
     def listed(self, kind: Kind, keys: Collection[Key], version: int) -> None:
         """All of them were put, and there are no others."""
 
+    def restored(self, kind: Kind) -> None:
+        """What the API server says from now on is of lower versions than what it has said."""
+
     def word(self, kind: Kind, version: int) -> None:
         """The watch goes on, and has said everything up to `version`."""
 
@@ -90,6 +94,10 @@ class Watching:
         self._heard = heard
         self._reader = Reader(watched.trim)
         self._stopped = threading.Event()
+        self._newest = 0
+        """The highest version that the API server has told."""
+        self._cut_off = False
+        """It may be another one by now, or have another past."""
         self._answer: urllib3.BaseHTTPResponse | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {watched.kind.plural}", daemon=True)
 
@@ -110,43 +118,59 @@ class Watching:
         version, failures = "", 0
         while not self._stopped.is_set():
             try:
+                if version and self._cut_off and self._is_behind(version):
+                    version = ""
                 version = version or self._list()
                 version = self._follow(version)
                 failures = 0
             except _ForgottenError:
-                version = ""
+                failures, version = failures + 1, ""
+                if failures > 1:
+                    # No past lasts for as long as a list takes.
+                    self._stopped.wait(_pause_s(failures - 1))
             except KubeError as error:
                 if self._stopped.is_set():
                     return
-                failures += 1
+                failures, self._cut_off = failures + 1, True
                 if error.status == 404:
                     version = ""
                 self._heard.trouble(self._watched.kind, error)
-                self._stopped.wait(_pause_s(error, failures))
+                self._stopped.wait(_pause_s(failures, error))
             except Exception as error:
                 # A watch that has ended would be taken for one that is quiet.
                 failures, version = failures + 1, ""
                 log.exception("the watch of %s failed and lists anew", self._watched.kind.plural)
                 trouble = KubeUnavailableError(f"the watch of {self._watched.kind.plural} failed: {error!r}")
                 self._heard.trouble(self._watched.kind, trouble)
-                self._stopped.wait(_pause_s(trouble, failures))
+                self._stopped.wait(_pause_s(failures, trouble))
+
+    def _is_behind(self, version: str) -> bool:
+        """Whether the API server has not got so far yet, which it had."""
+        now = self._page({**self._query(), "limit": "1"})["metadata"]["resourceVersion"]
+        self._cut_off = False
+        return int(now) < int(version)
 
     def _list(self) -> str:
         keys: set[Key] = set()
-        token = ""
+        token, restored = "", False
         while True:
             query = {**self._query(), "limit": str(PAGE), **({"continue": token} if token else {})}
             page = self._page(query)
+            if not token and int(page["metadata"]["resourceVersion"]) < self._newest:
+                log.warning("the API server counts from an older version: all %s are read", self._watched.kind.plural)
+                restored, self._newest = True, 0
+                self._heard.restored(self._watched.kind)
             # Of metadata alone an empty list is null.
             for item in page.get("items") or ():
                 key, version = _key(item), version_of(item["metadata"])
                 held = self._heard.known(self._watched.kind, key)
                 keys.add(key)
-                if held is None or held.version != version:
+                if restored or held is None or held.version != version:
                     self._heard.put(self._watched.kind, self._reader.held(self._watched.kind, item))
             token = page["metadata"].get("continue") or ""
             if not token:
                 version = page["metadata"]["resourceVersion"]
+                self._newest, self._cut_off = int(version), False
                 self._heard.listed(self._watched.kind, keys, int(version))
                 return str(version)
 
@@ -173,8 +197,10 @@ class Watching:
             for line in _lines(answer):
                 version = self._take(json.loads(line), version)
         except urllib3.exceptions.ReadTimeoutError:
+            self._cut_off = True
             log.warning("the watch of %s was silent and is asked again", self._watched.kind.plural)
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            self._cut_off = True
             log.info("the watch of %s was cut off and is asked again: %s", self._watched.kind.plural, error)
         finally:
             self._answer = None
@@ -195,7 +221,9 @@ class Watching:
             self._heard.gone(kind, _key(item), version_of(item["metadata"]))
         else:
             self._heard.word(kind, version_of(item["metadata"]))
-        return str(item["metadata"].get("resourceVersion") or version)
+        version = str(item["metadata"].get("resourceVersion") or version)
+        self._newest = max(self._newest, int(version))
+        return version
 
     def _query(self) -> dict[str, str]:
         return {"labelSelector": self._watched.selector} if self._watched.selector else {}
@@ -227,12 +255,13 @@ def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
             raise KubeUnavailableError("the API server sends an event without an end")
 
 
-def _pause_s(error: KubeError, failures: int) -> float:
+def _pause_s(failures: int, error: KubeError | None = None) -> float:
     """With chance in it: all watches fail at one time."""
-    if error.status == 404:
+    if error is not None and error.status == 404:
         return NOT_SERVED_S
+    told_s = error.retry_after_s if error is not None else None
     wanted_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2 ** min(failures - 1, 8))
-    return float(max(error.retry_after_s or 0.0, wanted_s) * random.uniform(0.5, 1.0))
+    return float(max(told_s or 0.0, wanted_s) * random.uniform(0.5, 1.0))
 
 
 def _text(answer: urllib3.BaseHTTPResponse) -> str:

@@ -21,7 +21,7 @@ from sluicegate_operator.kube.kinds import (
     TOPIC,
     Kind,
 )
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, ROLE_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, selector
 
 SHOP = ("default", "shop")
 
@@ -40,7 +40,7 @@ def body(kind: Kind, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod(ip: str, ready: bool) -> dict[str, Any]:
-    labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
+    labels = selector("shop", "broker")
     status = {"podIP": ip, "conditions": [{"type": "Ready", "status": str(ready)}]}
     return {
         "metadata": {"name": "shop-brokers-0", "namespace": "default", "uid": "p", "labels": labels},
@@ -218,6 +218,30 @@ def test_a_pod_that_has_come_to_a_node_or_was_told_its_rack_is_news_for_the_rack
 
     asyncio.run(run())
     assert (queues["racks"].keys, queues["quotas"].keys) == ([SHOP] * 2, [])
+
+
+@pytest.mark.parametrize("label", sorted(selector("shop", "broker")))
+@pytest.mark.parametrize("value", [None, "others"])
+def test_a_pod_that_loses_a_label_is_news_for_who_puts_it_back(
+    queues: dict[str, Marks], label: str, value: str | None
+) -> None:
+    labelled = pod("10.0.0.1", True)
+    kept = {key: said for key, said in labelled["metadata"]["labels"].items() if key != label}
+    others = kept if value is None else {**kept, label: value}
+    lost = {**labelled, "metadata": labelled["metadata"] | {"labels": others}}
+
+    async def run() -> None:
+        watch = watch_of(queues)
+        told(watch, POD, "ADDED", labelled)
+        # Without the label that it is watched by it is one that is not there any more.
+        told(watch, POD, "DELETED" if CLUSTER_LABEL not in others else "MODIFIED", lost)
+
+    asyncio.run(run())
+    assert queues["registrations"].keys[1:].count(SHOP) == 1
+    if label != "app.kubernetes.io/name":
+        assert queues["quotas"].keys.count(SHOP) == 2, "the broker is not found any more"
+    if (label, value) == (CLUSTER_LABEL, "others"):
+        assert ("default", "others") in queues["registrations"].keys
 
 
 def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queues: dict[str, Marks]) -> None:

@@ -260,3 +260,82 @@ async def test_threads_wait_for_a_loop_that_is_busy(monkeypatch: pytest.MonkeyPa
 
     threading.Thread(target=send, daemon=True).start()
     assert ended.wait(PATIENCE_S), "nobody waits for a cache that is closed"
+
+
+async def test_an_api_server_whose_storage_was_restored_is_believed() -> None:
+    """Its versions are lower than those that are held, and it says nothing to who watches from a higher one."""
+    script = Script(page(quota("a", 3), quota("b", 40), version=50))
+    told: list[tuple[str | None, str | None]] = []
+    async with cached(script) as cache:
+        assert await names(cache) == ["a", "b"]
+        await cache.subscribe(lambda _, before, after: told.append((named(before), named(after))))
+        script.pages = [page(quota("a", 3, generation=7), quota("c", 9), version=20)]
+        script.said.put(urllib3.exceptions.ProtocolError("it was ended"))
+        await until_named(cache, "a", "c")
+        assert told[2:] == [("a", "a"), (None, "c"), ("b", None)]
+        script.said.put(event("MODIFIED", quota("a", 21)) + event("DELETED", quota("c", 22)))
+        await until_named(cache, "a")
+        cache.note(CONNECTION_QUOTA, quota("d", 23))
+        assert await names(cache) == ["a", "d"]
+    assert script.watched_from()[:2] == ["50", "20"]
+
+
+async def test_what_was_cut_off_costs_one_small_request() -> None:
+    script = Script(page(quota("a", 3)))
+    async with cached(script) as cache:
+        assert await names(cache) == ["a"]
+        script.said.put(urllib3.exceptions.ProtocolError("it was ended"))
+        await until(lambda: len(script.watched_from()) == 2)
+        script.said.put(None)
+        await until(lambda: len(script.watched_from()) == 3)
+        assert cache.watchfulness()[CONNECTION_QUOTA].lists == 1
+    assert [query.get("limit") for query in script.asked[:5]] == ["500", None, "1", None, None]
+
+
+async def test_a_past_that_is_forgotten_each_time_is_not_listed_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[int] = []
+
+    def no_pause(failures: int) -> float:
+        pauses.append(failures)
+        return 0.0
+
+    monkeypatch.setattr(watching, "_pause_s", no_pause)
+    script = Script(page(quota("a", 3)))
+    async with cached(script) as cache:
+        for _ in range(3):
+            script.said.put(event("ERROR", {"code": 410, "message": "too old resource version"}))
+        await until(lambda: len(script.watched_from()) == 4)
+        assert await names(cache) == ["a"]
+    assert pauses == [1, 2], "the first time it is listed at once"
+
+
+async def test_who_fails_at_one_object_hears_of_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str | None] = []
+
+    def hear(_: object, before: Held | None, after: Held | None) -> None:
+        if "odd" in (named(before), named(after)):
+            raise ValueError("what is this?")
+        told.append(named(after))
+
+    script = Script(page(quota("odd", 3), quota("a", 4)))
+    async with cached(script) as cache:
+        assert await names(cache) == ["a", "odd"]
+        await cache.subscribe(hear)
+        script.said.put(event("MODIFIED", quota("odd", 6)) + event("ADDED", quota("b", 7)))
+        await until_named(cache, "a", "b", "odd")
+    assert told == ["a", "b"]
+    assert caplog.text.count("('default', 'odd') was not understood") == 2
+
+
+async def test_of_what_we_write_ourselves_metadata_are_kept_where_no_more_is_watched() -> None:
+    labels = {CLUSTER_LABEL: "shop"}
+    script = Script(page())
+    async with cached(script, Watched(CONFIG_MAP, 30, CLUSTER_LABEL, metadata_only=True)) as cache:
+        assert await cache.list(CONFIG_MAP, "default", "shop") == []
+        meta = {"name": "m", "namespace": "default", "resourceVersion": "9", "labels": labels}
+        cache.note(CONFIG_MAP, {"metadata": meta, "data": {"long": "x" * 1000}})
+        found = await cache.get(CONFIG_MAP, "default", "m")
+        assert found is not None
+        assert "data" not in found
