@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,16 @@ def gitlab_commands() -> list[str]:
     return script
 
 
-def run(commands: list[str], manifests: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+def github_shell(name: str) -> tuple[str, ...]:
+    """GitHub's own: a step that says `shell: bash` has pipefail, one that says nothing has not."""
+    job = yaml.safe_load((PIPELINES / "github-actions.yaml").read_text())["jobs"]["validate"]
+    [step] = [step for step in job["steps"] if step.get("name") == name]
+    return ("bash", "-eo", "pipefail") if step.get("shell") == "bash" else ("bash", "-e")
+
+
+def run(
+    commands: list[str], manifests: Path, folder: Path, shell: Sequence[str] = ("bash", "-eo", "pipefail")
+) -> "subprocess.CompletedProcess[str]":
     """In a shell that ends at the first failure, as both have it, with nothing but the installed commands."""
     environment: dict[str, Any] = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
@@ -36,7 +46,7 @@ def run(commands: list[str], manifests: Path, folder: Path) -> "subprocess.Compl
         "GITHUB_STEP_SUMMARY": str(folder / "summary"),
     }
     return subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", "\n".join(commands)],
+        [*shell, "-c", "\n".join(commands)],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -75,12 +85,13 @@ def test_gitlab_is_told_and_keeps_the_json(broken: Path, tmp_path: Path) -> None
 
 def test_a_pull_request_is_told_which_brokers_would_restart(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path)
-    same = run(github_commands("plan"), QUICKSTART, tmp_path)
+    shell = github_shell("plan")
+    same = run(github_commands("plan"), QUICKSTART, tmp_path, shell)
     assert (same.returncode, same.stderr) == (0, "")
     assert "no node restarts" in same.stdout
     edit(manifests / "cluster.yaml", "num.partitions", "num.io.threads")
-    changed = run(github_commands("plan"), manifests, tmp_path)
+    changed = run(github_commands("plan"), manifests, tmp_path, shell)
     assert changed.returncode == 0, "a restart is told and is no failure"
     assert "restarts shop-brokers-0" in (tmp_path / "summary").read_text()
     edit(manifests / "cluster.yaml", "10Gi", "1Gi")
-    assert run(github_commands("plan"), manifests, tmp_path).returncode == 1
+    assert run(github_commands("plan"), manifests, tmp_path, shell).returncode == 1

@@ -163,7 +163,10 @@ def _is_of_our_group(document: Mapping[str, Any]) -> bool:
 def _files(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES and entry.is_file())
+            try:
+                yield from sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES and entry.is_file())
+            except OSError as error:
+                errors.append(ManifestError(str(path), None, "", f"cannot be read: {error.strerror}"))
         elif path.exists():
             yield path
         else:

@@ -33,6 +33,8 @@ def bootstrap_addresses(given: str | None, data_dir: Path, cluster: str | None) 
     name = cluster or next(iter(clusters))
     if name not in clusters:
         raise BootstrapError(f"--cluster {name}: `up` runs {', '.join(sorted(clusters))}")
+    if external := clusters[name].get("external"):
+        return [_given(address) for address in external]
     brokers = [node for node in clusters[name]["nodes"] if node["role"] == Role.BROKER and node["pid"] is not None]
     if not brokers:
         raise BootstrapError(f"no broker of {name} runs; see `sluicegate status`")

@@ -67,6 +67,11 @@ def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
     if cluster is not None and cluster not in clusters:
         raise NobodyToAskError(f"--cluster {cluster}: `up` runs {', '.join(sorted(clusters))}")
     names = [cluster] if cluster is not None else sorted(clusters)
+    if names and all("external" in clusters[name] for name in names):
+        raise NobodyToAskError(
+            f"{', '.join(names)}: runtime External, and Apache Kafka does not say what holds an address; `sluicegate"
+            " status` has the quotas, kafka-configs.sh --describe --entity-type ips what is set"
+        )
     return [
         BrokerAsked(name, node["id"], _local(node))
         for name in names

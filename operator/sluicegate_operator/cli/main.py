@@ -25,7 +25,7 @@ COMMANDS = {
     "audit": "the audit log: tail, query, check, land, upkeep, publish, follow, report (`sluicegate audit --help`)",
 }
 """Each name that is no program of its own is a module of this package with a function, or a group of commands, of the
-same name."""
+same name; `PARSED_BY`, where it has that, is the class of typer's command."""
 
 PROGRAMS = {"broker": "broker_runtime"}
 """Run by exec, as `python -m` of these packages."""
@@ -55,11 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name in PROGRAMS:
             app.command(name, help=_sentence(name))(_no_options)
             continue
-        command = getattr(importlib.import_module(f"sluicegate_operator.cli.{name}"), name)
+        module = importlib.import_module(f"sluicegate_operator.cli.{name}")
+        command = getattr(module, name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, help=_sentence(name))
         else:
-            app.command(name, help=_sentence(name))(command)
+            app.command(name, help=_sentence(name), cls=getattr(module, "PARSED_BY", None))(command)
     app(given, prog_name="sluicegate")
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand
 
 from sluicegate_operator.api import Manifests, load_manifests
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
@@ -18,6 +19,8 @@ from sluicegate_operator.planning.preview import ObjectOutcome, Preview, World, 
 from sluicegate_operator.planning.preview_cluster import ClusterPreview
 
 REFUSED, RESTARTS = 1, 2
+_BAD_USE = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
+"""All that can be wrong with options; typer gives no name to it."""
 _SIGNS = {
     ObjectOutcome.CREATED: "+",
     ObjectOutcome.CHANGED: "~",
@@ -25,6 +28,20 @@ _SIGNS = {
     ObjectOutcome.REFUSED: "!",
     ObjectOutcome.DELETED: "-",
 }
+
+
+class _Parsed(TyperCommand):
+    """Options that are wrong are REFUSED: typer's own code for them is RESTARTS."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _BAD_USE as error:
+            error.exit_code = REFUSED
+            raise
+
+
+PARSED_BY = _Parsed
 
 
 class PlanOutput(StrEnum):
@@ -52,6 +69,9 @@ def plan(
 ) -> None:
     """Exit code 0 when no node restarts, 2 when one would, 1 when something is refused or cannot be asked. Nothing is
     written anywhere."""
+    ways = {"--up": up, "--against": bool(against), "--kubeconfig": kubeconfig is not None}
+    if len(given := [name for name, is_given in ways.items() if is_given]) > 1:
+        raise typer.Exit(_failed([f"{' and '.join(given)} are different things to compare with: say one"], output))
     manifests = load_manifests(files, skip_others=True)
     if refusals := [str(error) for error in manifests.errors] or _nothing(manifests, files):
         raise typer.Exit(_failed(refusals, output))

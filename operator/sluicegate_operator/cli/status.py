@@ -34,7 +34,8 @@ def status(
                 console.print(nodes_table(cluster))
                 console.print(brokers_table(cluster))
             console.print(resources_table(cluster))
-        console.print(quotas_table(clusters))
+        if any(cluster.nodes for cluster in clusters):
+            console.print(quotas_table(clusters))
     if any(node.problem for cluster in clusters for node in cluster.nodes):
         raise typer.Exit(1)
 

@@ -4,6 +4,7 @@ Exit codes: 2 for what was asked wrongly, 1 when a broker, or the API server, do
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -14,6 +15,7 @@ import typer
 from rich.console import Console
 
 from sluicegate_operator.api.connection_quota import is_ip
+from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.cli.asking import REFUSED, bad_use, print_json, say
 from sluicegate_operator.cli.brokers_asked import (
     BrokerAsked,
@@ -50,6 +52,9 @@ def why(
     """Without -n the brokers of `sluicegate up` are asked."""
     if not address.startswith(OF_A_POD) and not is_ip(address):
         raise bad_use(f"{address} is neither one IPv4 or IPv6 address, such as 10.0.0.1, nor pod/NAME")
+    for name in (address.removeprefix(OF_A_POD) if address.startswith(OF_A_POD) else None, namespace):
+        if name is not None and re.fullmatch(OBJECT_NAME_PATTERN, name) is None:
+            raise bad_use(f"{name!r} is no name of a pod or namespace: small letters, digits, dots and dashes")
     if namespace is None and address.startswith(OF_A_POD):
         raise bad_use("a pod is looked up in Kubernetes: say its namespace with -n")
     found = asyncio.run(_look(address, namespace, cluster, data_dir))

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.config import ConfigException
 
@@ -41,6 +42,8 @@ _KEPT_ALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 ]
 """A watch says nothing for long: a way to the API server that is cut off is known after 25 s all the same."""
+_BAD_KUBECONFIG = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, LookupError, ValueError)
+"""The library tells what is not YAML, or of another shape, by what it stumbles over."""
 _GOING = "because it is being terminated"
 """The API server's words of a namespace; the status is that of a right that is missing."""
 
@@ -172,8 +175,13 @@ def _configuration(kubeconfig: str | None) -> client.Configuration:
             config.load_kube_config(kubeconfig, client_configuration=settings)
         else:
             _load_found(settings)
-    except ConfigException as error:
-        raise KubeError(f"no way to a Kubernetes API server: {error}; set KUBECONFIG or run in a pod") from error
+    except _BAD_KUBECONFIG as error:
+        way = (
+            "set KUBECONFIG to a kubeconfig file, or run in a pod"
+            if kubeconfig is None
+            else f"name another file than {kubeconfig}"
+        )
+        raise KubeError(f"no way to a Kubernetes API server: {' '.join(str(error).split())}; {way}") from error
     return settings
 
 

@@ -223,6 +223,7 @@ class LocalRun:
             await self._write_listeners(snapshot)
             return None
         if cluster.spec.is_external:
+            await self._write_listeners(snapshot)
             return await self._keep_external(cluster)
         target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, snapshot.listeners)))
         if known is None:
@@ -246,6 +247,10 @@ class LocalRun:
         brokers = await self._context.broker_addresses(cluster)
         if brokers != self._external_brokers[key]:
             self._external_brokers[key] = brokers
+            found = self._objects.snapshot(key, ()).cluster
+            if found is not None and brokers:
+                at = ", ".join(f"{broker.broker_id} at {broker.host}:{broker.port}" for broker in brokers)
+                self._say(f"{key[1]}: Kafka cluster {found.status.cluster_id}, brokers {at}")
             self._tell_queues(key)
         return again if isinstance(again, Retry) else IDLE_S
 
@@ -276,7 +281,8 @@ class LocalRun:
 
     async def _write_listeners(self, snapshot: Snapshot) -> None:
         cluster = snapshot.cluster
-        layout = plan_cluster(cluster, snapshot.listeners) if cluster is not None else None
+        bundled = cluster is not None and not cluster.spec.is_external
+        layout = plan_cluster(cluster, snapshot.listeners) if cluster is not None and bundled else None
         nodes = self._fleet.describe(cluster.name) if cluster is not None else []
         for listener in snapshot.listeners:
             ports = {node["id"]: node["listeners"].get(listener.spec.name) for node in nodes if node["pid"] is not None}
@@ -297,7 +303,7 @@ class LocalRun:
 
     def _quota_plan(self, key: ClusterKey) -> QuotaPlan:
         snapshot = self._objects.snapshot(key, [BROKER_LISTENER, CONNECTION_QUOTA])
-        return plan_quotas(snapshot.cluster, snapshot.listeners, snapshot.quotas)
+        return plan_quotas(snapshot.cluster, snapshot.listeners, snapshot.quotas, now())
 
     async def _keep_observers(self, key: ClusterKey) -> Again:
         again = await self._observers.reconcile(key)
@@ -334,6 +340,8 @@ class LocalRun:
             nodes = self._fleet.describe(key[1])
             shown = {what: one.describe() for what, one in progress.items()}
             clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": shown}
+            if (brokers := self._external_brokers.get(key)) is not None:
+                clusters[key[1]]["external"] = [f"{broker.host}:{broker.port}" for broker in brokers]
             if key in self._chosen and key not in self._external_brokers:
                 clusters[key[1]]["resources"].append(cluster_row(key[1], nodes, progress))
         shown_by_nodes = self._chosen - self._external_brokers.keys()

@@ -11,7 +11,7 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.planning.cluster_layout import plan_cluster
+from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.observers import PluginOutcome, plan_observers
 from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.topics import TopicOutcome, judge_topics
@@ -50,6 +50,10 @@ def _of_cluster(cluster: BrokerCluster, manifests: Manifests, now: datetime) -> 
     if cluster.spec.brokers is not None:
         for clash in plan_cluster(cluster, manifests.of_kind(BrokerListener)).clashes:
             yield Complaint("BrokerListener", where, clash.resource, clash.message)
+    else:
+        for listener in cluster_listeners(cluster, manifests.of_kind(BrokerListener)):
+            message = f"cluster {cluster.name} has runtime External: listeners are in its brokers' own properties"
+            yield Complaint("BrokerListener", where, listener.name, message)
     quotas = plan_quotas(cluster, manifests.of_kind(BrokerListener), manifests.of_kind(ConnectionQuota), now)
     for verdict in quotas.verdicts.values():
         if verdict.needs_a_person or verdict.conflicts:

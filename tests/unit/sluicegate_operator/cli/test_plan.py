@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from sluicegate_operator.api import load_manifests
+from sluicegate_operator.cli.main import main
 from sluicegate_operator.cli.plan import PlanOutput, plan
 from sluicegate_operator.cli.plan_worlds import in_namespace
 from sluicegate_operator.fleet.local_data import DataDir
@@ -118,3 +119,27 @@ def test_objects_without_a_namespace_are_put_where_they_would_be_applied(changed
         ("ConnectionQuota", "production"),
         ("Topic", "production"),
     }
+
+
+def test_one_thing_is_compared_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_of([QUICKSTART], [QUICKSTART], up=True, kubeconfig="somewhere") == 1
+    assert capsys.readouterr().err == (
+        "--up and --against and --kubeconfig are different things to compare with: say one\n"
+    )
+
+
+def test_wrong_options_are_not_taken_for_a_restart(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["plan"], ["plan", "-f", str(QUICKSTART), "--agains", "x"], ["plan", "-f", "x", "-o", "xml"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 1, arguments
+    assert "No such option: --agains" in capsys.readouterr().err
+
+
+def test_a_listener_of_brokers_that_others_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = tmp_path / "wanted"
+    shutil.copytree(QUICKSTART.parent / "external", wanted)
+    listener = (QUICKSTART / "listener.yaml").read_text().replace("name: shop\n", "name: outside\n")
+    (wanted / "listener.yaml").write_text(listener)
+    assert code_of([wanted], [QUICKSTART.parent / "external"]) == 1
+    assert "! BrokerListener default/shop-external: cluster outside has runtime External" in said(capsys)

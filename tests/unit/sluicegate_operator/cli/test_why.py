@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from sluicegate_operator.cli.bootstrap import bootstrap_addresses
 from sluicegate_operator.cli.brokers_asked import (
     AskingError,
     BrokerAsked,
@@ -153,6 +154,16 @@ def test_a_cluster_that_does_not_run_here_is_told(tmp_path: Path) -> None:
             brokers_here(tmp_path, "bar")
 
 
+def test_brokers_that_others_run_are_not_asked(tmp_path: Path) -> None:
+    outside = {"nodes": [], "external": ["127.0.0.1:9092"]}
+    with DataDir(tmp_path) as data:
+        data.write_state({"pid": 1, "clusters": {"outside": outside, "shop": {"nodes": []}}, "last_change": None})
+        assert brokers_here(tmp_path, None) == []
+        with pytest.raises(NobodyToAskError, match="outside: runtime External, and Apache Kafka does not say"):
+            brokers_here(tmp_path, "outside")
+        assert bootstrap_addresses(None, tmp_path, "outside") == [("127.0.0.1", 9092)]
+
+
 def run(*arguments: str) -> tuple[int, str]:
     app = typer.Typer()
     app.command()(why)
@@ -166,6 +177,9 @@ def run(*arguments: str) -> tuple[int, str]:
     [
         (["10.0.0.0/8"], "10.0.0.0/8 is neither one IPv4 or IPv6 address"),
         (["nobody"], "nobody is neither"),
+        (["pod/", "-n", "kafka"], "'' is no name of a pod or namespace"),
+        (["pod/web/../other", "-n", "kafka"], "'web/../other' is no name"),
+        (["10.0.0.1", "-n", "No Such"], "'No Such' is no name"),
         (["pod/web-0"], "a pod is looked up in Kubernetes: say its namespace with -n"),
     ],
 )
