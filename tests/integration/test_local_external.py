@@ -10,7 +10,7 @@ from sluicegate_operator.planning.limits import IP, ip_rates
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.local_fleet import LocalUp, edit
 
-NOISY, OTHERS = "127.0.1.7", "127.0.1.99"
+NOISY, OTHERS, ENDED = "127.0.1.7", "127.0.1.99", "127.0.1.50"
 MANIFESTS = """
 apiVersion: sluicegate.dev/v1alpha1
 kind: BrokerCluster
@@ -28,6 +28,17 @@ kind: ConnectionQuota
 metadata: {{name: noisy}}
 spec: {{clusterRef: {{name: old}}, target: {{ip: {NOISY}}}, maxConnectionCreationRate: 7}}
 """
+REFUSED = f"""
+apiVersion: sluicegate.dev/v1alpha1
+kind: BrokerListener
+metadata: {{name: old-external}}
+spec: {{clusterRef: {{name: old}}, name: EXTERNAL, port: 9094, protocol: PLAINTEXT}}
+---
+apiVersion: sluicegate.dev/v1alpha1
+kind: ConnectionQuota
+metadata: {{name: ended}}
+spec: {{clusterRef: {{name: old}}, target: {{ip: {ENDED}}}, maxConnections: 7, expiresAt: "2020-01-31T18:00:00Z"}}
+"""
 
 
 @pytest.fixture
@@ -38,6 +49,10 @@ def kafka() -> Iterator[ApacheKafka]:
 
 def rows(up: LocalUp) -> dict[str, bool]:
     return {row["kind"]: row["ready"] for row in up.state()["clusters"]["old"]["resources"]}
+
+
+def says(up: LocalUp, kind: str) -> str:
+    return "".join(row["message"] for row in up.state()["clusters"]["old"]["resources"] if row["kind"] == kind)
 
 
 async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: ApacheKafka, tmp_path: Path) -> None:
@@ -55,6 +70,14 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
             up.wait_for_line("enforced on 1/1 brokers")
             assert await admin.describe_quotas(IP) == ip_rates({NOISY: 9.0, OTHERS: 3.0})
             assert up.state()["clusters"]["old"]["nodes"] == []
+            # `groups`, `brokers` and others go to the brokers that were found, which `up` has said.
+            assert up.state()["clusters"]["old"]["external"] == [kafka.bootstrap]
+            up.wait_for_line(f"brokers 1 at {kafka.bootstrap}")
+            (manifests / "more.yaml").write_text(REFUSED)
+            up.wait_until(lambda: "there is no bundled BrokerCluster old" in says(up, "BrokerListener"), "refused")
+            up.wait_until(lambda: "lifted, as expiresAt" in says(up, "ConnectionQuota"), "expired")
+            assert f"ip {ENDED} no limit ->" not in up.output()
+            (manifests / "more.yaml").unlink()
         # While `up` was away the quota went: what it has set is remembered.
         (manifests / "quota.yaml").unlink()
         with LocalUp(manifests, tmp_path / "data") as up:

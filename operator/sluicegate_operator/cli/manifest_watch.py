@@ -4,6 +4,7 @@ Polling instead of inotify: it sees every way an editor saves a file, needs noth
 second is below what a person notices.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ class ManifestWatch:
         files: list[Path] = []
         for path in self._paths:
             if path.is_dir():
-                files += [entry for entry in path.iterdir() if entry.suffix in SUFFIXES]
+                with contextlib.suppress(OSError):  # went away, or may not be read: that is said when it is loaded
+                    files += [entry for entry in path.iterdir() if entry.suffix in SUFFIXES]
             else:
                 files.append(path)
         return files

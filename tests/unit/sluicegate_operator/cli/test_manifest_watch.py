@@ -1,6 +1,10 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from sluicegate_operator.api import load_manifests
 from sluicegate_operator.cli.manifest_watch import ManifestWatch, modified_at
 
 
@@ -59,3 +63,14 @@ def test_the_change_counts_from_the_file_unless_its_time_cannot_be_true(tmp_path
     assert modified_at([path], now_s=2000.0, oldest_s=1999.9) == 2000.0, "moved here with its old time"
     assert modified_at([path], now_s=900.0, oldest_s=899.9) == 900.0, "a time to come"
     assert modified_at([tmp_path / "gone"], now_s=5.0, oldest_s=4.9) == 5.0
+
+
+def test_a_folder_that_may_not_be_read_is_said_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuses)
+    assert ManifestWatch([tmp_path]).changed() is None
+    assert [str(error) for error in load_manifests([tmp_path]).errors] == [
+        f"{tmp_path}: cannot be read: Permission denied"
+    ]
