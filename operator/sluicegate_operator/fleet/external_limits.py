@@ -4,11 +4,13 @@ What will be set is remembered before it is, so that an operator that was away w
 all the same.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 
 from sluicegate_operator.api.broker_cluster import LIMITS_SET_MAX
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.enforce import (
     BrokerEnforcement,
@@ -25,6 +27,10 @@ from sluicegate_operator.planning.shared_limits import Mine, Overrides, beside_o
 
 LIMITS_MAX = LIMITS_SET_MAX
 """Of one cluster, while those that are to be lifted count as well."""
+
+SHOWN_AFTER_S = 0.3
+"""A change that anybody has made is shown by brokers that follow their controllers within this time."""
+READINGS_MAX = 5
 
 Remember = Callable[[Mine], Awaitable[None]]
 """Keeps it for good: it has returned before anything is set."""
@@ -63,26 +69,57 @@ def _too_many(pool: BrokerPool, wanted: WantedLimits, count: int) -> Enforcement
     return EnforcementResult(tuple(lagging), wanted.started_at_s)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What brokers said of the shared key; `defaults`: the cluster's default by broker, of those that answered."""
+
+    answers: Mapping[int, tuple[ConfigSynonym, ...] | Unreachable]
+
+    def values(self, source: ConfigSource) -> list[str]:
+        layers = [one for answer in self.answers.values() if isinstance(answer, tuple) for one in answer]
+        return [one.value for one in layers if one.source is source and one.value is not None]
+
+    @property
+    def defaults(self) -> dict[int, str | None]:
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        return {
+            broker_id: next((one.value for one in answer if one.source is source), None)
+            for broker_id, answer in self.answers.items()
+            if isinstance(answer, tuple)
+        }
+
+    @property
+    def overrides(self) -> Overrides:
+        """Where brokers differ the default is what most say: one of them may not have followed for long."""
+        counted = Counter(self.defaults.values()).most_common(1)
+        default = counted[0][0] if counted else None
+        own, files = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.STATIC_BROKER_CONFIG
+        return Overrides(default, self.values(own), self.values(files))
+
+
 async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> tuple[BrokerPool, DesiredLimits]:
-    """And the brokers that have told what others have set there: without that, theirs would be replaced."""
+    """And the brokers that have told what others have set there: without that, theirs would be replaced. Brokers show a
+    change a moment after it was made, so the key is only written when it has been the same for that moment."""
     addresses = overridden(mine)
     if not addresses:
         return pool, wanted.desired
+    before, desired = None, wanted.desired
+    for _ in range(READINGS_MAX):
+        reading = await _read(pool)
+        desired = beside_others(wanted.desired, addresses, reading.overrides)
+        value, defaults = desired.configs.get(COUNT_PER_IP_OVERRIDES), reading.defaults
+        if defaults == before or all(default == value for default in defaults.values()):
+            return pool.barring(reading.answers), desired
+        before = defaults
+        await asyncio.sleep(SHOWN_AFTER_S)
+    moving = f"somebody else is changing {COUNT_PER_IP_OVERRIDES}"
+    return pool.barring({broker.broker_id: Unreachable(broker.broker_id, moving) for broker in pool.brokers}), desired
 
+
+async def _read(pool: BrokerPool) -> _Reading:
     async def look(broker: BrokerAddress, handle: BrokerHandle) -> tuple[ConfigSynonym, ...]:
         configs = await handle.describe_broker_configs(broker.broker_id, [COUNT_PER_IP_OVERRIDES])
         found = configs.get(COUNT_PER_IP_OVERRIDES)
         return found.synonyms if found is not None else ()
 
-    answers = await pool.ask_each(look)
-    layers = [synonym for answer in answers.values() if isinstance(answer, tuple) for synonym in answer]
-
-    def values(source: ConfigSource) -> list[str]:
-        return [one.value for one in layers if one.source is source and one.value is not None]
-
-    others = Overrides(
-        values(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        values(ConfigSource.DYNAMIC_BROKER_CONFIG),
-        values(ConfigSource.STATIC_BROKER_CONFIG),
-    )
-    return pool.barring(answers), beside_others(wanted.desired, addresses, others)
+    return _Reading(await pool.ask_each(look))

@@ -54,10 +54,10 @@ def overridden(mine: Mine) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What brokers say of the shared key, a value for each that has one: the cluster's default, its own, and in its
-    properties, which a dynamic value hides."""
+    """What brokers say of the shared key: the cluster's default, None where there is none; and a value of each that has
+    one of its own, or one in its properties, which a dynamic value hides."""
 
-    default: Sequence[str] = ()
+    default: str | None = None
     own: Sequence[str] = ()
     in_files: Sequence[str] = ()
 
@@ -68,14 +68,16 @@ def beside_others(desired: DesiredLimits, addresses: Collection[str], seen: Over
     if not addresses:
         return desired
     wanted, files = _counts([_overrides(desired)]), _counts(seen.in_files)
-    now = _counts([*(seen.default[:1] or seen.in_files), *seen.own])
+    now = _counts([*(seen.in_files if seen.default is None else [seen.default]), *seen.own])
     back = set(addresses) - wanted.keys()
     others = {address: count for address, count in now.items() if address not in addresses}
     others |= {address: count for address, count in files.items() if address in back}
     configs = {key: value for key, value in desired.configs.items() if key != COUNT_PER_IP_OVERRIDES}
     if wanted or others != files:
-        entries = [f"{address}:{count}" for address, count in (others | wanted).items()]
-        configs[COUNT_PER_IP_OVERRIDES] = ",".join(entries)
+        all_of = others | wanted
+        as_is = seen.default is not None and _counts([seen.default]) == all_of
+        entries = [f"{address}:{count}" for address, count in all_of.items()]
+        configs[COUNT_PER_IP_OVERRIDES] = seen.default if seen.default and as_is else ",".join(entries)
     return replace(desired, configs=configs)
 
 

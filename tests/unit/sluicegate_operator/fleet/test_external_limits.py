@@ -19,8 +19,8 @@ OVERRIDES = frozenset((COUNT_PER_IP_OVERRIDES,))
 
 
 class Outside:
-    def __init__(self) -> None:
-        self.cluster = ScriptedCluster(brokers=2)
+    def __init__(self, brokers: int = 2) -> None:
+        self.cluster = ScriptedCluster(brokers)
         self.ledger = LimitLedger()
         self.remembered: list[tuple[Mine, dict[str, str]]] = []
         """And what brokers had then."""
@@ -104,4 +104,20 @@ async def test_entries_that_one_broker_has_for_itself_hold_on_all_before_its_val
     outside.cluster.overrides[1] = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
     await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
     assert outside.cluster.overrides[1] == {}
+    assert outside.cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+
+
+async def test_entries_that_brokers_do_not_show_yet_are_not_replaced() -> None:
+    outside = Outside()
+    cluster = outside.cluster
+    cluster.defaults, cluster.lags = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, {0, 1}
+    asyncio.get_running_loop().call_later(0.1, cluster.lags.clear)
+    assert (await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")).is_complete
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+
+
+async def test_a_broker_that_follows_no_more_does_not_say_what_others_have_set() -> None:
+    outside = Outside(brokers=3)
+    outside.cluster.defaults, outside.cluster.lags = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, {0}
+    await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
     assert outside.cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}

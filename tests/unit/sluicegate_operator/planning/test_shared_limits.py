@@ -29,22 +29,23 @@ def test_each_limit_is_written_down_by_itself_and_is_its_key_again() -> None:
 @pytest.mark.parametrize(
     ("wanted", "addresses", "default", "in_files", "set_to"),
     [
-        ("a:5", {"a"}, [], [], "a:5"),
-        ("a:5", {"a"}, ["b:1"], [], "b:1,a:5"),
-        ("a:5", {"a"}, ["b:1,a:4"], ["c:9"], "b:1,a:5"),
-        ("a:5", {"a"}, [], ["c:9"], "c:9,a:5"),
-        ("a:5", {"a"}, [], ["a:9"], "a:5"),
-        ("", {"a"}, ["b:1,a:5"], [], "b:1"),
-        ("", {"a"}, ["a:5"], [], None),
-        ("", {"a"}, ["c:9,a:5"], ["c:9"], None),
-        ("", {"a"}, ["a:5"], ["a:9"], None),
-        ("", set(), ["b:1"], [], None),
-        ("a:5", {"a"}, [], ["b:4,c:9", "c:8", "d:1"], "b:4,c:8,d:1,a:5"),
-        ("", {"a"}, ["b:4,c:8,d:1,a:5"], ["b:4,c:9", "c:8", "d:1"], None),
+        ("a:5", {"a"}, None, [], "a:5"),
+        ("a:5", {"a"}, "b:1", [], "b:1,a:5"),
+        ("a:5", {"a"}, "a:5, b:1", [], "a:5, b:1"),
+        ("a:5", {"a"}, "b:1,a:4", ["c:9"], "b:1,a:5"),
+        ("a:5", {"a"}, None, ["c:9"], "c:9,a:5"),
+        ("a:5", {"a"}, None, ["a:9"], "a:5"),
+        ("", {"a"}, "b:1,a:5", [], "b:1"),
+        ("", {"a"}, "a:5", [], None),
+        ("", {"a"}, "c:9,a:5", ["c:9"], None),
+        ("", {"a"}, "a:5", ["a:9"], None),
+        ("", set(), "b:1", [], None),
+        ("a:5", {"a"}, None, ["b:4,c:9", "c:8", "d:1"], "b:4,c:8,d:1,a:5"),
+        ("", {"a"}, "b:4,c:8,d:1,a:5", ["b:4,c:9", "c:8", "d:1"], None),
     ],
 )
 def test_entries_of_others_stay(
-    wanted: str, addresses: set[str], default: list[str], in_files: list[str], set_to: str | None
+    wanted: str, addresses: set[str], default: str | None, in_files: list[str], set_to: str | None
 ) -> None:
     configs = {"max.connections": "9"} | ({COUNT_PER_IP_OVERRIDES: wanted} if wanted else {})
     found = beside_others(DesiredLimits(configs, exclusive=False), addresses, Overrides(default, (), in_files))
@@ -55,6 +56,6 @@ def test_entries_of_others_stay(
 @pytest.mark.parametrize(("wanted", "set_to"), [("a:5", "b:1,c:2,a:5"), ("", "b:1,c:2")])
 def test_entries_of_one_broker_stay_for_all_as_strict_as_they_were(wanted: str, set_to: str) -> None:
     configs = {COUNT_PER_IP_OVERRIDES: wanted} if wanted else {}
-    seen = Overrides(["b:1,c:9"], ["c:2,a:7", "b:3"], ["d:4"])
+    seen = Overrides("b:1,c:9", ["c:2,a:7", "b:3"], ["d:4"])
     found = beside_others(DesiredLimits(configs, exclusive=False), {"a"}, seen)
     assert found.configs[COUNT_PER_IP_OVERRIDES] == set_to
