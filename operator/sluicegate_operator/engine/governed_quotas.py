@@ -94,7 +94,7 @@ class GovernedQuotas:
         standing = self.ledger.brokers.get(broker_id)
         if standing is None or broker_id in self.around.unreachable or not _has_open(standing, verdict):
             return False
-        return keys.isdisjoint(standing.lacks)
+        return keys.isdisjoint(standing.lacks) and keys.isdisjoint(self.ledger.kept_back)
 
     @property
     def observing(self) -> list[str]:

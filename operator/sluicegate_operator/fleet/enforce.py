@@ -175,10 +175,10 @@ class _Run:
         answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
         self._through = self._through.doubting(seen)
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere(answers))
-        held_back = frozenset[LimitKey]()
+        kept_back = frozenset[LimitKey]()
         if wanted.hold:
             stated, self._desired = self._desired, hold(self._desired, answers, wanted.ours)
-            held_back = differing(stated, self._desired)
+            kept_back = differing(stated, self._desired)
         lacking: dict[int, Missing] = {}
         for broker_id, answer in answers.items():
             lacking[broker_id] = self._judge(broker_id, asked[broker_id], answer)
@@ -192,7 +192,7 @@ class _Run:
         brokers = await asyncio.gather(
             *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
         )
-        ledger.held_back(held_back)
+        ledger.kept_back = kept_back
         self._note_refusals()
         ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
         return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))

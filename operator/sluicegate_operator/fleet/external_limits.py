@@ -13,7 +13,6 @@ from sluicegate_operator.api.broker_cluster import LIMITS_SET_MAX
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.enforce import (
-    BrokerEnforcement,
     EnforcementResult,
     EnforcementState,
     WantedLimits,
@@ -23,7 +22,15 @@ from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
-from sluicegate_operator.planning.shared_limits import Mine, Overrides, beside_others, keys_of, mine_of, overridden
+from sluicegate_operator.planning.shared_limits import (
+    Mine,
+    Overrides,
+    beside_others,
+    keys_of,
+    mine_of,
+    overridden,
+    those_of,
+)
 
 LIMITS_MAX = LIMITS_SET_MAX
 """Of one cluster, while those that are to be lifted count as well."""
@@ -42,11 +49,15 @@ async def enforce_beside_others(
     """`before`: what was set for ConnectionQuotas, and perhaps more. Raises what `remember` raises, and nothing that a
     broker can cause."""
     now = mine_of(wanted.desired)
-    mine = now | before
-    if len(mine) > LIMITS_MAX:
+    if (count := len(now | before)) > LIMITS_MAX:
+        # Those that are lifted make room for those that were never set.
+        kept = replace(wanted, desired=those_of(wanted.desired, before))
+        result = await enforce_beside_others(pool, kept, ledger, before, remember)
+        ledger.kept_back |= keys_of(now - before)
         # Not as changed: what was never set may be somebody else's, and is not to be lifted.
         ledger.look_at_all()
-        return _too_many(pool, wanted, len(mine))
+        return _too_many(result, count)
+    mine = now | before
     if mine != before:
         await remember(mine)
     ours = keys_of(mine)
@@ -63,10 +74,15 @@ async def enforce_beside_others(
     return result
 
 
-def _too_many(pool: BrokerPool, wanted: WantedLimits, count: int) -> EnforcementResult:
-    detail = f"nothing is changed: {count} limits are more than the {LIMITS_MAX} that can be remembered; delete some"
-    lagging = (BrokerEnforcement(broker.broker_id, EnforcementState.LAGGING, detail) for broker in pool.brokers)
-    return EnforcementResult(tuple(lagging), wanted.started_at_s)
+def _too_many(result: EnforcementResult, count: int) -> EnforcementResult:
+    detail = f"{count} limits are more than the {LIMITS_MAX} that can be remembered, and the new ones wait; delete some"
+    lagging = (
+        replace(broker, state=EnforcementState.LAGGING, detail=detail, enforced_at_s=None)
+        if broker.state is EnforcementState.ENFORCED
+        else broker
+        for broker in result.brokers
+    )
+    return replace(result, brokers=tuple(lagging))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ class LimitLedger:
         self.refused: dict[LimitKey, str] = {}
         self.silent: set[int] = set()
         """Those that did not answer when they were asked last."""
+        self.kept_back: frozenset[LimitKey] = frozenset()
+        """What brokers are not told for now: none is known to have it as it is stated."""
         self.held = False
         """Whether limits were held at the last look: what differed then is nobody's hand."""
 
@@ -52,11 +54,6 @@ class LimitLedger:
             standing.lacks.update(keys)
         for key in self.refused.keys() & keys:
             del self.refused[key]
-
-    def held_back(self, keys: Collection[LimitKey]) -> None:
-        """Brokers have something else under these keys than is stated, and are not told yet."""
-        for standing in self.brokers.values():
-            standing.lacks.update(keys)
 
     def asks(self, broker_id: int, keys: Set[LimitKey]) -> frozenset[LimitKey] | None:
         """What to ask a broker for besides `keys`, which are asked of all; None: everything."""
@@ -92,7 +89,7 @@ class LimitLedger:
 
     def lacked(self) -> dict[int, frozenset[LimitKey]]:
         """By broker; to see what has become different."""
-        return {broker_id: frozenset(standing.lacks) for broker_id, standing in self.brokers.items()}
+        return {broker_id: standing.lacks | self.kept_back for broker_id, standing in self.brokers.items()}
 
     def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:
         """Listeners, as was `seen` or else before; None where a broker does not say which it has: it may be any."""

@@ -33,6 +33,17 @@ def mine_of(desired: DesiredLimits) -> Mine:
     return frozenset(texts)
 
 
+def those_of(desired: DesiredLimits, mine: Mine) -> DesiredLimits:
+    """Without what is not in `mine`."""
+    counted, keys = overridden(mine), keys_of(mine)
+    entries = [entry for entry in _entries(_overrides(desired)) if _address(entry) in counted]
+    configs = {key: value for key, value in desired.configs.items() if key in mine}
+    if entries:
+        configs[COUNT_PER_IP_OVERRIDES] = ",".join(entries)
+    quotas = {key: value for key, value in desired.quotas.items() if key in keys}
+    return replace(desired, configs=configs, quotas=quotas)
+
+
 def keys_of(mine: Mine) -> frozenset[LimitKey]:
     """What they are on brokers."""
     return frozenset(_key(text) for text in mine)

@@ -78,8 +78,9 @@ async def test_what_was_too_much_to_be_set_is_not_lifted_where_others_have_it(mo
     outside.cluster.defaults = {"max.connections.per.ip": "9"}
     assert (await outside.enforce(max_connections="5")).is_complete
     mine = frozenset((COUNT,))
-    await outside.enforce(mine, changed, max_connections="5", max_connections_per_ip="3")
-    assert (await outside.enforce(mine, changed, max_connections="5")).is_complete
+    await outside.enforce(mine, changed | {COUNT}, max_connections="7", max_connections_per_ip="3")
+    assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "7"}
+    assert (await outside.enforce(mine, changed | {COUNT}, max_connections="5")).is_complete
     assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "5"}
 
 

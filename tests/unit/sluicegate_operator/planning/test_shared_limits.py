@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, ip_rate
-from sluicegate_operator.planning.shared_limits import Overrides, beside_others, keys_of, mine_of, overridden
+from sluicegate_operator.planning.shared_limits import Overrides, beside_others, keys_of, mine_of, overridden, those_of
 
 ALL = DesiredLimits(
     {"max.connections": "9", COUNT_PER_IP_OVERRIDES: "10.0.0.1:5,2001:db8::1:7"},
@@ -59,3 +59,10 @@ def test_entries_of_one_broker_stay_for_all_as_strict_as_they_were(wanted: str, 
     seen = Overrides("b:1,c:9", ["c:2,a:7", "b:3"], ["d:4"])
     found = beside_others(DesiredLimits(configs, exclusive=False), {"a"}, seen)
     assert found.configs[COUNT_PER_IP_OVERRIDES] == set_to
+
+
+def test_what_is_kept_is_each_limit_by_itself() -> None:
+    kept = those_of(ALL, frozenset({"max.connections", f"{COUNT_PER_IP_OVERRIDES} 2001:db8::1"}))
+    assert kept == DesiredLimits({"max.connections": "9", COUNT_PER_IP_OVERRIDES: "2001:db8::1:7"}, exclusive=False)
+    assert those_of(ALL, mine_of(ALL)) == ALL
+    assert those_of(ALL, frozenset()) == DesiredLimits(exclusive=False)
