@@ -293,8 +293,9 @@ class LocalRun:
 
     async def _keep_quotas(self, key: ClusterKey) -> Again:
         again = await self._quotas.reconcile(key)
-        if key in self._context.running and not self._queues["quotas"].is_due(key):
-            complete, error = not isinstance(again, Retry), self._quotas.governed[key].error
+        governed = self._quotas.governed.get(key)
+        if governed is not None and key in self._context.running and not self._queues["quotas"].is_due(key):
+            complete, error = not isinstance(again, Retry), governed.error
             cluster = self._objects.snapshot(key, ()).cluster
             brokers = len(await self._context.broker_addresses(cluster)) if cluster is not None else 0
             self._limits.looked(key, Look(complete, brokers, asyncio.get_running_loop().time(), error))

@@ -89,7 +89,7 @@ class LimitLedger:
 
     def lacked(self) -> dict[int, frozenset[LimitKey]]:
         """By broker; to see what has become different."""
-        return {broker_id: standing.lacks | self.kept_back for broker_id, standing in self.brokers.items()}
+        return {broker_id: self.kept_back | standing.lacks for broker_id, standing in self.brokers.items()}
 
     def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:
         """Listeners, as was `seen` or else before; None where a broker does not say which it has: it may be any."""
