@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wide=wide,
         wide_quotas=options.wide_quotas,
     )
-    rounds, requests = [], {}
+    rounds = []
+    requests: dict[str, Mapping[str, float]] = {}
     for _ in range(options.rounds):
         found, asked = asyncio.run(one_round(size, options.phases))
         for clusters in options.idle_at:
@@ -45,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             others, asked_then = asyncio.run(one_round(fewer, ["idle"]))
             found |= {f"{clusters} clusters: {row}": value for row, value in others.items() if row.startswith("idle:")}
-            requests[f"{clusters} clusters"] = asked_then
+            requests[f"{clusters} clusters, idle, a minute"] = asked_then["idle, a minute"]
         rounds.append(found)
-        requests[f"{size.clusters} clusters"] = asked
+        requests |= {f"{size.clusters} clusters, {when}": counts for when, counts in asked.items()}
     figures = {
         "machine": processors(),
         "rounds": options.rounds,

@@ -70,7 +70,7 @@ def table(figures: Mapping[str, Any]) -> str:
     ]
     lines += [_line(row, summary) for row, summary in figures["rows"].items()]
     for name, requests in figures["requests"].items():
-        lines += ["", f"Idle, requests a minute of the operator's own account ({name}):", ""]
+        lines += ["", f"Requests of the operator's own account ({name}):", ""]
         lines += [f"- {key}: {count:.3g}" for key, count in requests.items()] or ["- none"]
     return "\n".join([*lines, ""])
 

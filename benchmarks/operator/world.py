@@ -69,6 +69,8 @@ class World:
         self._requests = AuditedRequests(plane)
         self.requests: Mapping[str, float] = {}
         """A minute while idle, by verb and resource."""
+        self.requests_of_start: Mapping[str, float] = {}
+        """Until all was Ready, by verb and resource."""
 
     async def run(self, phases: Sequence[str]) -> Figures:
         sizes = dict.fromkeys(self._names, self._size.brokers)
@@ -115,11 +117,14 @@ class World:
 
     async def _start(self) -> Figures:
         size, started_s = self._size, time.monotonic()
+        self._requests.skip()
         wanted = dict(zip(PLURALS, (size.clusters, size.quotas, size.topics), strict=True))
         took = await self._until_ready(wanted)
         figures = {f"start: {plural} Ready, s": at_s - started_s for plural, at_s in took.items()}
         figures["start: all Ready, s"] = max(took.values()) - started_s
         figures["start: processor time, s"] = processor_s(self._operator)
+        self.requests_of_start = dict(sorted((await asyncio.to_thread(self._requests.take)).items()))
+        figures["start: requests"] = sum(self.requests_of_start.values())
         figures["start: memory at its most, MiB"] = memory_mib(self._operator, "VmHWM")
         return figures
 
@@ -240,9 +245,10 @@ def _figures(phase: str, took: Sequence[Took]) -> Figures:
     return found
 
 
-async def one_round(size: Size, phases: Sequence[str]) -> tuple[Figures, Mapping[str, float]]:
-    """The figures, and the requests a minute while idle."""
+async def one_round(size: Size, phases: Sequence[str]) -> tuple[Figures, Mapping[str, Mapping[str, float]]]:
+    """The figures, and the requests by verb and resource: all of the start, and those a minute while idle."""
     with ControlPlane(audited=f"system:serviceaccounts:{OPERATOR_NAMESPACE}") as plane:
         install_crds(plane)
         world = World(plane, size)
-        return await world.run(phases), world.requests
+        found = await world.run(phases)
+        return found, {"start, all": world.requests_of_start, "idle, a minute": world.requests}

@@ -1,4 +1,8 @@
-"""What was applied last and how the API server has had it since: nothing is sent that would change nothing."""
+"""What was applied last and how the API server has had it since: nothing is sent that would change nothing.
+
+A child whose status alone has changed is as it was applied: controllers write those of StatefulSets and
+PodDisruptionBudgets with each pod that comes.
+"""
 
 import hashlib
 import json
@@ -7,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 CHILDREN_MAX = 20_000
+_APPLIED = ("labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp")
+"""Of its metadata, beside what its generation tells of."""
 
 
 class AppliedChildren:
@@ -22,7 +28,7 @@ class AppliedChildren:
             self._known.popitem(last=False)
 
     def holds(self, path: str, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-        """Whether `manifest` was applied and nobody has written anything of the object since."""
+        """Whether `manifest` was applied and nobody has written anything but a status of the object since."""
         return self._known.get(path) == (_digest(manifest), _version(found))
 
 
@@ -31,5 +37,8 @@ def _digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _version(item: Mapping[str, Any]) -> str:
-    version: str = item["metadata"].get("resourceVersion") or ""
-    return version
+    """Kinds without a generation, as ConfigMaps and Services, are told by their resourceVersion."""
+    meta = item["metadata"]
+    if not (generation := meta.get("generation")):
+        return str(meta.get("resourceVersion") or "")
+    return _digest({"uid": meta.get("uid"), "generation": generation, **{key: meta.get(key) for key in _APPLIED}})

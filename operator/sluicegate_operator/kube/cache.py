@@ -77,13 +77,14 @@ class Cache:
         found = [_document(held) for held in (await self._known(kind)).of_cluster(namespace, cluster)]
         return [one for one in found if labels.items() <= (one["metadata"].get("labels") or {}).items()]
 
-    def peek(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """As `get`; None as well where nobody may go by what is known."""
+    def peek(self, kind: Kind, namespace: str, name: str) -> tuple[bool, Mapping[str, Any] | None]:
+        """Whether anybody may go by what is known of the kind, and what is known of this one. One that is None may be
+        there all the same, without the label that is watched for or since a moment ago."""
         one = self._kinds.get(kind)
         if one is None or one.why_unknown(time.monotonic()) is not None:
-            return None
+            return False, None
         held = one.objects.get(namespace, name)
-        return None if held is None else _document(held)
+        return True, None if held is None else _document(held)
 
     async def _known(self, kind: Kind) -> KindCache:
         one = self._kinds[kind]

@@ -34,6 +34,9 @@ _APPLY_TYPE = "application/apply-patch+yaml"
 _MERGE_TYPE = "application/merge-patch+json"
 _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 
+_OF_A_TAKEN_NAME = (403, 409, 422)
+"""How a create may be refused whose name is taken: admission comes before, and may count or judge what is there."""
+
 
 def _nobody_looks(_: Json) -> None:
     """For a child of which nobody asks what others have made of it."""
@@ -102,20 +105,37 @@ class KubeClient:
         `seen` is called with the child as it was before it is written, once more where others changed it meanwhile."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         path = kind.path(meta["namespace"], meta["name"])
-        known = self.cache.peek(kind, meta["namespace"], meta["name"])
+        _, known = self.cache.peek(kind, meta["namespace"], meta["name"])
         if known is not None and self._applied.holds(path, manifest, known) and not why_not_ours(known, manifest):
             return known
-        found = await self.get(kind, meta["namespace"], meta["name"])
-        if found is not None:
-            if why := why_not_ours(found, manifest):
-                raise name_taken(manifest, why)
-            if self._applied.holds(path, manifest, found):
-                return found
-            seen(found)
-        applied = await self._create_or_patch(path, found, manifest, seen)
+        applied = await self._created_unseen(manifest)
+        if applied is None:
+            found = await self.get(kind, meta["namespace"], meta["name"])
+            if found is not None:
+                if why := why_not_ours(found, manifest):
+                    raise name_taken(manifest, why)
+                if self._applied.holds(path, manifest, found):
+                    return found
+                seen(found)
+            applied = await self._create_or_patch(path, found, manifest, seen)
         self._applied.note(path, manifest, applied)
         self.cache.note(kind, applied)
         return applied
+
+    async def _created_unseen(self, manifest: Mapping[str, Any], **query: str) -> Json | None:
+        """Without being looked for before, where the cache says that it is not there; None where it may be."""
+        kind, meta = kind_of(manifest), manifest["metadata"]
+        is_known, there = self.cache.peek(kind, meta["namespace"], meta["name"])
+        if not is_known or there is not None:
+            return None
+        query = {"fieldManager": CHILD_MANAGER, **query}
+        try:
+            return await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)
+        except KubeError as error:
+            if error.status not in _OF_A_TAKEN_NAME:
+                raise
+            # By what lacks the label that the cache is told by, or since a moment ago; else it is refused once more.
+            return None
 
     async def _create_or_patch(
         self, path: str, found: Json | None, manifest: Mapping[str, Any], seen: Callable[[Json], None]
@@ -141,6 +161,8 @@ class KubeClient:
         """Raises what `apply` would raise; nothing is written."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         query = {"fieldManager": CHILD_MANAGER, "dryRun": "All"}
+        if await self._created_unseen(manifest, dryRun="All") is not None:
+            return
         found = await self.get(kind, meta["namespace"], meta["name"])
         if found is None:
             await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)

@@ -235,7 +235,7 @@ async def test_of_children_metadata_are_enough() -> None:
         assert [one["metadata"]["name"] for one in found] == ["m"]
         assert await cache.list(CONFIG_MAP, "default", "shop", role="y") == []
         assert await cache.get(CONFIG_MAP, "default", "n") is None
-        assert cache.peek(CONFIG_MAP, "default", "m") == found[0]
+        assert cache.peek(CONFIG_MAP, "default", "m") == (True, found[0])
         cache.note(CONFIG_MAP, {"metadata": {"name": "n", "namespace": "default", "resourceVersion": "9"}})
         assert await cache.get(CONFIG_MAP, "default", "n") is None, "the watch would not tell of its end"
         await until(lambda: len(script.asked) > 1)
