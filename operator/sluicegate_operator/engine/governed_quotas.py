@@ -37,7 +37,8 @@ class Surroundings:
 @dataclass(slots=True)
 class GovernedQuotas:
     """Of one cluster. `error`: why brokers lag, where nothing is known of a single limit. `resync_at_s`: when all is
-    looked at again, in seconds of the event loop's clock."""
+    looked at again, in seconds of the event loop's clock. `starts_until_s`: until then brokers that are not ready are
+    only just starting."""
 
     planner: QuotaPlanner = field(default_factory=QuotaPlanner)
     ledger: LimitLedger = field(default_factory=LimitLedger)
@@ -46,6 +47,7 @@ class GovernedQuotas:
     error: str = ""
     resync_at_s: float = 0.0
     cluster_uid: str = ""
+    starts_until_s: float = 0.0
     waiting: NewestFirst = field(default_factory=NewestFirst)
     states: dict[str, str] = field(default_factory=dict)
     """By quota, the reason of its condition Enforced."""
@@ -55,16 +57,28 @@ class GovernedQuotas:
     """By quota with mode Observe: what brokers have counted."""
     host_network_pods: dict[str, int] = field(default_factory=dict)
     """By quota on a workload: pods that it selects, and which have the address of their node."""
+    put_off: set[str] = field(default_factory=set)
+    """Quotas that were never told of, and are not while brokers start: nearly all of them would be told twice."""
     _enforced_at: dict[str, datetime] = field(default_factory=dict)
 
-    def mark(self, names: Iterable[str], first_seen: FirstSeen, moment: datetime) -> Iterator[None]:
-        """To be told anew, the newest first; `moment` is when the brokers were looked at. A generator, to be gone
-        through in turns."""
-        for number, name in enumerate(list(names), 1):
+    def mark(
+        self, names: Iterable[str], first_seen: FirstSeen, moment: datetime, *, starting: bool = False
+    ) -> Iterator[None]:
+        """To be told anew, the newest first; `moment` is when the brokers were looked at, of which some are only just
+        `starting`. A generator, to be gone through in turns."""
+        names = set(names)
+        if not starting:
+            names |= self.put_off
+            self.put_off.clear()
+        for number, name in enumerate(names, 1):
             quota = self.planner.quotas.get(name)
             if quota is not None:
                 self._enforced_at[name] = moment
-                self.waiting.add(name, _rank(quota, first_seen.of(quota)))
+                if starting and self._waits_for_brokers(quota):
+                    self.put_off.add(name)
+                else:
+                    self.put_off.discard(name)
+                    self.waiting.add(name, _rank(quota, first_seen.of(quota)))
             if number % MARKED_A_TURN == 0:
                 yield
 
@@ -77,6 +91,12 @@ class GovernedQuotas:
     def forget_brokers(self) -> None:
         self.ledger, self.silences, self.around = LimitLedger(), Silences(), Surroundings()
 
+    def _waits_for_brokers(self, quota: ConnectionQuota) -> bool:
+        """And for nothing else, and has never been told of."""
+        verdict = self.planner.plan.verdicts.get(quota.name)
+        accepted = verdict is not None and verdict.outcome is Outcome.ACCEPTED and verdict.target_found
+        return accepted and not quota.status.conditions and bool(self.lagging(quota.name))
+
     def forget_gone(self) -> None:
         for name in self.states.keys() - self.planner.quotas.keys():
             del self.states[name]
@@ -84,6 +104,7 @@ class GovernedQuotas:
             self.observed.pop(name, None)
             self.host_network_pods.pop(name, None)
             self.news.discard(name)
+        self.put_off &= self.planner.quotas.keys()
 
     def lagging(self, name: str) -> tuple[int, ...]:
         """The expected brokers that do not enforce the quota, or were not seen to."""

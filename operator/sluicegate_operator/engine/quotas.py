@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 LAGGING_RETRY = Retry(1.0, 10.0)
 READ_BACK_S = 5.0
+STARTING_S = 30.0
+"""So long after a cluster was first looked at a new quota is not told that it waits for brokers that are not ready."""
 STATUSES = "statuses"
 """The queue of engine.quota_statuses."""
 OBSERVED = "observed"
@@ -74,7 +76,8 @@ class QuotaReconciler:
         return again
 
     def _unknown(self) -> GovernedQuotas:
-        return GovernedQuotas(QuotaPlanner(in_all_namespaces=self._pods is None or self._pods.in_all_namespaces))
+        planner = QuotaPlanner(in_all_namespaces=self._pods is None or self._pods.in_all_namespaces)
+        return GovernedQuotas(planner, starts_until_s=asyncio.get_running_loop().time() + STARTING_S)
 
     def _select(self, key: ClusterKey, governed: GovernedQuotas, quotas: Sequence[ConnectionQuota]) -> None:
         if self._pods is None:
@@ -110,7 +113,8 @@ class QuotaReconciler:
         # One that misses its listener may have it among those that cannot be read.
         mute = bool(snapshot.unreadable_of(BROKER_LISTENER))
         around = Surroundings(expected, frozenset(unreachable), hiding, mute)
-        await self._mark_concerned(key, governed, around, result, _why(result) or held, before)
+        starting = loop.time() < governed.starts_until_s and not _all_ready(expected, pool)
+        await self._mark_concerned(key, governed, around, result, _why(result) or held, before, starting=starting)
         if governed.observing:
             self._context.mark(OBSERVED, key)
         complete = self._is_complete(governed, result, held=bool(held))
@@ -126,6 +130,8 @@ class QuotaReconciler:
         result: EnforcementResult | None,
         error: str,
         before: tuple[Mapping[int, frozenset[LimitKey]], Mapping[int, frozenset[str] | None]],
+        *,
+        starting: bool,
     ) -> None:
         """Those quotas are told anew whose status may have become another one. `before`: what brokers lacked, and which
         listeners they had open."""
@@ -143,7 +149,7 @@ class QuotaReconciler:
         if error != governed.error:
             names.update(governed.unsettled)
         governed.around, governed.error = around, error
-        await self._mark(key, governed, names, _wall_time(result))
+        await self._mark(key, governed, names, _wall_time(result), starting=starting)
 
     def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, held: bool) -> bool:
         """A broker that is on its way out is asked as well, and not counted."""
@@ -203,10 +209,12 @@ class QuotaReconciler:
             self._context.mark("clusters", key)
         return unreachable
 
-    async def _mark(self, key: ClusterKey, governed: GovernedQuotas, names: set[str], moment: datetime) -> None:
-        if not names:
+    async def _mark(
+        self, key: ClusterKey, governed: GovernedQuotas, names: set[str], moment: datetime, *, starting: bool = False
+    ) -> None:
+        if not names and (starting or not governed.put_off):
             return
-        await _in_turns(governed.mark(names, self._context.first_seen, moment))
+        await _in_turns(governed.mark(names, self._context.first_seen, moment, starting=starting))
         self._context.mark(STATUSES, key)
 
 
@@ -233,6 +241,11 @@ def _expected(cluster: BrokerCluster, snapshot: Snapshot, pool: BrokerPool | Non
     if not cluster.spec.is_external:
         return tuple(plan_cluster(cluster, snapshot.listeners).broker_ids)
     return tuple(broker.broker_id for broker in pool.brokers) if pool is not None else ()
+
+
+def _all_ready(expected: Collection[int], pool: BrokerPool | None) -> bool:
+    ready = {broker.broker_id for broker in pool.brokers if broker.up} if pool is not None else set()
+    return ready.issuperset(expected)
 
 
 def _differing(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,9 +12,10 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
 from sluicegate_operator.engine.governed_quotas import GovernedQuotas
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
-from sluicegate_operator.engine.quotas import STATUSES, QuotaReconciler
+from sluicegate_operator.engine.quotas import STARTING_S, STATUSES, QuotaReconciler
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
@@ -84,10 +86,10 @@ class Shop:
         self.context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
         self.context.mark = lambda queue, _: self.marked.append(queue)
         self.context.is_due = lambda queue, _: False
-        pool = self.brokers.pool()
+        self.pool: BrokerPool | None = self.brokers.pool()
 
         async def the_pool(_: object) -> object:
-            return pool
+            return self.pool
 
         self.context.pool = the_pool  # type: ignore[method-assign, assignment]
         self._reconciler = QuotaReconciler(self.context)
@@ -193,6 +195,37 @@ async def test_a_changed_limit_is_not_said_to_be_in_force_where_nobody_answers()
     await shop.reconcile()
     assert shop.brokers.ip_rates == {"10.0.0.1": 7.0}
     assert shop.said("one") == ("2/3", "False", "Applying")
+
+
+async def test_new_quotas_of_a_cluster_that_starts_are_told_once() -> None:
+    kube = SlowKube(cluster(3), *(quota(f"q{number}", f"10.0.0.{number}") for number in range(20)))
+    shop = Shop(kube)
+    ready = shop.pool
+    assert ready is not None
+    shop.pool = None
+    await shop.reconcile()
+    shop.pool = replace(ready, brokers=tuple(replace(broker, up=broker.broker_id == 0) for broker in ready.brokers[:2]))
+    await shop.reconcile()
+    assert kube.written == []
+    shop.pool = ready
+    await shop.reconcile()
+    assert sorted(kube.written) == sorted(f"q{number}" for number in range(20))
+    assert shop.said("q7") == ("3/3", "True", "Enforced")
+
+
+async def test_a_quota_is_told_that_it_waits_for_brokers_where_they_do_not_come() -> None:
+    kube = SlowKube(cluster(3), quota("one", "10.0.0.1"), quota("lost", "10.0.0.2"))
+    kube.put(quota("lost", "10.0.0.2") | {"spec": quota("lost", "10.0.0.2")["spec"] | {"target": {"listener": "NONE"}}})
+    shop = Shop(kube)
+    shop.pool = None
+    await shop.reconcile()
+    assert kube.written == ["lost"], "what needs a person is told at once"
+    await asyncio.sleep(STARTING_S)
+    await shop.reconcile()
+    assert shop.said("one") == ("0/3", "False", "Applying")
+    kube.put(quota("new", "10.0.0.3"))
+    await shop.reconcile()
+    assert shop.said("new") == ("0/3", "False", "Applying")
 
 
 async def test_statuses_are_written_several_at_a_time_and_only_where_they_change() -> None:
