@@ -13,7 +13,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "up": "run clusters from manifests as processes on this machine",
     "status": "clusters, brokers, listener addresses and quotas of `sluicegate up`",
-    "quotas": "each quota with its limit, current rate and share of time blocked",
+    "quotas": "limits of brokers, listeners and single addresses: current rate, share of time blocked",
     "why": "which quotas hold an address, on which broker, since when",
     "brokers": "what brokers say of themselves: releases, protocol versions, tags",
     "groups": "consumer groups: list, describe with lag and members, reset-offsets, delete",

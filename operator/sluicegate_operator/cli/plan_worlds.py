@@ -57,18 +57,16 @@ def in_up(data_dir: Path) -> World:
 
 def in_kubernetes(wanted: Manifests, kubeconfig: str | None) -> World:
     """The namespaces of `wanted`. Raises UnknownWorldError."""
-    namespaces = sorted({resource.namespace for resource in wanted.resources})
-    return asyncio.run(_read(namespaces, kubeconfig))
+    return asyncio.run(_read(wanted, kubeconfig))
 
 
-async def _read(namespaces: Sequence[str], kubeconfig: str | None) -> World:
+async def _read(wanted: Manifests, kubeconfig: str | None) -> World:
     try:
         kube = KubeClient(kubeconfig, may_write=lambda: False)
     except KubeError as error:
         raise UnknownWorldError([f"{error}; or name files with --against"]) from None
     try:
-        bodies = [body for namespace in namespaces for kind in CUSTOM for body in await kube.list(kind, namespace)]
-        manifests = Manifests.of([_stored(body) for body in bodies])
+        manifests = Manifests.of([_stored(body) for body in await bodies_there(kube, wanted)])
         nodes = {
             (cluster.namespace, cluster.name): found
             for cluster in manifests.clusters
@@ -79,6 +77,25 @@ async def _read(namespaces: Sequence[str], kubeconfig: str | None) -> World:
     finally:
         kube.close()
     return World(manifests, nodes)
+
+
+async def bodies_there(kube: KubeClient, wanted: Manifests) -> list[dict[str, Any]]:
+    """Raises UnknownWorldError where the API server does not know a kind that is wanted; of others it has none."""
+    namespaces = sorted({resource.namespace for resource in wanted.resources})
+    kinds = {resource.kind for resource in wanted.resources}
+    bodies: list[dict[str, Any]] = []
+    unknown = []
+    for kind in CUSTOM:
+        try:
+            bodies += [body for namespace in namespaces for body in await kube.list(kind, namespace)]
+        except KubeError as error:
+            if error.status != 404:
+                raise
+            unknown.append(kind)
+    if missing := sorted(kind.crd for kind in unknown if kind.kind in kinds):
+        sentence = f"the Kubernetes cluster does not know {', '.join(missing)}: install the operator's CRDs first"
+        raise UnknownWorldError([f"{sentence} (README.md, Install), or name files with --against"])
+    return bodies
 
 
 def _stored(body: dict[str, Any]) -> Resource:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from sluicegate_operator.cli.asking import say
 from sluicegate_operator.cli.fleet_tables import quotas_table
 from sluicegate_operator.cli.fleet_view import FleetView
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption
@@ -32,7 +33,12 @@ def quotas(
 async def _once(data_dir: Path) -> None:
     view = FleetView(data_dir)
     try:
-        Console().print(quotas_table(await view.look()))
+        clusters = await view.look()
+        Console().print(quotas_table(clusters))
+        if not any(cluster.nodes for cluster in clusters):
+            say(
+                "no broker runs here, and those of runtime External tell no rates: `sluicegate status` has their quotas"
+            )
     finally:
         await view.aclose()
 

@@ -11,8 +11,10 @@ import typer
 from sluicegate_operator.api import load_manifests
 from sluicegate_operator.cli.main import main
 from sluicegate_operator.cli.plan import PlanOutput, plan
-from sluicegate_operator.cli.plan_worlds import in_namespace
+from sluicegate_operator.cli.plan_worlds import UnknownWorldError, bodies_there, in_namespace
 from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import Kind
 
 QUICKSTART = Path(__file__).parents[4] / "examples" / "quickstart"
 
@@ -143,3 +145,26 @@ def test_a_listener_of_brokers_that_others_run_is_told(tmp_path: Path, capsys: p
     (wanted / "listener.yaml").write_text(listener)
     assert code_of([wanted], [QUICKSTART.parent / "external"]) == 1
     assert "! BrokerListener default/shop-external: cluster outside has runtime External" in said(capsys)
+
+
+class Without:
+    """Of KubeClient, what is asked here: an API server that does not know these kinds, and has nothing of others."""
+
+    def __init__(self, *kinds: str, status: int = 404) -> None:
+        self.kinds, self.status = kinds, status
+
+    async def list(self, kind: Kind, namespace: str) -> list[dict[str, Any]]:
+        if kind.kind in self.kinds:
+            raise KubeError("404 page not found", self.status)
+        return []
+
+
+async def test_crds_that_are_not_there_are_named_where_they_are_needed() -> None:
+    wanted = load_manifests([QUICKSTART])
+    with pytest.raises(
+        UnknownWorldError, match=r"does not know brokerclusters\.sluicegate\.dev, topics\.sluicegate\.dev: "
+    ):
+        await bodies_there(Without("BrokerCluster", "Topic", "AuditPipeline"), wanted)  # type: ignore[arg-type]
+    assert await bodies_there(Without("AuditPipeline"), wanted) == []  # type: ignore[arg-type]
+    with pytest.raises(KubeError):
+        await bodies_there(Without("AuditPipeline", status=403), wanted)  # type: ignore[arg-type]
