@@ -4,6 +4,7 @@ it is set, and is lifted when no quota wants it any more, whoever was away when 
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import ReconcileContext
+from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits
 from sluicegate_operator.fleet.external_limits import enforce_beside_others
@@ -19,21 +20,23 @@ class ExternalLimits:
 
     def __init__(self, context: ReconcileContext) -> None:
         self._context = context
-        self._mine: dict[str, Mine] = {}
-        """By the BrokerCluster's uid, what was written into its status last: what is read of it may be older."""
+        self._mine: dict[ClusterKey, tuple[str, Mine]] = {}
+        """The BrokerCluster's uid, and what was written into its status last: what is read of it may be older."""
 
     async def enforce(
         self, cluster: BrokerCluster, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger
     ) -> EnforcementResult:
         """Raises what the context raises while it remembers."""
-        uid = cluster.metadata.uid
+        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
 
         async def remember(mine: Mine) -> None:
             await self._context.remember(cluster, {LIMITS_SET: sorted(mine)})
-            self._mine[uid] = mine
+            self._mine[key] = uid, mine
 
-        before = self._mine.get(uid, frozenset(cluster.status.limits_set or ()))
+        written_for, before = self._mine.get(key, ("", frozenset[str]()))
+        if written_for != uid:
+            before = frozenset(cluster.status.limits_set or ())
         return await enforce_beside_others(pool, wanted, ledger, before, remember)
 
-    def forget(self, uid: str) -> None:
-        self._mine.pop(uid, None)
+    def forget(self, key: ClusterKey) -> None:
+        self._mine.pop(key, None)

@@ -53,6 +53,8 @@ class QuotaReconciler:
         context = self._context
         snapshot = await context.gather(key, [BROKER_LISTENER, CONNECTION_QUOTA])
         cluster = snapshot.cluster
+        if cluster is None:
+            self._external.forget(key)
         if cluster is None and not snapshot.quotas:
             self.governed.pop(key, None)
             if self._pods is not None:
@@ -157,7 +159,7 @@ class QuotaReconciler:
             return result is not None and result.is_complete
         states = {} if result is None else {broker.broker_id: broker.state for broker in result.brokers}
         done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.around.expected)
-        return done and not governed.closed_somewhere
+        return done and result is not None and not governed.closed_somewhere
 
     async def _enforce(
         self, cluster: BrokerCluster, pool: BrokerPool, governed: GovernedQuotas, *, hold: bool

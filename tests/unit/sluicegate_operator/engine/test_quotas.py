@@ -375,3 +375,20 @@ async def test_no_pods_are_watched_for_a_cluster_that_has_gone_with_its_quotas()
     kube.remove("BrokerCluster", "shop")
     await reconciler.reconcile(SHOP)
     assert pods.kept == {SHOP: []}
+
+
+async def test_brokers_of_others_that_are_not_known_for_a_moment_are_looked_for_again_at_once() -> None:
+    outside = cluster(1) | {"spec": {"runtime": "External", "bootstrapServers": ["b0:9092"]}}
+    shop = Shop(MemoryKube(outside, quota("one", "10.0.0.1")), 1)
+    there = shop.context.pool
+
+    async def nobody(_: object) -> None:
+        return None
+
+    shop.context.pool = nobody  # type: ignore[method-assign, assignment]
+    assert isinstance(await shop.reconcile(), Retry)
+    shop.context.pool = there  # type: ignore[method-assign]
+    again = await shop.reconcile()
+    assert not isinstance(again, Retry)
+    assert shop.brokers.ip_rates == {"10.0.0.1": 5.0}
+    assert shop.said("one") == ("1/1", "True", "Enforced")
