@@ -1,10 +1,13 @@
 """Waits for controllers to have something new to show, so that nobody needs to look at clusters that are settled."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.controllers import ControllerView, newer_view
+
+log = logging.getLogger(__name__)
 
 WAIT_S = 5.0
 """A controller answers by then, with what it has. One that is frozen does not, and another has what is new: so long and
@@ -44,6 +47,15 @@ class Followers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _until_changed(self, key: ClusterKey, view: ControllerView) -> None:
+        try:
+            await self._wait(view)
+        except Exception:
+            # Nobody looks at a cluster that is followed: it must not be followed by what has ended.
+            log.exception("cluster %s/%s is not followed any more", *key)
+        del self._tasks[key]
+        self._changed(key)
+
+    async def _wait(self, view: ControllerView) -> None:
         assert view.active is not None, "followed is only who answers"
         assert view.overview is not None, "followed is only who answers"
         version, loop = view.overview.version, asyncio.get_running_loop()
@@ -52,8 +64,6 @@ class Followers:
             asked_s = loop.time()
             now = await newer_view(view.active, version, WAIT_S)
             if now.overview is None or now.overview.version != version:
-                break
+                return
             if loop.time() - asked_s < TOO_SOON_S:
                 await asyncio.sleep(self._otherwise_every_s)
-        del self._tasks[key]
-        self._changed(key)

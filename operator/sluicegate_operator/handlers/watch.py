@@ -11,7 +11,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods import node_pod
 from sluicegate_operator.kube.held import Held, Misread
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL_SET, Kind
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_REGISTRATION, CUSTOM, POD, STATEFUL_SET, Kind
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import RACK, selector
@@ -39,6 +39,8 @@ class Watch:
             self._on_pod(before, after)
         elif kind == STATEFUL_SET:
             self._on_node_set(before, after)
+        elif kind == BROKER_REGISTRATION:
+            self._on_registration(before, after)
 
     def _on_object(self, kind: Kind, before: Held | None, after: Held | None) -> None:
         """A change of nothing but its status is our own hand, and no news."""
@@ -77,6 +79,12 @@ class Watch:
         if before is not None and (after is None or _generation(before) != _generation(after)):
             for queue in ("clusters", "rolls"):
                 self._queues[queue].mark((before.namespace, before.cluster))
+
+    def _on_registration(self, before: Held | None, after: Held | None) -> None:
+        """Somebody deletes or changes it: it is made again as the controller sees its broker. Its status is our hand."""
+        if before is not None and (after is None or _written(before) != _written(after)):
+            for key in _clusters(before, after):
+                self._queues["registrations"].mark(key)
 
 
 def _clusters(before: Held | None, after: Held | None) -> set[ClusterKey]:

@@ -75,3 +75,17 @@ async def test_who_has_no_room_for_who_waits_is_asked_in_turns(monkeypatch: pyte
     assert not followers.follow(SHOP, view("")), "a controller of an older release is looked at as before"
     await followers.close()
     assert told == []
+
+
+async def test_a_cluster_is_looked_at_when_waiting_for_its_view_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(place: ControllerPlace, version: str, wait_s: float) -> ControllerView:
+        raise RecursionError("a view that nobody can read")
+
+    told = list[tuple[str, str]]()
+    monkeypatch.setattr(following, "newer_view", fails)
+    monkeypatch.setattr(following, "AGAIN_AFTER_S", 0.0)
+    followers = Followers(told.append, 3.0)
+    followers.follow(SHOP, view("1,9"))
+    await until(lambda: bool(told))
+    await followers.close()
+    assert told == [SHOP]

@@ -14,6 +14,7 @@ from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_LISTENER,
+    BROKER_REGISTRATION,
     CONNECTION_QUOTA,
     OBSERVER_PLUGIN,
     POD,
@@ -242,6 +243,27 @@ def test_a_pod_that_loses_a_label_is_news_for_who_puts_it_back(
         assert queues["quotas"].keys.count(SHOP) == 2, "the broker is not found any more"
     if (label, value) == (CLUSTER_LABEL, "others"):
         assert ("default", "others") in queues["registrations"].keys
+
+
+def test_a_registration_that_somebody_deletes_or_changes_is_made_again(queues: dict[str, Marks]) -> None:
+    seen = body(BROKER_REGISTRATION, "shop-0", {"brokerId": 0})
+    seen["metadata"]["labels"] = {CLUSTER_LABEL: "shop"}
+    unlabelled = {**seen, "metadata": seen["metadata"] | {"labels": {}}}
+
+    async def run() -> list[int]:
+        watch, marked = watch_of(queues), []
+        for event, item in (
+            ("ADDED", seen),
+            ("MODIFIED", {**seen, "status": {"state": "Online"}}),
+            ("MODIFIED", unlabelled),
+            ("MODIFIED", seen),
+            ("DELETED", seen),
+        ):
+            told(watch, BROKER_REGISTRATION, event, item)
+            marked.append(len(queues["registrations"].keys))
+        return marked
+
+    assert asyncio.run(run()) == [0, 0, 1, 2, 3]
 
 
 def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queues: dict[str, Marks]) -> None:
