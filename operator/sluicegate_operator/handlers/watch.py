@@ -81,7 +81,7 @@ class Watch:
                 self._queues[queue].mark((before.namespace, before.cluster))
 
     def _on_registration(self, before: Held | None, after: Held | None) -> None:
-        """Somebody deletes or changes it: it is made again as the controller sees its broker. Its status is our hand."""
+        """Somebody deletes or changes it: it is made again as the controller sees its broker. Statuses are our hand."""
         if before is not None and (after is None or _written(before) != _written(after)):
             for key in _clusters(before, after):
                 self._queues["registrations"].mark(key)
