@@ -284,3 +284,12 @@ TOPIC_CONFIG: Mapping[str, ConfigValue] = {
     "unclean.leader.election.enable": FLAG,
 }
 """What spec.config of a Topic may hold, and what the values must be."""
+
+
+HIDDEN = "[hidden]"
+_SECRET_ENDINGS = ("password", "secret", "token", "jaas.config", "keystore.key")
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key is shown to nobody, by its name: Kafka's keys of type password, and others' like."""
+    return key.lower().endswith(_SECRET_ENDINGS)

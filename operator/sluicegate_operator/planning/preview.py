@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from sluicegate_operator.api.config_keys import HIDDEN, is_secret
 from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.rules import broken_rules
@@ -143,7 +144,7 @@ def spec_changes(old: Resource, new: Resource) -> Iterator[str]:
     for path in sorted({*before, *after}):
         was, is_ = before.get(path), after.get(path)
         if was != is_:
-            yield f"{path}: {_shown(was)} -> {_shown(is_)}"
+            yield f"{path}: {_shown(path, was)} -> {_shown(path, is_)}"
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -156,7 +157,9 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from _leaves(f"{path}[{name}]" if "." in name else f"{path}.{name}", item)
 
 
-def _shown(value: Any) -> str:
+def _shown(path: str, value: Any) -> str:
+    if value is not None and is_secret(path.removesuffix("]")):
+        return HIDDEN
     text = "absent" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= VALUE_SHOWN_MAX else f"{text[:VALUE_SHOWN_MAX]}..."
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.config_keys import HIDDEN, is_secret
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
@@ -149,9 +150,15 @@ def _settings(old: BrokerCluster | None, new: BrokerCluster) -> Iterator[str]:
     plan = plan_broker_config(dynamic_config(new), seen, tuple(was), bundled=not new.spec.is_external)
     for action in plan.actions:
         for key, value in sorted(action.set.items()):
-            yield f"{key}: {was.get(key, 'default')} -> {value}"
+            yield f"{key}: {_shown(key, was.get(key))} -> {_shown(key, value)}"
         for key in action.delete:
-            yield f"{key}: {was[key]} -> default"
+            yield f"{key}: {_shown(key, was[key])} -> default"
+
+
+def _shown(key: str, value: str | None) -> str:
+    if value is None:
+        return "default"
+    return HIDDEN if is_secret(key) else value
 
 
 def _observers(old: BrokerCluster | None, new: BrokerCluster, before: Manifests, after: Manifests) -> Iterator[str]:

@@ -267,3 +267,10 @@ def test_any_key_of_brokers_that_others_run_changes_while_they_run() -> None:
     seen = foretold([external(config={"background.threads": "8"})], [external(config={"background.threads": "12"})])
     assert of_shop(seen).live == ("background.threads: 8 -> 12",)
     assert seen.restarts == 0
+
+
+def test_what_is_secret_by_its_name_is_not_shown() -> None:
+    key = "ssl.keystore.password"
+    seen = foretold([external(config={key: "open"})], [external(config={key: "sesame"})])
+    assert seen.objects[0].changes == (f"spec.config[{key}]: [hidden] -> [hidden]",)
+    assert of_shop(seen).live == (f"{key}: [hidden] -> [hidden]",)
