@@ -143,6 +143,8 @@ class MemoryKube:
         found = self._objects.get((kind.kind, namespace, name))
         if found is not None and uid not in ("", found["metadata"]["uid"]):
             raise KubeConflictError(f"{name} is another one by now")
+        if found is not None and resource_version not in ("", found["metadata"]["resourceVersion"]):
+            raise KubeConflictError(f"{name} has changed")
         self._objects.pop((kind.kind, namespace, name), None)
 
     async def patch_metadata(
@@ -156,12 +158,12 @@ class MemoryKube:
         spec: Mapping[str, Any] | None = None,
     ) -> None:
         found = self._object(kind.kind, namespace, name, seen["uid"])
-        if spec is not None and kind.kind in self.refuses:
-            raise KubeError(self.refuses[kind.kind], 403)
-        found["spec"] = {**found.get("spec", {}), **(spec or {})}
         meta = found["metadata"]
         if any(meta[key] != value for key, value in seen.items()):
             raise KubeConflictError(f"{name} has changed")
+        if spec is not None and kind.kind in self.refuses:
+            raise KubeError(self.refuses[kind.kind], 403)
+        found["spec"] = {**found.get("spec", {}), **(spec or {})}
         for field, value in fields.items():
             meta[field] = {**meta.get(field, {}), **value} if isinstance(value, Mapping) else value
         meta["resourceVersion"] = next(self._uids)

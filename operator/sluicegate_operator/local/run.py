@@ -15,6 +15,7 @@ from sluicegate_operator.api import BrokerCluster, Manifests, Resource
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
 from sluicegate_operator.engine.quotas import STATUSES, QuotaReconciler
@@ -26,7 +27,6 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, DataDirError
 from sluicegate_operator.fleet.local_process import BackOff, Watcher
-from sluicegate_operator.handlers.external import ExternalClusters
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN
 from sluicegate_operator.local.context import LocalContext, NoConfigMaps, no_node_labels
 from sluicegate_operator.local.landers import LocalLanders

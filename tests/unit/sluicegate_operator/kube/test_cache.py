@@ -44,6 +44,9 @@ def bookmark(version: int) -> bytes:
     return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
 
 
+FORGOTTEN = event("ERROR", {"metadata": {}, "code": 410, "message": "too old"})
+
+
 class Answer:
     def __init__(self, status: int, body: Json | None = None, chunks: Iterator[bytes] | None = None) -> None:
         self.status = status
@@ -180,6 +183,35 @@ async def test_a_kind_that_is_not_served_is_an_error_until_it_is() -> None:
         assert await names(cache) == ["a"]
 
 
+async def test_a_kind_that_is_served_no_more_is_unknown_at_once_and_what_was_there_goes_when_it_comes_back() -> None:
+    script = Script(page(quota("a", 3)), 404)
+    async with cached(script) as cache:
+        assert await names(cache) == ["a"]
+        script.said.put(FORGOTTEN)
+        await until(lambda: bool(cache.troubles()))
+        with pytest.raises(KubeError) as refused:
+            await names(cache)
+        assert refused.value.status == 404
+        script.pages = [page(quota("b", 9), version=9)]
+        await until(lambda: not cache.troubles())
+        assert await names(cache) == ["b"]
+
+
+async def test_what_was_known_is_gone_by_for_a_while_after_its_watch_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = Script(page(quota("a", 3)), 500)
+    async with cached(script) as cache:
+        assert await names(cache) == ["a"]
+        script.said.put(FORGOTTEN)
+        await until(lambda: bool(cache.troubles()))
+        assert await names(cache) == ["a"]
+        monkeypatch.setattr(watchfulness, "BROKEN_MAX_S", 0.0)
+        with pytest.raises(KubeError) as refused:
+            await names(cache)
+        assert refused.value.status == 500
+
+
 async def test_a_watch_that_says_nothing_at_all_is_not_gone_by(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(page(quota("a", 3)))
     async with cached(script) as cache:
@@ -187,6 +219,18 @@ async def test_a_watch_that_says_nothing_at_all_is_not_gone_by(monkeypatch: pyte
         monkeypatch.setattr(watchfulness, "SILENT_PERIODS", 0.0)
         with pytest.raises(KubeUnavailableError, match="has been silent"):
             await names(cache)
+
+
+async def test_a_document_is_not_peeked_at_while_its_watch_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = {"metadata": {"name": "a", "namespace": "default", "uid": "1", "resourceVersion": "3"}}
+    async with cached(Script(page(item)), Watched(CONFIG_MAP, 30)) as cache:
+        assert await cache.get(CONFIG_MAP, "default", "a") is not None
+        known, document = cache.peek(CONFIG_MAP, "default", "a")
+        assert known
+        assert document is not None
+        assert cache.peek(CONFIG_MAP, "default", "b") == (True, None)
+        monkeypatch.setattr(watchfulness, "SILENT_PERIODS", 0.0)
+        assert cache.peek(CONFIG_MAP, "default", "a") == (False, None)
 
 
 async def test_an_own_write_is_seen_at_once_and_never_brings_back_what_has_gone_since() -> None:

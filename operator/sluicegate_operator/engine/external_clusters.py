@@ -1,0 +1,37 @@
+"""A BrokerCluster with runtime External, and its status: nothing is started, rolled or fenced here. Limits, topics and
+dynamic configuration have the queues that they have for bundled brokers.
+"""
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ExternalContext, now
+from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.planning.external import ConfigProgress, external_status
+
+UNSEEN_RETRY = Retry(1.0, 15.0)
+FOLLOWERS = ("quotas", "topics", "configs")
+"""Queues that wait for brokers to be there."""
+
+
+class ExternalClusters:
+    """Says in the status of a BrokerCluster what is seen of the cluster that it governs."""
+
+    def __init__(self, context: ExternalContext) -> None:
+        self._context = context
+
+    async def reconcile(self, cluster: BrokerCluster) -> Again:
+        context, key = self._context, (cluster.namespace, cluster.name)
+        seen = await context.external.look(cluster)
+        progress = context.progress[key]
+        config = ConfigProgress(progress.config_lagging, progress.config_refused, progress.config_generation)
+        status = external_status(cluster, seen, config, now())
+        await context.write_status(cluster, status, without=REMEMBERED_FIELDS)
+        await say_stalled(context, cluster, status)
+        if status.cluster_id != cluster.status.cluster_id:
+            # Nothing is set before it is written down which cluster this is.
+            for queue in (*FOLLOWERS, "registrations"):
+                context.mark(queue, key)
+        ready = status.condition("Ready")
+        if ready is not None and ready.status == "True":
+            return context.resync_s(cluster)
+        return UNSEEN_RETRY
