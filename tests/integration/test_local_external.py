@@ -78,6 +78,13 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
             up.wait_until(lambda: "lifted, as expiresAt" in says(up, "ConnectionQuota"), "expired")
             assert f"ip {ENDED} no limit ->" not in up.output()
             (manifests / "more.yaml").unlink()
+            # A cluster that goes keeps its limits, and nobody says that they are lifted.
+            (manifests / "cluster.yaml").rename(tmp_path / "cluster.yaml")
+            up.wait_until(lambda: "there is no BrokerCluster old" in says(up, "ConnectionQuota"), "gone")
+            assert await admin.describe_quotas(IP) == ip_rates({NOISY: 9.0, OTHERS: 3.0})
+            assert f"ip {NOISY} 9/s -> no limit" not in up.output()
+            (tmp_path / "cluster.yaml").rename(manifests / "cluster.yaml")
+            up.wait_until(lambda: rows(up).get("BrokerCluster", False), "back")
         # While `up` was away the quota went: what it has set is remembered.
         (manifests / "quota.yaml").unlink()
         with LocalUp(manifests, tmp_path / "data") as up:

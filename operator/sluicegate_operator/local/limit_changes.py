@@ -41,14 +41,16 @@ class LimitChanges:
 
     def looked(self, key: ClusterKey, look: Look) -> None:
         was_complete = self._complete.get(key)
-        self._complete[key] = look.complete
+        complete = look.complete and look.brokers > 0
+        if look.brokers or was_complete is not None:
+            self._complete[key] = complete
         began_s, phrases = self._began_s.pop(key, (None, []))
         counted = f"{look.brokers}/{look.brokers} brokers"
         if began_s is None:
-            if look.complete and was_complete is False:
+            if complete and was_complete is False:
                 self._say(f"{key[1]}: all limits are enforced on {counted} now")
             return
-        took_s = look.at_s - began_s if look.complete else None
+        took_s = look.at_s - began_s if complete else None
         if took_s is not None:
             self._say(f"{key[1]}: enforced on {counted} {took_s:.3f} s after the change, none restarted")
         elif look.lacking:

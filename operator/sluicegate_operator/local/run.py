@@ -148,7 +148,8 @@ class LocalRun:
             self._context.first_seen.note({"metadata": {"uid": meta.uid, "generation": meta.generation}}, since)
         self._choose()
         began_s = asyncio.get_running_loop().time() - changed_ago_s
-        for key, plan in before.items():
+        # Of a cluster that goes nothing is lifted: its processes end, or are others'.
+        for key, plan in ((key, plan) for key, plan in before.items() if key in self._chosen):
             self._limits.note(key, changed_limits(plan, self._quota_plan(key)), began_s)
         new = self._chosen - self._context.running
         looks = KINDS[BrokerCluster.__name__].queues

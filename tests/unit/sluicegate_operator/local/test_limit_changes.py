@@ -49,3 +49,18 @@ def test_brokers_that_come_are_told_of_once_all_limits_hold_there() -> None:
     changes.doubt(SHOP)
     changes.looked(SHOP, Look(complete=True, brokers=3, at_s=2.0))
     assert said == ["shop: all limits are enforced on 3/3 brokers now"]
+
+
+def test_nothing_is_enforced_by_no_brokers() -> None:
+    said: list[str] = []
+    changes = LimitChanges(said.append)
+    nobody = Look(complete=True, brokers=0, at_s=1.0)
+    changes.looked(SHOP, nobody)
+    changes.looked(SHOP, Look(complete=True, brokers=1, at_s=2.0))
+    assert said == [], "a first start is no news"
+    changes.doubt(SHOP)
+    changes.note(SHOP, ["broker 5/s -> 6/s"], began_s=3.0)
+    changes.looked(SHOP, nobody)
+    assert said == ["shop: broker 5/s -> 6/s"]
+    changes.looked(SHOP, Look(complete=True, brokers=1, at_s=4.0))
+    assert said[1:] == ["shop: all limits are enforced on 1/1 brokers now"]
