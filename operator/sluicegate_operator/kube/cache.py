@@ -8,7 +8,7 @@ cannot be taken back gives the uid and resourceVersion that it was decided for, 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sluicegate_operator.api.metadata import Resource
@@ -52,8 +52,14 @@ class Cache:
             return
         self._started = True
         self._inbox.open(asyncio.get_running_loop())
-        for watch in self._watches:
+        self._start_next(iter(self._watches))
+
+    def _start_next(self, watches: Iterator[Watching]) -> None:
+        """A turn each: who starts a thread waits until it runs, and a busy machine takes its time."""
+        if (watch := next(watches, None)) is not None:
+            # One that was stopped meanwhile ends at once.
             watch.start()
+            asyncio.get_running_loop().call_soon(self._start_next, watches)
 
     def close(self) -> None:
         self._inbox.close()

@@ -17,7 +17,7 @@ from sluicegate_operator.kube import inbox, watchfulness, watching
 from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.kube.held import Held
-from sluicegate_operator.kube.kinds import CONFIG_MAP, CONNECTION_QUOTA
+from sluicegate_operator.kube.kinds import CONFIG_MAP, CONNECTION_QUOTA, POD
 from sluicegate_operator.kube.watching import Watched
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
@@ -266,6 +266,20 @@ async def test_who_subscribes_hears_of_what_is_there_and_of_each_change() -> Non
         script.said.put(event("DELETED", quota("a", 7)))
         await until_named(cache)
     assert len(told) == 2
+
+
+async def test_each_watch_is_started_in_a_turn_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(watching.Watching, "start", lambda watch: started.append(watch))
+    kinds = (CONNECTION_QUOTA, CONFIG_MAP, POD)
+    cache = Cache(Script(page()), None, [Watched(kind, 30) for kind in kinds])  # type: ignore[arg-type]
+    cache.start()
+    found = [len(started)]
+    for _ in kinds:
+        await asyncio.sleep(0)
+        found.append(len(started))
+    cache.close()
+    assert found == [1, 2, 3, 3]
 
 
 async def test_of_children_metadata_are_enough() -> None:
