@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -392,3 +392,23 @@ async def test_brokers_of_others_that_are_not_known_for_a_moment_are_looked_for_
     assert not isinstance(again, Retry)
     assert shop.brokers.ip_rates == {"10.0.0.1": 5.0}
     assert shop.said("one") == ("1/1", "True", "Enforced")
+
+
+async def test_a_paused_cluster_is_told_nothing() -> None:
+    paused = cluster(1)
+    paused["spec"]["paused"] = True
+    shop = Shop(MemoryKube(paused, quota("one", "10.0.0.1")), brokers=1)
+    await shop.enforce()
+    assert shop.brokers.ip_rates == {}
+    shop.kube.put(cluster(1))
+    await shop.enforce()
+    assert shop.brokers.ip_rates == {"10.0.0.1": 5.0}
+
+
+async def test_a_limit_that_ends_before_the_resync_is_lifted_then() -> None:
+    limited = quota("one", "10.0.0.1")
+    limited["spec"]["expiresAt"] = (datetime.now(UTC) + timedelta(seconds=20)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    shop = Shop(MemoryKube(cluster(1), limited), brokers=1)
+    again = await shop.enforce()
+    assert isinstance(again, float)
+    assert 0 < again <= 20

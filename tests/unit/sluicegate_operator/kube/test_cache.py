@@ -175,6 +175,7 @@ async def test_what_has_not_been_listed_is_no_empty_world(monkeypatch: pytest.Mo
 async def test_a_kind_that_is_not_served_is_an_error_until_it_is() -> None:
     script = Script(404)
     async with cached(script) as cache:
+        await until(lambda: bool(cache.troubles()))
         with pytest.raises(KubeError) as refused:
             await names(cache)
         assert refused.value.status == 404
