@@ -135,6 +135,8 @@ class WorkQueue(Generic[K]):
                     task = asyncio.create_task(self._do(key), name=f"{self.name} {key}")
                     self._tasks.add(task)
                     task.add_done_callback(self._ended)
+                    # It begins in a turn of its own: many clusters that are due at once would be one long turn.
+                    await asyncio.sleep(0)
                 await self._wait()
         finally:
             for task in self._tasks:

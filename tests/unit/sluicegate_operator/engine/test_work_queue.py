@@ -159,3 +159,20 @@ def test_the_oldest_key_is_one_that_is_due_or_worked_on_and_no_failure_that_wait
     assert schedule.oldest_s(65.0) == 60
     schedule.failed("a", 65.0, chance=1.0)
     assert schedule.oldest_s(65.0) == 0
+
+
+async def test_of_many_keys_that_are_due_at_once_each_begins_in_a_turn_of_its_own() -> None:
+    turn, began = 0, []
+
+    async def work(key: int) -> None:
+        began.append(turn)
+
+    queue: WorkQueue[int] = WorkQueue("test", work)
+    for key in range(5):
+        queue.mark(key)
+    running = asyncio.create_task(queue.run())
+    for _ in range(20):
+        await asyncio.sleep(0)
+        turn += 1
+    running.cancel()
+    assert len(set(began)) == len(began) == 5
