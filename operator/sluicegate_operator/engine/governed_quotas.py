@@ -159,7 +159,7 @@ class GovernedQuotas:
     def _enforcement(self, name: str, learned_at: datetime | None) -> Enforcement:
         plan = self.planner.plan
         verdict = plan.verdicts[name]
-        if not verdict.target_found:
+        if not verdict.target_found and not verdict.has_expired:
             return Enforcement(learned_at=learned_at, hiding=self.around.hiding)
         lagging = self.lagging(name)
         refused = next((self.ledger.refused[key] for key in plan.keys(name) if key in self.ledger.refused), "")

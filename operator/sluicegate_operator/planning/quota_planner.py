@@ -22,6 +22,7 @@ from sluicegate_operator.planning.quotas import (
     Verdict,
     Winners,
     cluster_missing,
+    ended_keys,
     expired,
     group_of_quota,
     is_expired,
@@ -94,13 +95,14 @@ class QuotaPlanner:
         self._members: dict[str, int] = {}
         self._expiring: dict[str, datetime] = {}
         self._expired: set[str] = set()
+        self._ended: dict[str, frozenset[LimitKey]] = {}
 
     @property
     def plan(self) -> QuotaPlan:
         """As of the last `update`; it changes with the next one."""
         exclusive = self._scope is None or self._scope.exclusive
         desired = DesiredLimits(self._configs, self._client_quotas, exclusive)
-        return QuotaPlan(desired, self._limits, self._verdicts, self._closing, self._groups, self._members)
+        return QuotaPlan(desired, self._limits, self._verdicts, self._closing, self._groups, self._members, self._ended)
 
     def is_settled(self, name: str) -> bool:
         """Whether the plan is that of the quota as it is now, and somebody has taken what has changed with it."""
@@ -200,12 +202,17 @@ class QuotaPlanner:
         """Also the other way round: a clock may be set back."""
         ended = {name for name in self._expiring if is_expired(self.quotas[name], now)}
         self._touched.update(self._targets[name] for name in ended ^ self._expired)
+        for name in ended ^ self._expired:
+            self._ended.pop(name, None)
+            if name in ended:
+                self._ended[name] = ended_keys(self.quotas[name], self._targets[name])
         self._expired = ended
 
     def _leave_target(self, name: str) -> None:
         target = self._targets.pop(name)
         self._expiring.pop(name, None)
         self._expired.discard(name)
+        self._ended.pop(name, None)
         rivals = self._rivals[target]
         rivals.discard(name)
         if not rivals:

@@ -115,7 +115,7 @@ def _seconds(enforcement: Enforcement, enforced_at: datetime) -> float | None:
 
 def _progress(quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement) -> Progress:
     verdict = plan.verdicts[quota.name]
-    if verdict.has_expired:
+    if verdict.has_expired and not enforcement.lagging:
         # It is as was asked for, so nothing is waited for and nobody is to do anything.
         return ready(verdict.outcome, verdict.message)
     if verdict.needs_a_person:
@@ -124,7 +124,7 @@ def _progress(quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement)
         return working(verdict.outcome, verdict.message)
     if not enforcement.complete:
         say = stalled if enforcement.refused else working
-        return say(enforcement.reason, _lag(enforcement))
+        return say(enforcement.reason, _lag(verdict, enforcement))
     if quota.spec.is_observing:
         return ready(OBSERVING, f"observed by all {len(enforcement.expected)} brokers, and nothing is held")
     return ready("Enforced", verdict.message or _enforced_by_all(plan, verdict, enforcement))
@@ -140,20 +140,23 @@ def _enforced_by_all(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement
     )
 
 
-def _lag(enforcement: Enforcement) -> str:
+def _lag(verdict: Verdict, enforcement: Enforcement) -> str:
     if not enforcement.expected:
         return "the cluster has no brokers yet"
     ids = sorted(enforcement.lagging)
     named = ", ".join(str(broker_id) for broker_id in ids[:_LISTED_MAX]) + (", ..." if len(ids) > _LISTED_MAX else "")
     why = f": {enforcement.error}" if enforcement.error else ""
-    return f"enforced by {enforcement.counted} brokers; waiting for {named}{why}"
+    done = "lifted" if verdict.has_expired else "enforced"
+    return f"{done} by {enforcement.counted} brokers; waiting for {named}{why}"
 
 
 def _own_findings(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]:
     if verdict.has_expired:
+        still = enforcement.reason, _lag(verdict, enforcement)
+        reason, message = still if enforcement.lagging else (verdict.outcome, verdict.message)
         return (
             Finding(TARGET_FOUND, True, "Found"),
-            Finding(ENFORCED, False, verdict.outcome, verdict.message),
+            Finding(ENFORCED, bool(enforcement.lagging), reason, message),
             Finding(CONFLICTED, False, "NoConflict"),
         )
     if not verdict.target_found:
@@ -169,7 +172,10 @@ def _own_findings(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforce
         enforced = Finding(ENFORCED, False, OBSERVING, "mode is Observe: brokers count what they would hold")
     else:
         enforced = Finding(
-            ENFORCED, enforcement.complete, enforcement.reason, "" if enforcement.complete else _lag(enforcement)
+            ENFORCED,
+            enforcement.complete,
+            enforcement.reason,
+            "" if enforcement.complete else _lag(verdict, enforcement),
         )
     return (
         Finding(TARGET_FOUND, True, "Found"),

@@ -152,7 +152,8 @@ _WITHOUT_LIMITS = (
 class QuotaPlan:
     """`limits` is what is enforced on each target; `verdicts` by the quota's metadata.name. `closing`: limits of
     listeners whose BrokerListener is gone, which stay until no broker has its port open. `groups`: by quota, what its
-    connection group is; `members`: by quota, how many addresses and ranges are in it."""
+    connection group is; `members`: by quota, how many addresses and ranges are in it. `ended`: by quota that has
+    expired, what brokers had for it."""
 
     desired: DesiredLimits
     limits: Mapping[TargetKey, Limits]
@@ -160,10 +161,14 @@ class QuotaPlan:
     closing: Mapping[TargetKey, Limits]
     groups: Mapping[str, Mapping[QuotaKey, float]] = field(default_factory=dict)
     members: Mapping[str, int] = field(default_factory=dict)
+    ended: Mapping[str, frozenset[LimitKey]] = field(default_factory=dict)
 
     def keys(self, quota: str) -> Set[LimitKey]:
-        """What brokers must have for this quota to be in force."""
+        """What brokers must have as it is planned for this quota to be in force; of one that has expired, to be
+        lifted."""
         verdict = self.verdicts[quota]
+        if verdict.has_expired:
+            return self.ended[quota]
         if verdict.target.is_group:
             return self.groups.get(quota, _NO_GROUP).keys()
         return frozenset(limit_keys(verdict.target, self.limits[verdict.target]) if verdict.target_found else ())
@@ -217,6 +222,13 @@ def is_expired(quota: ConnectionQuota, now: datetime) -> bool:
 def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     message = f"lifted, as expiresAt {quota.spec.expires_at} says; change expiresAt to limit again, or delete the quota"
     return Verdict(quota.name, target, Outcome.EXPIRED, message)
+
+
+def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]:
+    """What brokers have of a quota that is in force; of a connection group without its members, who are in none once
+    it has no limits."""
+    winners = winners_of([quota])
+    return frozenset(group_of_quota(quota, winners, ()) if target.is_group else limit_keys(target, limits_of(winners)))
 
 
 def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:

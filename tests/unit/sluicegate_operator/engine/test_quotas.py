@@ -160,10 +160,10 @@ async def test_an_object_whose_status_is_refused_holds_up_nobody(monkeypatch: py
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), strange))
     write = shop.kube.apply_status
 
-    async def refuse(kind: Kind, namespace: str, name: str, status: Json, **options: Any) -> None:
+    async def refuse(kind: Kind, namespace: str, name: str, uid: str, status: Json, **options: Any) -> None:
         if name == "strange":
             raise KubeError("PATCH /connectionquotas/strange/status: 422 spec: Invalid value", 422)
-        await write(kind, namespace, name, status, **options)
+        await write(kind, namespace, name, uid, status, **options)
 
     monkeypatch.setattr(shop.kube, "apply_status", refuse)
     await shop.reconcile()
@@ -412,3 +412,26 @@ async def test_a_limit_that_ends_before_the_resync_is_lifted_then() -> None:
     again = await shop.enforce()
     assert isinstance(again, float)
     assert 0 < again <= 20
+
+
+async def test_a_limit_that_has_ended_is_not_said_to_be_lifted_while_brokers_have_it() -> None:
+    shop = Shop(MemoryKube(cluster(1), quota("one", "10.0.0.1")), brokers=1)
+    await shop.reconcile()
+    assert shop.said("one") == ("1/1", "True", "Enforced")
+    strange = quota("strange", "10.0.0.9")
+    strange["spec"]["maxConnectionCreationRate"] = "many"
+    shop.kube.put(strange)
+    ended = quota("one", "10.0.0.1")
+    ended["spec"]["expiresAt"] = "2020-01-01T00:00:00Z"
+    shop.kube.put(ended)
+    await shop.reconcile()
+    assert shop.brokers.ip_rates == {"10.0.0.1": 5.0}, "nothing is lifted while a quota cannot be read"
+    assert shop.kube.condition("ConnectionQuota", "one")["reason"] == "Applying"
+    assert shop.kube.condition("ConnectionQuota", "one", "Enforced")["status"] == "True"
+    assert "lifted by 0/1 brokers" in shop.kube.condition("ConnectionQuota", "one")["message"]
+    shop.kube.put(quota("strange", "10.0.0.9"))
+    await shop.reconcile()
+    assert shop.brokers.ip_rates == {"10.0.0.9": 5.0}
+    ready = shop.kube.condition("ConnectionQuota", "one")
+    assert (ready["status"], ready["reason"]) == ("True", "Expired")
+    assert shop.kube.condition("ConnectionQuota", "one", "Enforced")["status"] == "False"

@@ -198,6 +198,9 @@ def test_a_limit_ends_at_its_moment_and_comes_back_with_a_later_one() -> None:
     for name in ("until", "range"):
         verdict = planner.plan.verdicts[name]
         assert (verdict.outcome, verdict.target_found, verdict.needs_a_person) == (Outcome.EXPIRED, False, False)
+    group = (("connection-group", "default/range"),)
+    assert planner.plan.keys("range") == {(group, "max_connections")}, "what is waited for until it is lifted"
+    assert planner.plan.keys("until") == {ip_rate("10.0.0.1")}
     later = (ends + timedelta(hours=1)).isoformat()
     quotas[2] = a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnections=5, expiresAt=later)
     updated(planner, *quotas, now=ends)
