@@ -13,8 +13,10 @@ from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.client import STATUS_MANAGER
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.held import Misread, cluster_of, read_object
-from sluicegate_operator.kube.kinds import EVENT, Kind, kind_of
+from sluicegate_operator.kube.held import Held, Misread, cluster_of, read_object
+from sluicegate_operator.kube.kinds import CUSTOM, EVENT, Kind, kind_of
+from sluicegate_operator.kube.watchfulness import Watchfulness
+from sluicegate_operator.kube.watching import Watched
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 
@@ -74,6 +76,10 @@ class MemoryKube:
 
     def events(self, reason: str) -> list[Json]:
         return [item for item in self._objects.values() if item["kind"] == EVENT.kind and item["reason"] == reason]
+
+    @property
+    def objects(self) -> Mapping[tuple[str, str | None, str], Json]:
+        return self._objects
 
     @property
     def cache(self) -> "MemoryCache":
@@ -201,6 +207,17 @@ class MemoryCache:
     async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
         found = await self._kube.list(kind, namespace)
         return [read_object(item) for item in found if cluster_of(kind, item) == cluster]
+
+    def watchfulness(self) -> Mapping[Kind, Watchfulness]:
+        assert isinstance(self._kube, MemoryKube)
+        found = {kind: Watchfulness(Watched(kind, 30)) for kind in CUSTOM}
+        for item in self._kube.objects.values():
+            kind = kind_of(item)
+            if kind in found:
+                meta = item["metadata"]
+                name, cluster = (meta["namespace"], meta["name"]), cluster_of(kind, item)
+                found[kind].objects.put(Held(*name, meta["uid"], 1, cluster, read_object(item)))
+        return found
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         return await self._kube.get(kind, namespace, name)

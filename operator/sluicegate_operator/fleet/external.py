@@ -24,6 +24,7 @@ from sluicegate_operator.planning.external import (
     Voter,
     governed_id,
     why_another,
+    why_governed,
 )
 
 FRESH_S = 1.0
@@ -52,10 +53,16 @@ class _Known:
 
 
 class ExternalFleet:
-    """Clusters that others run. Belongs to one event loop; `may_write` is asked before anything is changed."""
+    """Clusters that others run. Belongs to one event loop; `may_write` is asked before anything is changed, and
+    `siblings` are all BrokerClusters that are known."""
 
-    def __init__(self, may_write: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        may_write: Callable[[], bool] = lambda: True,
+        siblings: Callable[[], Iterable[BrokerCluster]] = tuple,
+    ) -> None:
         self._may_write = may_write
+        self._siblings = siblings
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
 
     async def look(self, cluster: BrokerCluster) -> ExternalSeen:
@@ -66,15 +73,15 @@ class ExternalFleet:
             servers = cluster.spec.bootstrap_servers or ()
             if servers != known.servers or now_s - known.looked_s > FRESH_S:
                 client = await self._client(known, servers)
-                known.seen = await _look(client, cluster)
+                known.seen = await _look(client, cluster, self._siblings)
                 known.looked_s = asyncio.get_running_loop().time()
             return known.seen
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
-        """None while the cluster does not answer, while it is not written down yet which one it is, or when it is
-        another one."""
+        """None while the cluster does not answer, while it is not written down yet which one it is, when it is another
+        one, or when another BrokerCluster governs it."""
         seen = await self.look(cluster)
-        if seen.unseen or seen.cluster_id != governed_id(cluster):
+        if seen.unseen or seen.governed or seen.cluster_id != governed_id(cluster):
             return ()
         return tuple(_address(broker) for broker in seen.brokers)
 
@@ -111,13 +118,17 @@ def _address(broker: ExternalBroker) -> BrokerAddress:
     return BrokerAddress(broker.id, broker.host, broker.port, not broker.fenced, barred)
 
 
-async def _look(client: AdminClient, cluster: BrokerCluster) -> ExternalSeen:
+async def _look(
+    client: AdminClient, cluster: BrokerCluster, siblings: Callable[[], Iterable[BrokerCluster]]
+) -> ExternalSeen:
     try:
         view = await client.describe_cluster_with_fenced()
     except KafkaAdminError as error:
         return ExternalSeen(unseen=str(error))
     if why_another(cluster, view.cluster_id):
         return ExternalSeen(view.cluster_id)
+    if governed := why_governed(cluster, view.cluster_id, siblings()):
+        return ExternalSeen(view.cluster_id, governed=governed)
     brokers = await _brokers(client, view)
     try:
         return ExternalSeen(view.cluster_id, brokers, _quorum(await client.describe_quorum()))

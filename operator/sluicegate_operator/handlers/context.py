@@ -27,7 +27,7 @@ from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.held import Misread
-from sluicegate_operator.kube.kinds import Kind, kind_of
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, Kind, kind_of
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
 from sluicegate_operator.settings import Settings
@@ -44,7 +44,7 @@ class Context:
         self.may_write = may_write
         self.settings = settings
         self.fleet = KubernetesFleet(kube, settings.own_namespace, settings.images)
-        self.external = ExternalFleet(may_write)
+        self.external = ExternalFleet(may_write, self._clusters)
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
         self.figures = TermFigures()
@@ -59,6 +59,10 @@ class Context:
         self.followers = Followers(lambda key: self.mark("registrations", key), settings.view_every_s)
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
         self._pools = Pools(self.may_write)
+
+    def _clusters(self) -> Iterable[BrokerCluster]:
+        known = self.kube.cache.watchfulness()[BROKER_CLUSTER].objects.values()
+        return [held.value for held in known if isinstance(held.value, BrokerCluster)]
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
         return await gather_snapshot(self.kube, key, kinds)

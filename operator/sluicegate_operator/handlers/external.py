@@ -39,11 +39,12 @@ class ExternalBrokers:
         self._counted: dict[ClusterKey, _Counted] = {}
 
     async def look(self, cluster: BrokerCluster) -> ExternalSeen | None:
-        """None while it is not known which brokers there are, or when the cluster is another one."""
+        """None while it is not known which brokers there are, when the cluster is another one, or when another
+        BrokerCluster governs it."""
         key = (cluster.namespace, cluster.name)
         seen = await self._context.external.look(cluster)
         self._tell(key, seen)
-        if seen.unseen or not governed_id(cluster) or why_another(cluster, seen.cluster_id):
+        if seen.unseen or seen.governed or not governed_id(cluster) or why_another(cluster, seen.cluster_id):
             return None
         return seen
 

@@ -138,7 +138,8 @@ class Cache:
         return {kind: one.trouble for kind, one in self._kinds.items() if one.trouble is not None}
 
     def watchfulness(self) -> Mapping[Kind, Watchfulness]:
-        """For figures; any thread may read it."""
+        """How the watch of each kind does, and what is held of it, which need not be all that there is; any thread may
+        read it."""
         return self._kinds
 
     def _tell(self, kind: Kind, changes: Sequence[Change]) -> None:

@@ -31,6 +31,9 @@ class KindCache:
     def of_cluster(self, namespace: str, cluster: str) -> Collection[Held]:
         return self._by_cluster.get((namespace, cluster), {}).values()
 
+    def values(self) -> Collection[Held]:
+        return self._objects.values()
+
     def names(self) -> Collection[Key]:
         return self._objects.keys()
 

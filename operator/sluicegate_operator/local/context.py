@@ -38,7 +38,7 @@ class LocalContext:
         self._fleet = fleet
         self._changed = changed
         self._pools = Pools()
-        self.external = ExternalFleet()
+        self.external = ExternalFleet(siblings=self._clusters)
         self._said: Said[tuple[Hashable, ...]] = Said()
         self.events = SaidEvents(say)
         self.first_seen = FirstSeen()
@@ -48,6 +48,9 @@ class LocalContext:
         self.is_due: Callable[[str, ClusterKey], bool] = _never
         self.running: set[ClusterKey] = set()
         """Clusters whose brokers may be asked: their processes have been started, or others run them."""
+
+    def _clusters(self) -> Iterable[BrokerCluster]:
+        return (found for found in self._objects.resources if isinstance(found, BrokerCluster))
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
         return self._objects.snapshot(key, kinds)

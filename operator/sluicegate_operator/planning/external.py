@@ -4,7 +4,7 @@ Pure. Which cluster is governed Kafka's cluster.id says: the one in the spec, el
 written into the status before anything is changed. Values that change all the time are written in coarse steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -77,12 +77,13 @@ class ReplicaCounts:
 @dataclass(frozen=True, slots=True)
 class ExternalSeen:
     """One look: `unseen` says why no bootstrap server answered, and then there is nothing else; `no_quorum` why the
-    controllers are not known."""
+    controllers are not known, `governed` that another BrokerCluster governs it: then there is only its id."""
 
     cluster_id: str = ""
     brokers: tuple[ExternalBroker, ...] = ()
     quorum: Quorum | None = None
     no_quorum: str = ""
+    governed: str = ""
     unseen: str = ""
 
 
@@ -117,6 +118,32 @@ def why_another(cluster: BrokerCluster, answered: str) -> str:
     )
 
 
+def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[BrokerCluster]) -> str:
+    """Empty unless an older BrokerCluster governs the cluster with this id: two of them would set each other's limits
+    back, and a Topic of the one would delete records that a Topic of the other stands for."""
+    older = [
+        other
+        for other in others
+        if other.spec.is_external
+        and governed_id(other) == cluster_id
+        and other.metadata.deletion_timestamp is None
+        and other.metadata.uid != cluster.metadata.uid
+        and _seniority(other) < _seniority(cluster)
+    ]
+    if not older:
+        return ""
+    first = min(older, key=_seniority)
+    return (
+        f"BrokerCluster {first.namespace}/{first.name} governs the cluster with cluster.id {cluster_id} already, and"
+        " nothing is changed there by this one; delete one of the two"
+    )
+
+
+def _seniority(cluster: BrokerCluster) -> tuple[float, str, str]:
+    created = cluster.metadata.creation_timestamp
+    return created.timestamp() if created else 0.0, cluster.namespace, cluster.name
+
+
 def external_status(
     cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress, now: datetime
 ) -> BrokerClusterStatus:
@@ -124,7 +151,7 @@ def external_status(
     stay as they were."""
     old = cluster.status
     progress = _progress(cluster, seen, config)
-    known = not (seen.unseen or why_another(cluster, seen.cluster_id))
+    known = not (seen.unseen or seen.governed or why_another(cluster, seen.cluster_id))
     serving = sum(broker.serves for broker in seen.brokers)
     counted = f"{serving}/{len(seen.brokers)}"
     paused = cluster.spec.paused
@@ -161,6 +188,8 @@ def _progress(cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress
         return working("Unreachable", f"no bootstrap server answers: {seen.unseen}"[:MESSAGE_MAX])
     if another := why_another(cluster, seen.cluster_id):
         return stalled("AnotherCluster", another)
+    if seen.governed:
+        return stalled("GovernedByAnother", seen.governed)
     if not _all_serve(seen):
         return _waiting(seen)
     if cluster.spec.paused:

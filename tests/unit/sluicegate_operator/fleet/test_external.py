@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -15,6 +16,7 @@ from sluicegate_operator.fleet import external
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.planning.external import ConfigProgress, external_status
 from tests.support import bad_manifests
 from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
 
@@ -55,3 +57,32 @@ async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monk
     await fleet.aclose()
     assert found == (BrokerAddress(0, "b0", 9092), BrokerAddress(1, "b1", 9092))
     assert [broker.barred for broker in found] == ["", "a broker of the cluster with cluster.id d answers there"]
+
+
+async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = broker_of("c")
+
+    monkeypatch.setattr(external, "AdminClient", partial(AdminClient, connect=peer.connect))
+    younger, older = governing("younger", "2026-02-01T00:00:00Z"), governing("older", "2026-01-01T00:00:00Z")
+    there = [younger, older]
+    fleet = ExternalFleet(siblings=lambda: there)
+    assert await fleet.broker_addresses(younger) == ()
+    assert len(await fleet.broker_addresses(older)) == 2
+    seen = await fleet.look(younger)
+    assert "BrokerCluster default/older governs the cluster with cluster.id c already" in seen.governed
+    status = external_status(younger, seen, ConfigProgress(), datetime(2026, 3, 1, tzinfo=UTC))
+    ready = status.condition("Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "GovernedByAnother")
+    there.remove(older)
+    await asyncio.sleep(2 * external.FRESH_S)
+    assert len(await fleet.broker_addresses(younger)) == 2, "it takes over"
+    await fleet.aclose()
+
+
+def governing(name: str, created: str) -> BrokerCluster:
+    document = bad_manifests.external(bootstrapServers=["b0:9092"]) | {"status": {"clusterId": "c"}}
+    document["metadata"] = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": created}
+    cluster = parse_resource(document)
+    assert isinstance(cluster, BrokerCluster)
+    return cluster
