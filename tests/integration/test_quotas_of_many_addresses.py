@@ -14,11 +14,12 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.connection_groups import group_of, membership
+from sluicegate_operator.planning.connection_groups import membership
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.quota_planner import QuotaPlanner
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.broker_process import BrokerProcess
+from tests.support.limits_model import group_of
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ belongs to one ConnectionQuota and has its name, so that each has members, modes
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_network
 
-from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, Entity, LimitKey, QuotaKey
+from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, QuotaKey
 
 CONNECTION_GROUP = "connection-group"
 MAX_CONNECTIONS, SHARED, OBSERVE, MEMBER = "max_connections", "shared", "observe", "member"
@@ -44,26 +44,7 @@ def canonical_member(range_: str) -> str:
     return str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)
 
 
-def group_of(key: LimitKey) -> str | None:
-    """The group that a limit belongs to; None: it is none of a group."""
-    if isinstance(key, str):
-        return None
-    kind, name = key[0][0]
-    return name if kind == CONNECTION_GROUP else None
-
-
-def member_of(key: LimitKey) -> str | None:
-    """The member that a key of a group is about; None: it is a limit of the group itself."""
-    return key[0][1][1] if not isinstance(key, str) and len(key[0]) > 1 else None
-
-
 def never_looser(wanted: Mapping[QuotaKey, float], seen: Mapping[QuotaKey, float]) -> dict[QuotaKey, float]:
     """`wanted` without orders to only observe of groups that brokers enforce, by what they have been `seen` to have."""
     enforced = {key[0] for key in seen} - {entity for entity, key in seen if key == OBSERVE}
     return {key: value for key, value in wanted.items() if key[1] != OBSERVE or key[0] not in enforced}
-
-
-def entity_words(entity: Entity) -> str:
-    """For people."""
-    group = entity[0][1]
-    return f"connection group {group}" if len(entity) == 1 else f"{entity[1][1]} in connection group {group}"

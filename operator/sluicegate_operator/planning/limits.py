@@ -7,8 +7,8 @@ default, so a broker that is away learns them (or that they are lifted) when it 
 somebody's hand and is taken away.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from sluicegate_operator.api.config_keys import LIMIT_KEYS, LISTENER_PREFIX
 
@@ -174,15 +174,6 @@ def changes(desired: DesiredLimits, lacking: Mapping[int, Missing]) -> list[Acti
     return actions + [SetQuota(key, desired.quotas.get(key)) for key in quotas]
 
 
-def diff_limits(
-    desired: DesiredLimits, observed: Mapping[int, ObservedLimits], released: Collection[LimitKey] = ()
-) -> list[Action]:
-    """What brings every broker that was seen to `desired`; nothing when all are there. `released` matters for a cluster
-    that is not exclusively ours: limits of ours that are not wanted any more, to be lifted there."""
-    lifted = Lifted(desired.exclusive, frozenset(released))
-    return changes(desired, {broker_id: missing(desired, seen, lifted) for broker_id, seen in observed.items()})
-
-
 def _in_order(key: QuotaKey) -> tuple[tuple[tuple[str, str], ...], str]:
     return tuple((kind, name or "") for kind, name in key[0]), key[1]
 
@@ -206,27 +197,3 @@ def missing_words(desired: DesiredLimits, lacks: Missing) -> list[str]:
         else:
             steps.append(f"{quota_words(key)} is {'to be lifted' if wanted is None else f'not {wanted:g}'}")
     return sorted(steps)
-
-
-def apply_actions(actions: Iterable[Action], observed: Mapping[int, ObservedLimits]) -> dict[int, ObservedLimits]:
-    """What brokers that carry out `actions` will say; planning's own model of them, used to check it."""
-    after = dict(observed)
-    for action in actions:
-        for broker_id, view in after.items():
-            after[broker_id] = _applied(action, broker_id, view)
-    return after
-
-
-def _applied(action: Action, broker_id: int, view: ObservedLimits) -> ObservedLimits:
-    if isinstance(action, SetQuota):
-        quotas = {key: value for key, value in view.quotas.items() if key != action.key}
-        return replace(view, quotas=quotas if action.value is None else quotas | {action.key: action.value})
-    if action.broker_id is None:
-        return replace(view, default=_altered(view.default, action))
-    if action.broker_id == broker_id:
-        return replace(view, own=_altered(view.own, action))
-    return view
-
-
-def _altered(configs: Mapping[str, str], action: SetBrokerConfigs) -> dict[str, str]:
-    return {key: value for key, value in configs.items() if key not in action.delete} | dict(action.set)

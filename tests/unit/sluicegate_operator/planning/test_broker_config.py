@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS, LIMIT_KEYS
 from sluicegate_operator.planning.broker_config import OwnTags, plan_broker_config
-from sluicegate_operator.planning.limits import ObservedLimits, SetBrokerConfigs, apply_actions
+from sluicegate_operator.planning.limits import ObservedLimits, SetBrokerConfigs
+from tests.support.limits_model import apply_actions
 
 RETENTION, MIN_ISR = "log.retention.ms", "min.insync.replicas"
 WANTED = {RETENTION: "60000"}

@@ -3,16 +3,13 @@
 from sluicegate_operator.planning.connection_groups import (
     OBSERVE,
     canonical_member,
-    entity_words,
     group_limits,
     group_name,
-    group_of,
-    member_key,
-    member_of,
     membership,
     never_looser,
 )
 from sluicegate_operator.planning.limits import ip_rate
+from tests.support.limits_model import group_of, member_of
 
 GROUP = (("connection-group", "shop/ingest"),)
 
@@ -54,8 +51,3 @@ def test_a_group_that_is_enforced_is_not_told_to_observe_while_limits_may_not_be
     )
     kept = never_looser(wanted, seen)
     assert wanted.keys() - kept.keys() == {((("connection-group", "a"),), OBSERVE)}
-
-
-def test_people_read_of_groups_and_members() -> None:
-    assert entity_words(GROUP) == "connection group shop/ingest"
-    assert entity_words(member_key("shop/ingest", "10.0.0.1")[0]) == "10.0.0.1 in connection group shop/ingest"

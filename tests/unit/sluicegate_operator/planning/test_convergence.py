@@ -28,7 +28,6 @@ from sluicegate_operator.planning.limits import (
     LimitKey,
     ObservedLimits,
     SetBrokerConfigs,
-    diff_limits,
     ip_rate,
     is_limit_key,
 )
@@ -55,6 +54,7 @@ from sluicegate_operator.planning.topics import (
     managed_keys,
 )
 from tests.support.bad_manifests import Json, listener, quota, topic
+from tests.support.limits_model import diff_limits
 from tests.support.settling_world import NOW, settles, shop, some
 
 BROKERS = st.sets(st.integers(0, 3), max_size=3)

@@ -9,20 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.planning.connection_groups import group_limits, group_of, member_of, membership
+from sluicegate_operator.planning.connection_groups import group_limits, membership
 from sluicegate_operator.planning.held_limits import hold
-from sluicegate_operator.planning.limits import (
-    DesiredLimits,
-    LimitKey,
-    ObservedLimits,
-    QuotaKey,
-    apply_actions,
-    diff_limits,
-    ip_rate,
-)
+from sluicegate_operator.planning.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
 from sluicegate_operator.planning.quota_planner import QuotaPlanner
 from sluicegate_operator.planning.quotas import Limits, Outcome, QuotaPlan, TargetKey, TargetKind, pods_unknown
 from tests.support.bad_manifests import cluster, listener, quota
+from tests.support.limits_model import apply_actions, diff_limits, group_of, member_of
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

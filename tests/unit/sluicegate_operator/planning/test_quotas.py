@@ -18,8 +18,6 @@ from sluicegate_operator.planning.limits import (
     QuotaKey,
     SetBrokerConfigs,
     SetQuota,
-    apply_actions,
-    diff_limits,
     ip_rate,
     ip_rates,
     is_limit_key,
@@ -34,6 +32,7 @@ from sluicegate_operator.planning.quotas import (
     while_open,
 )
 from tests.support.bad_manifests import cluster, external, listener, quota
+from tests.support.limits_model import apply_actions, diff_limits
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 EXTERNAL_RATE = "listener.name.external.max.connection.creation.rate"
