@@ -154,6 +154,7 @@ def _external_clusters() -> Iterator[Shown]:
     seen = (
         ExternalSeen(unseen="broker kafka:9092: cannot connect"),
         ExternalSeen("another"),
+        ExternalSeen("c", governed="BrokerCluster default/older governs it already"),
         ExternalSeen("c", brokers, Quorum(100, 4, voters)),
         ExternalSeen("c", brokers, Quorum(-1, 4, (Voter(100, None, None), Voter(101, 0, 60.0)))),
         ExternalSeen("c", brokers, no_quorum="UNSUPPORTED_VERSION"),
