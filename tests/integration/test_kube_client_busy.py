@@ -94,7 +94,7 @@ def test_a_write_that_is_tried_again_needs_the_lease_again(tmp_path: Path) -> No
         client = client_of(address, tmp_path, may_write=lambda: next(answers))
         try:
             with pytest.raises(KubeFencedError):
-                asyncio.run(client.apply_status(TOPIC, "default", "orders", "its uid", {}))
+                asyncio.run(client.apply_status(TOPIC, "default", "orders", {}))
         finally:
             client.close()
         assert len(seen) == 1

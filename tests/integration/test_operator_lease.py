@@ -66,7 +66,7 @@ async def test_without_the_lease_nothing_is_written(tmp_path: Path) -> None:
     client = KubeClient(str(kubeconfig), may_write=lambda: False)
     try:
         with pytest.raises(KubeFencedError, match="the Lease is not held"):
-            await client.apply_status(TOPIC, "default", "orders", "its uid", {})
+            await client.apply_status(TOPIC, "default", "orders", {})
         with pytest.raises(KubeUnavailableError):
             await client.list(TOPIC, "default")
     finally:

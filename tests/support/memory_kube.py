@@ -136,20 +136,11 @@ class MemoryKube:
         return self.put(manifest)
 
     async def apply_status(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        uid: str,
-        status: Mapping[str, Any],
-        *,
-        manager: str = STATUS_MANAGER,
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
     ) -> None:
         key = (kind.kind, namespace, name)
         if key not in self._objects:
             raise KubeError(f"{name} not found", 404)
-        if self._objects[key]["metadata"]["uid"] != uid:
-            raise KubeConflictError(f"{name} is another one by now")
         managed = self._statuses.setdefault(key, {})
         managed[manager] = deepcopy(dict(status))
         self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}

@@ -91,9 +91,7 @@ class Context:
         if manifest == before:
             return False
         async with self._status_slots:
-            await self.kube.apply_status(
-                api_kind(resource), resource.namespace, resource.name, resource.metadata.uid, manifest
-            )
+            await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
         return True
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
@@ -112,7 +110,7 @@ class Context:
             log.error("%s", found)
         own = {key: value for key, value in status.items() if key not in REMEMBERED_FIELDS}
         try:
-            await self.kube.apply_status(found.kind, meta["namespace"], meta["name"], meta["uid"], own)
+            await self.kube.apply_status(found.kind, meta["namespace"], meta["name"], own)
         except KubeError as error:
             if error.retriable:
                 raise
@@ -126,9 +124,9 @@ class Context:
         await self.events.record(reference(resource), type_, reason, message)
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
-        kind, meta = api_kind(resource), resource.metadata
+        kind, namespace, name = api_kind(resource), resource.namespace, resource.name
         manager = LIMITS_STATUS_MANAGER if LIMITS_SET in fields else CONFIG_STATUS_MANAGER
-        await self.kube.apply_status(kind, meta.namespace, meta.name, meta.uid, fields, manager=manager)
+        await self.kube.apply_status(kind, namespace, name, fields, manager=manager)
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         meta = body["metadata"]

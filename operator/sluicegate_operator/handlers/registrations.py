@@ -200,8 +200,7 @@ class RegistrationReconciler:
                 return
             [registration] = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], [])
         if plan.status.manifest() != registration.status.manifest():
-            uid, status = registration.metadata.uid, plan.status.manifest()
-            await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, uid, status)
+            await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
         if plan.events:
             # Who has come may say something else of itself.
             self._context.mark("descriptions", (cluster.namespace, cluster.name))

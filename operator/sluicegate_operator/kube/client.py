@@ -173,21 +173,13 @@ class KubeClient:
         await self._request("PATCH", path, query=query | {"force": "true"}, body=manifest, content_type=_APPLY_TYPE)
 
     async def apply_status(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        uid: str,
-        status: Mapping[str, Any],
-        *,
-        manager: str = STATUS_MANAGER,
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
     ) -> None:
-        """Without the fields that an older CRD does not have. A KubeConflictError when it is another object of that
-        name by now: what was said of the one before is not true of it."""
+        """Without the fields that an older CRD does not have."""
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            "metadata": {"name": name, "namespace": namespace, "uid": uid},
+            "metadata": {"name": name, "namespace": namespace},
             "status": status,
         }
         path = kind.path(namespace, name) + "/status"

@@ -160,10 +160,10 @@ async def test_an_object_whose_status_is_refused_holds_up_nobody(monkeypatch: py
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), strange))
     write = shop.kube.apply_status
 
-    async def refuse(kind: Kind, namespace: str, name: str, uid: str, status: Json, **options: Any) -> None:
+    async def refuse(kind: Kind, namespace: str, name: str, status: Json, **options: Any) -> None:
         if name == "strange":
             raise KubeError("PATCH /connectionquotas/strange/status: 422 spec: Invalid value", 422)
-        await write(kind, namespace, name, uid, status, **options)
+        await write(kind, namespace, name, status, **options)
 
     monkeypatch.setattr(shop.kube, "apply_status", refuse)
     await shop.reconcile()

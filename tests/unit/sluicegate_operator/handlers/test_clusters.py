@@ -107,9 +107,8 @@ async def test_a_listener_that_cannot_be_read_keeps_everything_of_its_cluster_as
 async def test_a_cluster_that_cannot_be_read_is_stalled_and_keeps_what_it_has_and_remembers() -> None:
     kube = MemoryKube(cluster(), listener("open", "OPEN", 9095))
     await reconcile(kube)
-    uid = kube.take("BrokerCluster", "shop")["metadata"]["uid"]
     await kube.apply_status(
-        BROKER_CLUSTER, "default", "shop", uid, {"dynamicConfigKeys": ["log.retention.ms"]}, manager="config"
+        BROKER_CLUSTER, "default", "shop", {"dynamicConfigKeys": ["log.retention.ms"]}, manager="config"
     )
     kube.put(cluster(brokers={"replicas": "three", "storage": {"size": "1Gi"}}))
     for _ in range(2):
