@@ -38,7 +38,7 @@ class Surroundings:
 class GovernedQuotas:
     """Of one cluster. `error`: why brokers lag, where nothing is known of a single limit. `resync_at_s`: when all is
     looked at again, in seconds of the event loop's clock. `starts_until_s`: until then brokers that are not ready are
-    only just starting."""
+    only just starting; 0 once all have been."""
 
     planner: QuotaPlanner = field(default_factory=QuotaPlanner)
     ledger: LimitLedger = field(default_factory=LimitLedger)

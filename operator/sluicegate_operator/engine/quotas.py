@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 LAGGING_RETRY = Retry(1.0, 10.0)
 READ_BACK_S = 5.0
 STARTING_S = 30.0
-"""So long after a cluster was first looked at a new quota is not told that it waits for brokers that are not ready."""
+"""So long after a cluster was first looked at, and until all its brokers are ready for the first time, a new quota is
+not told that it waits for brokers."""
 STATUSES = "statuses"
 """The queue of engine.quota_statuses."""
 OBSERVED = "observed"
@@ -115,7 +116,9 @@ class QuotaReconciler:
         # One that misses its listener may have it among those that cannot be read.
         mute = bool(snapshot.unreadable_of(BROKER_LISTENER))
         around = Surroundings(expected, frozenset(unreachable), hiding, mute)
-        starting = loop.time() < governed.starts_until_s and not _all_ready(expected, pool)
+        if _all_ready(expected, pool):
+            governed.starts_until_s = 0.0
+        starting = loop.time() < governed.starts_until_s
         await self._mark_concerned(key, governed, around, result, _why(result) or held, before, starting=starting)
         if governed.observing:
             self._context.mark(OBSERVED, key)
@@ -246,8 +249,7 @@ def _expected(cluster: BrokerCluster, snapshot: Snapshot, pool: BrokerPool | Non
 
 
 def _all_ready(expected: Collection[int], pool: BrokerPool | None) -> bool:
-    ready = {broker.broker_id for broker in pool.brokers if broker.up} if pool is not None else set()
-    return ready.issuperset(expected)
+    return pool is not None and {broker.broker_id for broker in pool.brokers if broker.up}.issuperset(expected)
 
 
 def _differing(

@@ -228,6 +228,17 @@ async def test_a_quota_is_told_that_it_waits_for_brokers_where_they_do_not_come(
     assert shop.said("new") == ("0/3", "False", "Applying")
 
 
+async def test_a_new_quota_of_a_cluster_that_has_started_is_told_at_once_though_a_broker_is_down() -> None:
+    shop = Shop(MemoryKube(cluster(3)))
+    await shop.reconcile()
+    assert shop.pool is not None
+    shop.pool = replace(shop.pool, brokers=(*shop.pool.brokers[:2], replace(shop.pool.brokers[2], up=False)))
+    shop.silence(2)
+    shop.kube.put(quota("one", "10.0.0.1"))
+    await shop.reconcile()
+    assert shop.said("one") == ("2/3", "False", "Applying")
+
+
 async def test_statuses_are_written_several_at_a_time_and_only_where_they_change() -> None:
     kube = SlowKube(cluster(1), *(quota(f"q{number}", f"10.0.0.{number}") for number in range(20)))
     shop = Shop(kube, brokers=1)
