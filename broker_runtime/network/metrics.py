@@ -10,6 +10,7 @@ from itertools import islice
 from math import isnan
 from typing import Literal, Protocol
 
+from broker_runtime.network.connection_group import Group
 from broker_runtime.network.connection_groups import ConnectionGroups
 from broker_runtime.network.listener_quota import ListenerQuota
 from broker_runtime.network.proxy_header import HeaderOutcome
@@ -170,24 +171,17 @@ def _by_group(groups: ConnectionGroups) -> Iterator[Sample]:
             "Open connections of addresses that a connection group holds, or observes",
             {"group": group.name},
         )
+    held = "Connections that a connection group has kept out: too many, or too fast (delayed or dropped)"
+    would_hold = "Connections that a connection group with `observe` would have kept out"
     for group in shown:
-        for reason, total in sorted(group.held.items()):
-            yield Sample(
-                _GROUP + "_held_total",
-                total,
-                "counter",
-                "Connections that a connection group has kept out: too many, or too fast (delayed or dropped)",
-                {"group": group.name, "reason": reason},
-            )
+        yield from _by_reason("_held_total", held, group, group.held)
     for group in shown:
-        for reason, total in sorted(group.would_hold.items()):
-            yield Sample(
-                _GROUP + "_would_hold_total",
-                total,
-                "counter",
-                "Connections that a connection group with `observe` would have kept out",
-                {"group": group.name, "reason": reason},
-            )
+        yield from _by_reason("_would_hold_total", would_hold, group, group.would_hold)
+
+
+def _by_reason(name: str, text: str, group: Group, totals: Mapping[str, int]) -> Iterator[Sample]:
+    for reason, total in sorted(totals.items()):
+        yield Sample(_GROUP + name, total, "counter", text, {"group": group.name, "reason": reason})
 
 
 def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample]:

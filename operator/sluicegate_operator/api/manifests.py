@@ -125,7 +125,7 @@ def load_manifests(paths: Sequence[Path], *, skip_others: bool = False) -> Manif
             sentence = "is written by the operator alone; take it out of the file"
             errors.append(ManifestError(file, index, "kind", sentence))
             continue
-        identity = (resource.kind, resource.namespace, resource.name)
+        identity = resource.identity
         if identity in seen:
             sentence = f"{resource.kind} {resource.name} is already in {seen[identity]}; give each object its own name"
             errors.append(ManifestError(file, index, "metadata.name", sentence))

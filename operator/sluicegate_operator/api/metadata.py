@@ -90,6 +90,10 @@ class PrinterColumn(Model):
     priority: int = 0
 
 
+Identity = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
 class Resource(Model):
     """What all custom resources are. The class variables are what its CRD needs beside the schema."""
 
@@ -110,6 +114,10 @@ class Resource(Model):
     @property
     def namespace(self) -> str:
         return self.metadata.namespace
+
+    @property
+    def identity(self) -> Identity:
+        return self.kind, self.metadata.namespace, self.metadata.name
 
     @property
     def cluster_name(self) -> str:

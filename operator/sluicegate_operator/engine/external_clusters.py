@@ -8,7 +8,7 @@ from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.planning.external import ConfigProgress, external_status
 
-UNSEEN_RETRY = Retry(1.0, 15.0)
+UNREACHABLE_RETRY = Retry(1.0, 15.0)
 FOLLOWERS = ("quotas", "topics", "configs")
 """Queues that wait for brokers to be there."""
 
@@ -34,4 +34,4 @@ class ExternalClusters:
         ready = status.condition("Ready")
         if ready is not None and ready.status == "True":
             return context.resync_s(cluster)
-        return UNSEEN_RETRY
+        return UNREACHABLE_RETRY

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.engine.external_clusters import FOLLOWERS, UNSEEN_RETRY
+from sluicegate_operator.engine.external_clusters import FOLLOWERS, UNREACHABLE_RETRY
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.handlers.context import Context
@@ -71,7 +71,7 @@ class ExternalBrokers:
 
     def again(self, seen: ExternalSeen | None) -> Again:
         if seen is None:
-            return UNSEEN_RETRY
+            return UNREACHABLE_RETRY
         return self._context.settings.view_every_s * random.uniform(0.8, 1.2)
 
     def forget(self, key: ClusterKey) -> None:

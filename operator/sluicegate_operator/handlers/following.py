@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.fleet.controllers import ControllerView, newer_view
+from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, newer_view
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,8 @@ class Followers:
         self.forget(key)
         if view.active is None or view.overview is None or not view.overview.version:
             return False
-        self._tasks[key] = asyncio.create_task(self._until_changed(key, view), name=f"view of {key}")
+        following = self._until_changed(key, view.active, view.overview.version)
+        self._tasks[key] = asyncio.create_task(following, name=f"view of {key}")
         return True
 
     def forget(self, key: ClusterKey) -> None:
@@ -46,23 +47,21 @@ class Followers:
             self.forget(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _until_changed(self, key: ClusterKey, view: ControllerView) -> None:
+    async def _until_changed(self, key: ClusterKey, active: ControllerPlace, version: str) -> None:
         try:
-            await self._wait(view)
+            await self._wait(active, version)
         except Exception:
             # Nobody looks at a cluster that is followed: it must not be followed by what has ended.
             log.exception("cluster %s/%s is not followed any more", *key)
         del self._tasks[key]
         self._changed(key)
 
-    async def _wait(self, view: ControllerView) -> None:
-        assert view.active is not None, "followed is only who answers"
-        assert view.overview is not None, "followed is only who answers"
-        version, loop = view.overview.version, asyncio.get_running_loop()
+    async def _wait(self, active: ControllerPlace, version: str) -> None:
+        loop = asyncio.get_running_loop()
         await asyncio.sleep(AGAIN_AFTER_S)
         while True:
             asked_s = loop.time()
-            now = await newer_view(view.active, version, WAIT_S)
+            now = await newer_view(active, version, WAIT_S)
             if now.overview is None or now.overview.version != version:
                 return
             if loop.time() - asked_s < TOO_SOON_S:

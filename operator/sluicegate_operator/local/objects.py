@@ -12,15 +12,13 @@ from typing import Any, TypeVar
 
 from sluicegate_operator.api import Manifests, Resource, Topic
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.api.metadata import Identity, Status
 from sluicegate_operator.engine.context import reference
 from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
 from sluicegate_operator.kube.kinds import Kind
 
 Kept = TypeVar("Kept", bound=Resource)
 
-Identity = tuple[str, str, str]
-"""Kind, namespace and name."""
 Remembered = dict[str, dict[str, Any]]
 """By kind/namespace/name, fields of the status."""
 
@@ -53,7 +51,7 @@ class LocalObjects:
         return tuple(self._objects.values())
 
     def apply(self, manifests: Manifests, now: datetime) -> Changes:
-        wanted = {_identity(resource): resource for resource in manifests.resources}
+        wanted = {resource.identity: resource for resource in manifests.resources}
         gone = [self._delete(identity, now) for identity in list(self._objects) if identity not in wanted]
         written = []
         for identity, said in wanted.items():
@@ -79,23 +77,23 @@ class LocalObjects:
 
     def write_status(self, resource: Resource, status: Status, without: Collection[str]) -> bool:
         """Fields in `without` stay as they are. Whether anything changed; nothing where the object has gone."""
-        found = self._objects.get(_identity(resource))
+        found = self._objects.get(resource.identity)
         if found is None or found.metadata.uid != resource.metadata.uid:
             return False
         kept = {key: value for key, value in found.status.manifest().items() if key in without}
         manifest = {key: value for key, value in status.manifest().items() if key not in without} | kept
         if manifest == found.status.manifest():
             return False
-        self._objects[_identity(found)] = _with_status(found, manifest)
+        self._objects[found.identity] = _with_status(found, manifest)
         if lasting := {key: manifest[key] for key in OUTLIVES if manifest.get(key)}:
             self._remember(found, lasting)
         return True
 
     def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         self._remember(resource, fields)
-        found = self._objects.get(_identity(resource))
+        found = self._objects.get(resource.identity)
         if found is not None:
-            self._objects[_identity(found)] = _with_status(found, {**found.status.manifest(), **fields})
+            self._objects[found.identity] = _with_status(found, {**found.status.manifest(), **fields})
 
     def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         meta = body["metadata"]
@@ -109,7 +107,7 @@ class LocalObjects:
     def _taken(self, said: Resource, before: Resource | None, now: datetime) -> Resource:
         if before is None:
             meta = {"uid": f"local-{next(self._uids)}", "generation": 1, "creation_timestamp": now}
-            kept = self._remembered.get("/".join(_identity(said)), {})
+            kept = self._remembered.get("/".join(said.identity), {})
             return _with_status(_with_metadata(said, **meta), {**said.status.manifest(), **kept})
         old = before.metadata
         changed = _written(said) != _written(before)
@@ -130,15 +128,11 @@ class LocalObjects:
         return found
 
     def _remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
-        place = "/".join(_identity(resource))
+        place = "/".join(resource.identity)
         before = self._remembered.get(place, {})
         if (after := {**before, **fields}) != before:
             self._remembered[place] = after
             self._write(self._remembered)
-
-
-def _identity(resource: Resource) -> Identity:
-    return (resource.kind, resource.namespace, resource.name)
 
 
 def _body(topic: Topic) -> dict[str, Any]:

@@ -46,10 +46,10 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
 
 def broken_transitions(before: Manifests, after: Manifests) -> list[str]:
     """What an API server that holds `before` would refuse in `after`."""
-    held = {(resource.kind, resource.namespace, resource.name): resource for resource in before.resources}
+    held = {resource.identity: resource for resource in before.resources}
     sentences = []
     for resource in after.resources:
-        old = held.get((resource.kind, resource.namespace, resource.name))
+        old = held.get(resource.identity)
         if old is not None:
             sentences += [f"{resource.kind} {resource.name}: {problem}" for problem in broken_rules(resource, old)]
     return sentences

@@ -19,6 +19,7 @@ from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.broker_tags import tag_key
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS, LISTENER_PREFIX
 from sluicegate_operator.api.metadata import API_VERSION
+from sluicegate_operator.planning.seniority import seniority
 
 INTERNAL = "INTERNAL"
 """Brokers reach each other by it, and the operator reaches brokers; no ConnectionQuota can target it."""
@@ -253,7 +254,7 @@ def _listener_ports(
     """The oldest BrokerListener keeps a name or port that two ask for."""
     taken = [ListenerPort(INTERNAL, INTERNAL_PORT)]
     clashes = []
-    for listener in sorted(cluster_listeners(cluster, listeners), key=_age):
+    for listener in sorted(cluster_listeners(cluster, listeners), key=seniority):
         wanted = ListenerPort(listener.spec.name, listener.spec.port, listener.name)
         other = next((port for port in taken if port.name == wanted.name or port.port == wanted.port), None)
         if other is None:
@@ -274,11 +275,6 @@ def cluster_listeners(cluster: BrokerCluster, listeners: Sequence[BrokerListener
         and listener.namespace == cluster.namespace
         and listener.metadata.deletion_timestamp is None
     ]
-
-
-def _age(listener: BrokerListener) -> tuple[float, str]:
-    created = listener.metadata.creation_timestamp
-    return (created.timestamp() if created else 0.0, listener.name)
 
 
 def dynamic_config(cluster: BrokerCluster) -> dict[str, str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus
+from sluicegate_operator.planning.cluster_status import MESSAGE_MAX, PAUSED
 from sluicegate_operator.planning.conditions import (
     Finding,
     Progress,
@@ -19,8 +20,8 @@ from sluicegate_operator.planning.conditions import (
     working,
 )
 from sluicegate_operator.planning.registrations import age_step, lag_step
+from sluicegate_operator.planning.seniority import seniority
 
-MESSAGE_MAX = 4096
 VOTER_SILENCE_MAX_S = 10.0
 """A controller that has not fetched for longer counts as gone; they fetch twice a second."""
 
@@ -128,20 +129,15 @@ def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[Broke
         and governed_id(other) == cluster_id
         and other.metadata.deletion_timestamp is None
         and other.metadata.uid != cluster.metadata.uid
-        and _seniority(other) < _seniority(cluster)
+        and seniority(other) < seniority(cluster)
     ]
     if not older:
         return ""
-    first = min(older, key=_seniority)
+    first = min(older, key=seniority)
     return (
         f"BrokerCluster {first.namespace}/{first.name} governs the cluster with cluster.id {cluster_id} already, and"
         " nothing is changed there by this one; delete one of the two"
     )
-
-
-def _seniority(cluster: BrokerCluster) -> tuple[float, str, str]:
-    created = cluster.metadata.creation_timestamp
-    return created.timestamp() if created else 0.0, cluster.namespace, cluster.name
 
 
 def external_status(
@@ -163,7 +159,7 @@ def external_status(
             counted if known else "",
         ),
         _controllers_ready(seen, known=known),
-        Finding("Paused", paused, "Paused" if paused else "NotPaused", _PAUSED if paused else ""),
+        Finding("Paused", paused, "Paused" if paused else "NotPaused", PAUSED if paused else ""),
     )
     return BrokerClusterStatus(
         observed_generation=observed_generation(cluster, old, progress),
@@ -174,9 +170,6 @@ def external_status(
         controller_id=seen.quorum.leader_id if seen.quorum else -1,
         voters=_voters(seen.quorum) if known else old.voters,
     )
-
-
-_PAUSED = "spec.paused is true: nothing is changed until it is false"
 
 
 def _all_serve(seen: ExternalSeen) -> bool:
@@ -193,7 +186,7 @@ def _progress(cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress
     if not _all_serve(seen):
         return _waiting(seen)
     if cluster.spec.paused:
-        return ready("Paused", _PAUSED)
+        return ready("Paused", PAUSED)
     if not config.follows(cluster):
         return working("SpecChanged", "what the changed spec asks of the brokers is being looked at")
     if config.refused:

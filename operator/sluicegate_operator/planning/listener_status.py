@@ -17,6 +17,7 @@ from sluicegate_operator.planning.conditions import (
 )
 from sluicegate_operator.planning.exposure import HIDDEN, NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.listeners import ListenerSeen
+from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 
 ADDRESSES_MAX = 100
 BROKERS_SHOWN_MAX = 10
@@ -65,12 +66,7 @@ def _progress(
     listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
 ) -> Progress:
     if layout is None:
-        name = listener.spec.cluster_ref.name
-        return stalled(
-            "ClusterMissing",
-            f"there is no bundled BrokerCluster {name} in namespace {listener.namespace}; create it or correct"
-            " clusterRef",
-        )
+        return stalled("ClusterMissing", cluster_missing_words(listener, bundled=True))
     clash = next((clash for clash in layout.clashes if clash.resource == listener.name), None)
     if clash is not None:
         return stalled("Conflicted", clash.message)

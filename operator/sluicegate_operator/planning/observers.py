@@ -13,7 +13,9 @@ from enum import StrEnum
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.planning.limits import SetBrokerConfigs
+from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.observer_code import ModulesFound, ObserverModule
+from sluicegate_operator.planning.seniority import seniority
 
 NAMES = "observer.class.names"
 AUDIT_LOG, _SPOOLS = "audit-log", "spool.dir"
@@ -99,7 +101,7 @@ def plan_observers(
     found = code or ModulesFound()
     accepted: dict[str, ObserverPlugin] = {}
     verdicts: dict[str, PluginVerdict] = {}
-    for plugin in sorted(own, key=_seniority):
+    for plugin in sorted(own, key=seniority):
         verdicts[plugin.name] = _judge(plugin, accepted, cluster, found)
         if verdicts[plugin.name].outcome is PluginOutcome.ACCEPTED:
             accepted[plugin.observer_name] = plugin
@@ -113,16 +115,8 @@ def plan_observers(
     return ObserverPlan(configs, {name: tuple(found) for name, found in of_each.items()}, verdicts, modules)
 
 
-def _seniority(plugin: ObserverPlugin) -> tuple[float, str]:
-    created = plugin.metadata.creation_timestamp
-    return (created.timestamp() if created else 0.0, plugin.name)
-
-
 def _cluster_missing(plugin: ObserverPlugin) -> PluginVerdict:
-    name = plugin.spec.cluster_ref.name
-    message = (
-        f"there is no bundled BrokerCluster {name} in namespace {plugin.namespace}; create it or correct clusterRef"
-    )
+    message = cluster_missing_words(plugin, bundled=True)
     return PluginVerdict(plugin.observer_name, PluginOutcome.CLUSTER_MISSING, message)
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.schedule import Schedule, ScheduleError, parse_schedule
+from sluicegate_operator.planning.seniority import seniority
 from sluicegate_operator.resources.audit_files import audit_files
 from sluicegate_operator.resources.audit_job import cron_job
 from sluicegate_operator.resources.audit_run import AuditPlaces
@@ -49,11 +51,7 @@ def plan_pipeline(
     """`others` of the same cluster: of two with one place for results the older has it."""
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
     if cluster is None or cluster.spec.is_external:
-        message = (
-            f"there is no bundled BrokerCluster {name} in namespace {pipeline.namespace}; create it or correct"
-            " clusterRef"
-        )
-        return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, message)
+        return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, cluster_missing_words(pipeline, bundled=True))
     try:
         schedule = parse_schedule(spec.schedule)
     except ScheduleError as error:
@@ -71,18 +69,13 @@ def plan_pipeline(
     if _is_within(spec.results.uri, source.uri):
         message = f"results lie among the segments, in {source.uri}, and would be read as such: choose another place"
         return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, message)
-    older = [other for other in others if _seniority(other) < _seniority(pipeline) and _share_results(other, pipeline)]
+    older = [other for other in others if seniority(other) < seniority(pipeline) and _share_results(other, pipeline)]
     if older:
         message = f"AuditPipeline {older[0].name} is older and has the same place for results: choose another"
         return PipelinePlan(PipelineOutcome.RESULTS_TAKEN, message)
     secret = spec.secret_name or (landing.secret_name if landing is not None else None)
     places = AuditPlaces(name, source, spec.results, secret)
     return PipelinePlan(PipelineOutcome.ACCEPTED, places=places, schedule=schedule)
-
-
-def _seniority(pipeline: AuditPipeline) -> tuple[float, str]:
-    created = pipeline.metadata.creation_timestamp
-    return created.timestamp() if created else 0.0, pipeline.name
 
 
 def _share_results(one: AuditPipeline, other: AuditPipeline) -> bool:

@@ -14,15 +14,13 @@ from typing import Any
 
 from sluicegate_operator.api.config_keys import HIDDEN, is_secret
 from sluicegate_operator.api.manifests import Manifests
-from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.metadata import Identity, Resource
 from sluicegate_operator.api.rules import broken_rules
-from sluicegate_operator.planning.preview_cluster import ClusterPreview, RunningNodes, Versions, preview_cluster
+from sluicegate_operator.planning.preview_cluster import ClusterPreview, Versions, preview_cluster
 from sluicegate_operator.planning.preview_complaints import Complaint, complaints
-from sluicegate_operator.planning.preview_nodes import NodeKind
+from sluicegate_operator.planning.preview_nodes import NodeKind, RunningNodes
 
 VALUE_SHOWN_MAX = 120
-Identity = tuple[str, str, str]
-"""Kind, namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +77,17 @@ class Preview:
 
 def preview(wanted: Manifests, world: World, now: datetime) -> Preview:
     """`now` is when objects that are new would be made: those that are there are older than they."""
-    there = {_identity(resource): resource for resource in world.manifests.resources}
+    there = {resource.identity: resource for resource in world.manifests.resources}
     after, objects = dict(there), []
     for resource in wanted.resources:
-        old = there.get(_identity(resource))
+        old = there.get(resource.identity)
         applied = _as_applied(resource, old, now)
         seen = _preview_object(applied, old)
         objects.append(seen)
         if seen.outcome is not ObjectOutcome.REFUSED:
-            after[_identity(resource)] = applied
+            after[resource.identity] = applied
     if world.kind is NodeKind.PROCESS:
-        named = {_identity(resource) for resource in wanted.resources}
+        named = {resource.identity for resource in wanted.resources}
         for identity in [identity for identity in there if identity not in named]:
             del after[identity]
             objects.append(ObjectPreview(*identity, ObjectOutcome.DELETED))
@@ -110,10 +108,6 @@ def _gone(there: Mapping[Identity, Resource], after: Mapping[Identity, Resource]
     return (resource for identity, resource in there.items() if identity not in after)
 
 
-def _identity(resource: Resource) -> Identity:
-    return resource.kind, resource.namespace, resource.name
-
-
 def _cluster_of(resource: Resource) -> tuple[str, str]:
     ref = getattr(resource.spec, "cluster_ref", None)
     return resource.namespace, resource.name if ref is None else ref.name
@@ -128,7 +122,7 @@ def _as_applied(resource: Resource, old: Resource | None, now: datetime) -> Reso
 
 
 def _preview_object(resource: Resource, old: Resource | None) -> ObjectPreview:
-    kind, namespace, name = _identity(resource)
+    kind, namespace, name = resource.identity
     if problems := tuple(map(str, broken_rules(resource, old))):
         return ObjectPreview(kind, namespace, name, ObjectOutcome.REFUSED, problems=problems)
     if old is None:

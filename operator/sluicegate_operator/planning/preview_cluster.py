@@ -15,7 +15,7 @@ from sluicegate_operator.planning.broker_config import plan_broker_config
 from sluicegate_operator.planning.cluster_layout import Role, dynamic_config, plan_cluster
 from sluicegate_operator.planning.limit_changes import changed_limits
 from sluicegate_operator.planning.limits import ObservedLimits
-from sluicegate_operator.planning.observers import plan_observers
+from sluicegate_operator.planning.observers import ObserverPlan, plan_observers
 from sluicegate_operator.planning.preview_nodes import NodeKind, NodeRestart, RunningNodes, preview_restarts
 from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.quotas import QuotaPlan
@@ -31,8 +31,6 @@ from sluicegate_operator.planning.topics import (
     why_kept,
 )
 from sluicegate_operator.planning.volumes import wanted_storage
-
-__all__ = ["ClusterPreview", "NodeRestart", "RunningNodes", "preview_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +124,17 @@ def _volumes(old: BrokerCluster | None, new: BrokerCluster) -> Iterator[str]:
 def _listeners(old: BrokerCluster | None, new: BrokerCluster, before: Manifests, after: Manifests) -> Iterator[str]:
     if new.spec.brokers is None:
         return
-    had = old is not None and old.spec.brokers is not None
-    was = (
-        {p.name: p.port for p in plan_cluster(old, before.of_kind(BrokerListener)).listeners}
-        if old is not None and had
-        else {}
-    )
-    now = {p.name: p.port for p in plan_cluster(new, after.of_kind(BrokerListener)).listeners if p.resource is not None}
+    was: dict[str, int] = {}
+    if old is not None and old.spec.brokers is not None:
+        was = {p.name: p.port for p in plan_cluster(old, before.of_kind(BrokerListener)).listeners}
+    planned = plan_cluster(new, after.of_kind(BrokerListener)).listeners
+    now = {p.name: p.port for p in planned if p.resource is not None}
     for name, port in sorted(now.items()):
         if name not in was:
             yield f"listener {name} opens at port {port}"
         elif was[name] != port:
             yield f"listener {name} moves from port {was[name]} to {port}"
-    kept = {p.name for p in plan_cluster(new, after.of_kind(BrokerListener)).listeners}
-    for name in sorted(was.keys() - kept):
+    for name in sorted(was.keys() - {p.name for p in planned}):
         yield f"listener {name} closes"
 
 
@@ -162,15 +157,14 @@ def _shown(key: str, value: str | None) -> str:
 
 
 def _observers(old: BrokerCluster | None, new: BrokerCluster, before: Manifests, after: Manifests) -> Iterator[str]:
-    was = plan_observers(old, before.of_kind(ObserverPlugin)).keys if old is not None else {}
+    was = plan_observers(old, before.of_kind(ObserverPlugin)) if old is not None else ObserverPlan()
     now = plan_observers(new, after.of_kind(ObserverPlugin))
-    earlier = plan_observers(old, before.of_kind(ObserverPlugin)).configs if old is not None else {}
-    for name in sorted({*was, *now.keys}):
+    for name in sorted({*was.keys, *now.keys}):
         if name not in now.keys:
             yield f"observer {name} ends"
-        elif name not in was:
+        elif name not in was.keys:
             yield f"observer {name} begins"
-        elif any(now.configs.get(key) != earlier.get(key) for key in {*was[name], *now.keys[name]}):
+        elif any(now.configs.get(key) != was.configs.get(key) for key in {*was.keys[name], *now.keys[name]}):
             yield f"observer {name} is configured anew"
 
 

@@ -12,6 +12,7 @@ from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
+from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.observers import PluginOutcome, plan_observers
 from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.topics import TopicOutcome, judge_topics
@@ -39,9 +40,8 @@ def complaints(manifests: Manifests, now: datetime) -> list[Complaint]:
     for one in manifests.resources:
         if isinstance(one, BrokerCluster | AuditPipeline):
             continue
-        if (one.namespace, ref := one.spec.cluster_ref.name) not in known:
-            message = f"there is no BrokerCluster {ref} in namespace {one.namespace}; create it or correct clusterRef"
-            found.append(Complaint(one.kind, one.namespace, one.name, message))
+        if (one.namespace, one.cluster_name) not in known:
+            found.append(Complaint(*one.identity, cluster_missing_words(one)))
     return sorted(found)
 
 

@@ -33,12 +33,12 @@ from sluicegate_operator.planning.quotas import (
     overrides,
     pods_unknown,
     selects_elsewhere,
-    seniority,
     too_many_addresses,
     unsupported,
     verdict_of,
     winners_of,
 )
+from sluicegate_operator.planning.seniority import Seniority, seniority
 
 COMPARED_A_TURN = 1000
 PLANNED_A_TURN = 100
@@ -84,7 +84,7 @@ class QuotaPlanner:
         self._limits: dict[TargetKey, Limits] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._closing: dict[TargetKey, Limits] = {}
-        self._counts: dict[str, tuple[tuple[float, str], int]] = {}
+        self._counts: dict[str, tuple[Seniority, int]] = {}
         self._without_room: frozenset[str] = frozenset()
         self._counts_changed = False
         self._touched: set[TargetKey] = set()

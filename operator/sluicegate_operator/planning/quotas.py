@@ -23,6 +23,8 @@ from sluicegate_operator.planning.limits import (
     QuotaKey,
     ip_rate,
 )
+from sluicegate_operator.planning.missing_cluster import cluster_missing_words
+from sluicegate_operator.planning.seniority import Seniority
 
 OVERRIDES_BYTES_MAX = 32767
 """Of a configuration value in Kafka: the counts of all addresses of a cluster are one."""
@@ -187,15 +189,8 @@ def while_open(
     return replace(desired, configs=configs)
 
 
-def seniority(quota: ConnectionQuota) -> tuple[float, str]:
-    created = quota.metadata.creation_timestamp
-    return (created.timestamp() if created else 0.0, quota.name)
-
-
 def cluster_missing(quota: ConnectionQuota) -> Verdict:
-    name = quota.spec.cluster_ref.name
-    message = f"there is no BrokerCluster {name} in namespace {quota.namespace}; create it or correct clusterRef"
-    return Verdict(quota.name, TargetKey.of_quota(quota), Outcome.CLUSTER_MISSING, message)
+    return Verdict(quota.name, TargetKey.of_quota(quota), Outcome.CLUSTER_MISSING, cluster_missing_words(quota))
 
 
 def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
@@ -347,7 +342,7 @@ def config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
     return {key: value for key, value in keys.items() if value is not None}
 
 
-def overrides(counts: Mapping[str, tuple[tuple[float, str], int]]) -> tuple[str, frozenset[str]]:
+def overrides(counts: Mapping[str, tuple[Seniority, int]]) -> tuple[str, frozenset[str]]:
     """The value that holds the counts of all addresses, and the addresses that have no room in it: those of the
     youngest quotas. `counts`: by address, with the seniority of its quota."""
     entries = {address: f"{address}:{count}" for address, (_, count) in counts.items()}

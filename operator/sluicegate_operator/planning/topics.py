@@ -12,6 +12,8 @@ from types import MappingProxyType
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.planning.missing_cluster import cluster_missing_words
+from sluicegate_operator.planning.seniority import seniority
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def judge_topics(
         return {topic.name: _cluster_missing(topic) for topic in living}
     verdicts: dict[str, TopicVerdict] = {}
     rulers: dict[str, str] = {}
-    for topic in sorted(living, key=_seniority):
+    for topic in sorted(living, key=seniority):
         if topic.spec.cluster_ref.name != cluster.name or topic.namespace != cluster.namespace:
             continue
         ruler = rulers.setdefault(topic.topic_name, topic.name)
@@ -124,14 +126,7 @@ def judge_topics(
 
 
 def _cluster_missing(topic: Topic) -> TopicVerdict:
-    name = topic.spec.cluster_ref.name
-    message = f"there is no BrokerCluster {name} in namespace {topic.namespace}; create it or correct clusterRef"
-    return TopicVerdict(TopicOutcome.CLUSTER_MISSING, message)
-
-
-def _seniority(topic: Topic) -> tuple[float, str]:
-    created = topic.metadata.creation_timestamp
-    return (created.timestamp() if created else 0.0, topic.name)
+    return TopicVerdict(TopicOutcome.CLUSTER_MISSING, cluster_missing_words(topic))
 
 
 def judge_observed(topic: Topic, observed: ObservedTopic | None) -> TopicVerdict:
