@@ -99,10 +99,15 @@ class OperatorKiller:
 
     def _goes_on(self, when: str, step: str) -> bool:
         with self._lock:
+            is_new = step not in self._known and (when, step) not in self.killed
+            is_new &= self._twice or when == _when(step)
             if self._dead:
+                if when == AFTER and is_new:
+                    # It was done when another step was its death: of this one it never learns either.
+                    self.killed.append((when, step))
                 return False
             self._wrote_s = time.monotonic()
-            if step in self._known or (when, step) in self.killed or not (self._twice or when == _when(step)):
+            if not is_new:
                 return True
             self.killed.append((when, step))
             self._dead = True

@@ -71,6 +71,7 @@ class ServedClusters:
             for name, count in brokers.items()
         }
         self._servers: list[asyncio.Server] = []
+        self._serving: set[asyncio.Task[None]] = set()
         self._placers = ThreadPoolExecutor(PLACERS, thread_name_prefix="placing")
         self._placed: set[str] = set()
         self._pods = KubeWatch(access, f"/api/v1/namespaces/{namespace}/pods", self._heard)
@@ -90,6 +91,10 @@ class ServedClusters:
         self._placers.shutdown(cancel_futures=True)
         for server in self._servers:
             server.close()
+        serving = list(self._serving)
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
         self._taken.close()
 
     def host(self, name: str, node_id: int) -> str:
@@ -97,7 +102,12 @@ class ServedClusters:
         return f"{self._network}.{self._numbers[name]}.{own}"
 
     async def _listen(self, host: str, port: int, serve: "_Broker | _Controller") -> None:
-        self._servers.append(await asyncio.start_server(serve, host, port))
+        def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(serve(reader, writer))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+
+        self._servers.append(await asyncio.start_server(begin, host, port))
 
     def _heard(self, event: str, pod: Json) -> None:
         meta = pod["metadata"]
