@@ -77,12 +77,10 @@ def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) ->
 
 
 async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> VolumesSeen:
-    """A role's claims are asked one by one until one is refused: the others are of the same StorageClass."""
-    grown, refused = [], dict[Role, tuple[str, str]]()
+    """Each claim is asked, whatever became of the others: one may be of another StorageClass, or bound by hand."""
+    grown, refused = [], dict[str, str]()
     for growth in plan.grow:
         volume = growth.volume
-        if volume.role in refused:
-            continue
         try:
             await kube.patch_metadata(
                 PERSISTENT_VOLUME_CLAIM,
@@ -95,7 +93,7 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> 
         except KubeError as error:
             if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
                 raise
-            refused[volume.role] = volume.claim, str(error)
+            refused[volume.claim] = str(error)
         else:
             grown.append(growth)
     for new in plan.make:
@@ -105,7 +103,7 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> 
         except KubeConflictError as conflict:
             # One that is going has the name still, or the StatefulSet was first.
             log.info("a volume claim of cluster %s is not made: %s", cluster.name, conflict)
-    return volumes_seen(cluster, plan, grown, dict(refused.values()))
+    return volumes_seen(cluster, plan, grown, refused)
 
 
 async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:

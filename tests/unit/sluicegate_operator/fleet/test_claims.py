@@ -8,6 +8,7 @@ from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims, own_claims, template_size
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM
 from sluicegate_operator.planning.children import cluster_children
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
@@ -133,7 +134,7 @@ async def test_volumes_grow_and_new_ones_are_as_large() -> None:
     )
 
 
-async def test_a_class_that_lets_nothing_grow_is_asked_once_a_look() -> None:
+async def test_a_class_that_lets_nothing_grow_is_named_with_each_claim() -> None:
     own = cluster_id(grown())
     kube = MemoryKube(claim(0, own), claim(1, own))
     kube.refuses[PERSISTENT_VOLUME_CLAIM.kind] = "the storageclass must support resize"
@@ -141,6 +142,30 @@ async def test_a_class_that_lets_nothing_grow_is_asked_once_a_look() -> None:
     assert [asked(kube, ordinal) for ordinal in range(2)] == ["10Gi"] * 2
     assert "the storageclass must support resize" in seen.refused
     assert seen.status.brokers == "10Gi"
+    assert [sentence.split()[0] for sentence in seen.status.growing] == ["data-shop-brokers-0", "data-shop-brokers-1"]
+
+
+async def test_one_claim_that_may_not_grow_does_not_keep_the_others_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = cluster_id(grown(3))
+    kube = MemoryKube(*(claim(ordinal, own) for ordinal in range(3)))
+    patch = kube.patch_metadata
+
+    async def not_the_first(kind: Any, namespace: str, name: str, *rest: Any, **spec: Any) -> None:
+        if name == "data-shop-brokers-0":
+            raise KubeError("only dynamically provisioned pvc can be resized", 403)
+        await patch(kind, namespace, name, *rest, **spec)
+
+    monkeypatch.setattr(kube, "patch_metadata", not_the_first)
+    for _ in range(2):
+        seen = await look_after_claims(kube, grown(3), 3, started=True)  # type: ignore[arg-type]
+        assert [asked(kube, ordinal) for ordinal in range(3)] == ["10Gi", "20Gi", "20Gi"]
+        assert seen.refused.startswith("data-shop-brokers-0 stays at 10Gi and cannot grow to 20Gi")
+        assert seen.refused.endswith("only dynamically provisioned pvc can be resized")
+        assert seen.status.growing == (
+            seen.refused,
+            "data-shop-brokers-1 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
+            "data-shop-brokers-2 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
+        )
 
 
 def test_a_stateful_set_keeps_the_template_of_its_claims() -> None:
