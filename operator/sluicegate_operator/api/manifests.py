@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import API_VERSION, GROUP, Resource
+from sluicegate_operator.api.metadata import API_VERSION, DEFAULT_NAMESPACE, GROUP, Resource
 from sluicegate_operator.api.rules import Problem, broken_rules
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -107,9 +107,12 @@ def validate(mapping: Mapping[str, Any], old: Resource | None = None) -> list[st
     return []
 
 
-def load_manifests(paths: Sequence[Path], *, skip_others: bool = False) -> Manifests:
+def load_manifests(
+    paths: Sequence[Path], *, skip_others: bool = False, namespace: str = DEFAULT_NAMESPACE
+) -> Manifests:
     """Files, and the files directly inside folders, in order of name. Problems are collected, never raised.
-    `skip_others`: what is of another API group is nobody's mistake, but left out."""
+    `skip_others`: what is of another API group is nobody's mistake, but left out. `namespace`: of objects that name
+    none."""
     resources: list[Resource] = []
     errors: list[ManifestError] = []
     seen: dict[tuple[str, str, str], str] = {}
@@ -117,7 +120,7 @@ def load_manifests(paths: Sequence[Path], *, skip_others: bool = False) -> Manif
         if skip_others and not _is_of_our_group(document):
             continue
         try:
-            resource = parse_resource(document)
+            resource = _placed(parse_resource(document), namespace)
         except InvalidManifest as error:
             errors += [ManifestError(file, index, p.field, p.message) for p in error.problems]
             continue
@@ -127,12 +130,20 @@ def load_manifests(paths: Sequence[Path], *, skip_others: bool = False) -> Manif
             continue
         identity = resource.identity
         if identity in seen:
-            sentence = f"{resource.kind} {resource.name} is already in {seen[identity]}; give each object its own name"
+            name = resource.name if resource.namespace == DEFAULT_NAMESPACE else f"{resource.namespace}/{resource.name}"
+            sentence = f"{resource.kind} {name} is already in {seen[identity]}; give each object its own name"
             errors.append(ManifestError(file, index, "metadata.name", sentence))
             continue
         seen[identity] = file
         resources.append(resource)
     return Manifests.of(resources, errors)
+
+
+def _placed(resource: Found, namespace: str) -> Found:
+    if "namespace" in resource.metadata.model_fields_set:
+        return resource
+    metadata = resource.metadata.model_copy(update={"namespace": namespace})
+    return resource.model_copy(update={"metadata": metadata})
 
 
 def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[tuple[str, int, Mapping[str, Any]]]:

@@ -15,6 +15,8 @@ GROUP = "sluicegate.dev"
 VERSION = "v1alpha1"
 API_VERSION: Final = "sluicegate.dev/v1alpha1"
 INT_MAX = 2**31 - 1
+DEFAULT_NAMESPACE = "default"
+"""Of an object that names none, unless somebody says another one."""
 
 _LENIENT = ConfigDict(
     alias_generator=to_camel,
@@ -30,7 +32,7 @@ class ObjectMeta(Model):
     model_config = _LENIENT
 
     name: str
-    namespace: str = "default"
+    namespace: str = DEFAULT_NAMESPACE
     uid: str = ""
     resource_version: str = ""
     generation: int = 0

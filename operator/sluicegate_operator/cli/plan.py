@@ -12,8 +12,9 @@ import typer
 from typer.core import TyperCommand
 
 from sluicegate_operator.api import Manifests, load_manifests
+from sluicegate_operator.api.metadata import DEFAULT_NAMESPACE
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
-from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_namespace, in_up
+from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_up
 from sluicegate_operator.local.refusals import not_for_a_laptop
 from sluicegate_operator.planning.preview import ObjectOutcome, Preview, World, preview, summary
 from sluicegate_operator.planning.preview_cluster import ClusterPreview
@@ -55,7 +56,7 @@ def plan(
     files: FilesOption,
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", help="Of objects that name none in their file.")
-    ] = "default",
+    ] = DEFAULT_NAMESPACE,
     against: Annotated[
         list[Path] | None,
         typer.Option("--against", help="Files or folders that hold what is there, instead of a Kubernetes cluster."),
@@ -72,10 +73,9 @@ def plan(
     ways = {"--up": up, "--against": bool(against), "--kubeconfig": kubeconfig is not None}
     if len(given := [name for name, is_given in ways.items() if is_given]) > 1:
         raise typer.Exit(_failed([f"{' and '.join(given)} are different things to compare with: say one"], output))
-    manifests = load_manifests(files, skip_others=True)
-    if refusals := [str(error) for error in manifests.errors] or _nothing(manifests, files):
+    wanted = load_manifests(files, skip_others=True, namespace=namespace)
+    if refusals := [str(error) for error in wanted.errors] or _nothing(wanted, files):
         raise typer.Exit(_failed(refusals, output))
-    wanted = in_namespace(manifests, namespace)
     try:
         if up:
             world = _on_this_machine(wanted, data_dir)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate_operator.api import Manifests, load_manifests
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
-from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.metadata import DEFAULT_NAMESPACE, Resource
 from sluicegate_operator.fleet.local_data import DataDirError, manifests_file, read_state
 from sluicegate_operator.fleet.running_nodes import running_nodes
 from sluicegate_operator.kube.client import KubeClient
@@ -25,24 +25,12 @@ class UnknownWorldError(Exception):
         self.sentences = tuple(sentences)
 
 
-def in_namespace(manifests: Manifests, namespace: str) -> Manifests:
-    """Objects that name no namespace are put into this one."""
-    return Manifests.of([_placed(resource, namespace) for resource in manifests.resources], manifests.errors)
-
-
-def _placed(resource: Resource, namespace: str) -> Resource:
-    if "namespace" in resource.metadata.model_fields_set:
-        return resource
-    metadata = resource.metadata.model_copy(update={"namespace": namespace})
-    return resource.model_copy(update={"metadata": metadata})
-
-
 def in_files(files: Sequence[Path], namespace: str) -> World:
     """Raises UnknownWorldError."""
-    manifests = load_manifests(files, skip_others=True)
+    manifests = load_manifests(files, skip_others=True, namespace=namespace)
     if manifests.errors:
         raise UnknownWorldError([str(error) for error in manifests.errors])
-    return World(in_namespace(manifests, namespace))
+    return World(manifests)
 
 
 def in_up(data_dir: Path) -> World:
@@ -51,7 +39,7 @@ def in_up(data_dir: Path) -> World:
         read_state(data_dir)
     except DataDirError as error:
         raise UnknownWorldError([str(error)]) from None
-    found = in_files([manifests_file(data_dir)], "default")
+    found = in_files([manifests_file(data_dir)], DEFAULT_NAMESPACE)
     return World(found.manifests, kind=NodeKind.PROCESS)
 
 

@@ -11,7 +11,7 @@ import typer
 from sluicegate_operator.api import load_manifests
 from sluicegate_operator.cli.main import main
 from sluicegate_operator.cli.plan import PlanOutput, plan
-from sluicegate_operator.cli.plan_worlds import UnknownWorldError, bodies_there, in_namespace
+from sluicegate_operator.cli.plan_worlds import UnknownWorldError, bodies_there
 from sluicegate_operator.fleet.local_data import DataDir
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import Kind
@@ -114,13 +114,33 @@ def test_there_must_be_something_of_ours_and_somebody_to_ask(
 
 def test_objects_without_a_namespace_are_put_where_they_would_be_applied(changed: Path) -> None:
     edit(changed / "listener.yaml", "  name: shop-external", "  name: shop-external\n  namespace: default")
-    placed = in_namespace(load_manifests([changed]), "production")
+    placed = load_manifests([changed], namespace="production")
     assert {(one.kind, one.namespace) for one in placed.resources} == {
         ("BrokerCluster", "production"),
         ("BrokerListener", "default"),
         ("ConnectionQuota", "production"),
         ("Topic", "production"),
     }
+
+
+def test_two_documents_that_are_put_into_one_namespace_are_one_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener = (QUICKSTART / "listener.yaml").read_text()
+    named = listener.replace("  name: shop-external", "  name: shop-external\n  namespace: production")
+    for name, text in (("one.yaml", listener), ("two.yaml", named)):
+        (tmp_path / name).write_text(text)
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    sentence = (
+        f"{two}, document 1: metadata.name: BrokerListener production/shop-external is already in {one};"
+        " give each object its own name\n"
+    )
+    assert code_of([tmp_path], [QUICKSTART], namespace="production") == 1
+    assert capsys.readouterr().err == sentence
+    assert code_of([QUICKSTART], [tmp_path], namespace="production") == 1
+    assert capsys.readouterr().err == sentence
+    # Elsewhere they are two, as they are for who validates them.
+    assert len(load_manifests([tmp_path]).resources) == len(load_manifests([tmp_path], namespace="x").resources) == 2
 
 
 def test_one_thing_is_compared_with(capsys: pytest.CaptureFixture[str]) -> None:
