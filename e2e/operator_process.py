@@ -34,11 +34,20 @@ def operator_account(plane: ControlPlane, folder: Path) -> Path:
 
 
 class OperatorProcess:
-    """`resync_s` None leaves it to each cluster's spec, as people run it."""
+    """`resync_s` None leaves it to each cluster's spec, as people run it. `first_modules`: a folder of Python modules
+    that come before those that are installed."""
 
-    def __init__(self, kubeconfig: Path, log: Path, identity: str, resync_s: int | None = RESYNC_S) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        log: Path,
+        identity: str,
+        resync_s: int | None = RESYNC_S,
+        first_modules: Path | None = None,
+    ) -> None:
         self.log = log
         self._resync_s = resync_s
+        self._modules = [*filter(None, [first_modules]), REPOSITORY, REPOSITORY / "operator"]
         self.identity = identity
         self.metrics_port = free_port()
         self._kubeconfig = kubeconfig
@@ -64,7 +73,7 @@ class OperatorProcess:
     def start(self) -> None:
         settings = {
             "KUBECONFIG": str(self._kubeconfig),
-            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")]),
+            "PYTHONPATH": os.pathsep.join(map(str, self._modules)),
             "PYTHONUNBUFFERED": "1",
             "SLUICEGATE_RESYNC_SECONDS": "" if self._resync_s is None else str(self._resync_s),
             "SLUICEGATE_IDENTITY": self.identity,

@@ -78,7 +78,11 @@ class World:
             sizes[WIDE] = self._size.wide
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-operator-"))
         self._operator = OperatorProcess(
-            operator_account(self._plane, folder), folder / "operator.log", "measured", resync_s=None
+            operator_account(self._plane, folder),
+            folder / "operator.log",
+            "measured",
+            resync_s=None,
+            first_modules=without_test_tools(folder / "modules"),
         )
         print(f"the operator's log: {self._operator.log}", file=sys.stderr, flush=True)
         found: Figures = {}
@@ -231,6 +235,13 @@ class World:
 
     async def _change(self, quotas: Sequence[Json], every_s: float) -> list[Took]:
         return await change_all(self._writers, self._served, self._seen, quotas, every_s)
+
+
+def without_test_tools(folder: Path) -> Path:
+    """kio loads Hypothesis where it is installed, which takes 8 MiB. The operator's image does not have it."""
+    folder.mkdir()
+    (folder / "hypothesis.py").write_text('raise ImportError("it is a tool of tests")\n')
+    return folder
 
 
 def _cluster_of(quota: Json) -> str:

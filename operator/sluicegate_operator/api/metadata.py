@@ -122,6 +122,11 @@ class Resource(Model):
         return self.kind, self.metadata.namespace, self.metadata.name
 
     @property
+    def spec_version(self) -> tuple[str, int]:
+        """Which object of its name it is, and what people have written of it."""
+        return self.metadata.uid, self.metadata.generation
+
+    @property
     def cluster_name(self) -> str:
         """Of the BrokerCluster that it belongs to."""
         return str(self.spec.cluster_ref.name)

@@ -4,7 +4,7 @@ whom it tells. The operator has a Kubernetes API server for that, `sluicegate up
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
@@ -22,6 +22,7 @@ STATUS_WRITERS_MAX = 4
 """At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
 
 EventType = Literal["Normal", "Warning"]
+Found = TypeVar("Found", bound=Resource)
 
 
 class Events(Protocol):
@@ -51,8 +52,9 @@ class ReconcileContext(Protocol):
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
         """The brokers that have an address now; None while there is none."""
 
-    async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
-        """Write it where it differs from what is there; whether it did. Fields in `without` are somebody else's."""
+    async def write_status(self, resource: Found, status: Status, *, without: Collection[str] = ()) -> Found | None:
+        """Write it where it differs from what is there: the object as it is known since, None where it did not differ.
+        Fields in `without` are somebody else's."""
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         """Keeps these fields of its status for good: it has returned before what they speak of is done."""

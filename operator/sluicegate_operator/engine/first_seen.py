@@ -31,7 +31,7 @@ class FirstSeen:
             del self._times[next(iter(self._times))]
 
     def of(self, resource: Resource) -> datetime | None:
-        return self._times.get((resource.metadata.uid, resource.metadata.generation))
+        return self._times.get(resource.spec_version)
 
     def untold(self, resources: Iterable[Resource]) -> Collection[Generation]:
         """The generations of them that this operator has not heard of, nor of a later one."""

@@ -180,10 +180,10 @@ class GovernedQuotas:
             host_network_pods=self.host_network_pods.get(name, 0),
         )
 
-    def note_written(self, before: ConnectionQuota, status: ConnectionQuotaStatus) -> None:
+    def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:
         """What was told is what the quota says, until it is read again."""
         if self.planner.quotas.get(before.name) is before:
-            self.planner.quotas[before.name] = before.model_copy(update={"status": status})
+            self.planner.quotas[before.name] = after
 
     @property
     def unsettled(self) -> list[str]:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 STATUSES_A_TURN = 10
 """So many are worked out before others have the event loop: about 5 ms."""
-EVENTS_WAITING_MAX = 100
+EVENTS_WAITING_MAX = 20
 """Of a cluster. Of more quotas at a time that came into force it is not told one by one: they say it themselves."""
 
 _Told = tuple[ConnectionQuota, str]
@@ -82,7 +82,8 @@ class QuotaStatuses:
                 continue
             under_way.names.add(name)
             try:
-                if not await self._context.write_status(quota, status):
+                written = await self._context.write_status(quota, status)
+                if written is None:
                     governed.news.discard(name)
                     continue
             except KubeError as error:
@@ -97,7 +98,7 @@ class QuotaStatuses:
                 if name in under_way.again:
                     under_way.again.discard(name)
                     governed.waiting.add(name, FIRST)
-            governed.note_written(quota, status)
+            governed.note_written(quota, written)
             await self._tell(governed, quota, status, events)
 
     async def _tell(

@@ -17,7 +17,7 @@ from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import failing_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
-from sluicegate_operator.handlers.context import Context, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -89,7 +89,7 @@ class ClusterReconciler:
         if seen.volumes is not None and seen.volumes.refused:
             return REFUSED_RETRY
         settled = seen.brokers_ready >= seen.brokers_expected and not (seen.volumes and seen.volumes.status.growing)
-        return context.resync_s(cluster) if settled else STARTING_RETRY
+        return look_again_s(context, cluster) if settled else STARTING_RETRY
 
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> None:
         """Of a cluster that was deleted before its claims were told that they go with it. Raises KubeError."""

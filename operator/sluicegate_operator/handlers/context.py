@@ -9,7 +9,14 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
-from sluicegate_operator.engine.context import REMEMBERED_FIELDS, STATUS_WRITERS_MAX, EventType, now, reference
+from sluicegate_operator.engine.context import (
+    REMEMBERED_FIELDS,
+    STATUS_WRITERS_MAX,
+    EventType,
+    Found,
+    now,
+    reference,
+)
 from sluicegate_operator.engine.external_limits import LIMITS_SET
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
@@ -33,6 +40,9 @@ from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_statu
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
+
+RESYNCS_A_LOOK = 5
+"""What brokers have is looked at at each resync, for nobody tells of it; what is watched this much less often."""
 
 
 class Context:
@@ -84,15 +94,18 @@ class Context:
         await self.external.forget(key)
         await self._pools.forget(key)
 
-    async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
-        """Write it where it differs from what is there; whether it did. Fields in `without` are somebody else's."""
+    async def write_status(self, resource: Found, status: Status, *, without: Collection[str] = ()) -> Found | None:
         old: Status = resource.status
         manifest, before = ({k: v for k, v in s.manifest().items() if k not in without} for s in (status, old))
         if manifest == before:
-            return False
+            return None
         async with self._status_slots:
-            await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
-        return True
+            held = await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
+        known = held.value if held is not None else None
+        if isinstance(known, type(resource)) and known.spec_version == resource.spec_version:
+            # Thousands that are told at once would be in memory twice.
+            return known
+        return resource.model_copy(update={"status": status})
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
         """Stalled, with a Warning when that begins; what the object's status says besides stays. Raises only what may
@@ -143,6 +156,11 @@ class Context:
         await self.followers.close()
         await self.external.aclose()
         await self._pools.aclose()
+
+
+def look_again_s(context: Context, cluster: BrokerCluster) -> float:
+    """For what watches and controllers tell of: nothing is found by looking but what they have missed."""
+    return RESYNCS_A_LOOK * context.resync_s(cluster)
 
 
 async def say_scaled_by_others(context: Context, cluster: BrokerCluster, nodes: AppliedNodes) -> None:

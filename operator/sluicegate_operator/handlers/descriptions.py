@@ -8,7 +8,7 @@ import logging
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.descriptions import ask_descriptions
-from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.context import Context, look_again_s
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 
@@ -41,4 +41,4 @@ class DescriptionReconciler:
         if progress.told != told:
             progress.told = told
             context.mark("registrations", key)
-        return context.resync_s(cluster)
+        return look_again_s(context, cluster)

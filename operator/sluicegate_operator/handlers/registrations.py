@@ -19,7 +19,7 @@ from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.context import Context, look_again_s
 from sluicegate_operator.handlers.external import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
@@ -79,13 +79,17 @@ class RegistrationReconciler:
             return UNSEEN_RETRY
         states = [broker.state.value for broker in seen.view.overview.brokers]
         context.figures.note_brokers(key, cluster.spec.brokers.replicas, states)
-        told = context.progress[key].told
+        progress = context.progress[key]
+        if progress.controller_epoch != seen.view.overview.controller_epoch:
+            progress.controller_epoch = seen.view.overview.controller_epoch
+            context.mark("clusters", key)
+        told = progress.told
         brokers = SeenBrokers(seen.view.overview, seen.broker_pods, told)
         await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()))
         if fenced or not settled(cluster, seen):
             return MOVING_EVERY_S
         if context.followers.follow(key, seen.view):
-            return context.resync_s(cluster)
+            return look_again_s(context, cluster)
         return context.settings.view_every_s * random.uniform(0.8, 1.2)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:

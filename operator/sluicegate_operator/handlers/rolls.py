@@ -19,7 +19,7 @@ from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions
-from sluicegate_operator.handlers.context import Context, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
@@ -91,7 +91,7 @@ class RollReconciler:
         if again_s is None:
             again_s = await self._scale(snapshot, cluster, seen, scale)
         if again_s is None and isinstance(roll, Done):
-            return context.resync_s(cluster)
+            return look_again_s(context, cluster)
         if seen.sighting.view.overview is None:
             return UNSEEN_RETRY
         return MOVING_EVERY_S if again_s is None else again_s
@@ -230,7 +230,7 @@ async def _unregister(broker_id: int, _: BrokerAddress, handle: BrokerHandle) ->
 def _generations(snapshot: Snapshot) -> set[tuple[str, int]]:
     """What the nodes follow from, by uid, and of which generation each is."""
     resources = (*((snapshot.cluster,) if snapshot.cluster else ()), *snapshot.listeners)
-    readable = {(resource.metadata.uid, resource.metadata.generation) for resource in resources}
+    readable = {resource.spec_version for resource in resources}
     metas = (item.body["metadata"] for item in snapshot.unreadable)
     return readable | {(meta["uid"], meta.get("generation", 0)) for meta in metas}
 

@@ -30,7 +30,7 @@ class Settling:
 
     def wait_s(self, key: ClusterKey, resources: Iterable[Resource], now_s: float) -> float:
         """What is left; zero once the cluster has settled."""
-        objects = frozenset((one.metadata.uid, one.metadata.generation) for one in resources)
+        objects = frozenset(one.spec_version for one in resources)
         sight = self._sights.get(key)
         if sight is None:
             sight = _Sight(now_s, now_s, objects)

@@ -1,4 +1,4 @@
-"""Each change of an object of ours, a node's pod or its StatefulSet marks a cluster's key in the queues."""
+"""Each change of an object of ours, a node's pod or a child of a cluster marks the cluster's key in the queues."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,16 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods import node_pod
 from sluicegate_operator.kube.held import Held, Misread
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_REGISTRATION, CUSTOM, POD, STATEFUL_SET, Kind
+from sluicegate_operator.kube.kinds import (
+    BROKER_CLUSTER,
+    BROKER_REGISTRATION,
+    CHILDREN,
+    CUSTOM,
+    POD,
+    SERVICE,
+    STATEFUL_SET,
+    Kind,
+)
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import RACK, selector
@@ -41,6 +50,8 @@ class Watch:
             self._on_node_set(before, after)
         elif kind == BROKER_REGISTRATION:
             self._on_registration(before, after)
+        elif kind in (*CHILDREN, SERVICE):
+            self._on_child(before, after)
 
     def _on_object(self, kind: Kind, before: Held | None, after: Held | None) -> None:
         """A change of nothing but its status is our own hand, and no news."""
@@ -80,6 +91,13 @@ class Watch:
             for queue in ("clusters", "rolls"):
                 self._queues[queue].mark((before.namespace, before.cluster))
 
+    def _on_child(self, before: Held | None, after: Held | None) -> None:
+        """Somebody deletes or changes what was applied. Our own hand is looked at once more, and finds nothing."""
+        if before is not None and (after is None or _applied(before) != _applied(after)):
+            for key in _clusters(before, after):
+                for queue in ("clusters", "listeners"):
+                    self._queues[queue].mark(key)
+
     def _on_registration(self, before: Held | None, after: Held | None) -> None:
         """Somebody deletes or changes it: it is made again as the controller sees its broker. Statuses are our hand."""
         if before is not None and (after is None or _written(before) != _written(after)):
@@ -111,6 +129,11 @@ def _written(held: Held) -> Hashable:
         deleted = bool(found.get("deletionTimestamp"))
     pairs = [tuple(sorted(one.items())) for one in (labels, annotations)]
     return held.uid, _generation(held), deleted, *pairs
+
+
+def _applied(held: Held) -> Hashable:
+    """Kinds without a generation, as ConfigMaps and Services, are told by their resourceVersion."""
+    return _written(held) if _generation(held) else held.version
 
 
 @dataclass(frozen=True, slots=True)

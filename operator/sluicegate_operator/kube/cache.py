@@ -104,15 +104,16 @@ class Cache:
             raise why
         return one.objects
 
-    def note(self, kind: Kind, answer: Mapping[str, Any]) -> None:
-        """What the API server has answered to a write of ours."""
-        one = self._kinds.get(kind)
+    def note(self, kind: Kind, answer: Mapping[str, Any]) -> Held | None:
+        """What the API server has answered to a write of ours; what is held of the object since."""
+        one, meta = self._kinds.get(kind), answer["metadata"]
         if one is None or not one.filled.is_set() or not _selects(one.watched, answer):
-            return
-        if version_of(answer["metadata"]) > one.version:
+            return None
+        if version_of(meta) > one.version:
             # Of what is older the watch has told already, and what has become of it since.
-            told = {"metadata": answer["metadata"]} if one.watched.metadata_only else answer
+            told = {"metadata": meta} if one.watched.metadata_only else answer
             self._tell(kind, one.objects.put(self._reader.held(kind, told)))
+        return one.objects.get(meta.get("namespace") or "", meta["name"])
 
     def note_gone(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         one = self._kinds.get(kind)

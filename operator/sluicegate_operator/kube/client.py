@@ -16,6 +16,7 @@ from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
 from sluicegate_operator.kube.denials import DENIED_FOR_S
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 from sluicegate_operator.kube.rounds import Rounds
 from sluicegate_operator.kube.undeclared import undeclared_fields, without_fields
@@ -174,8 +175,8 @@ class KubeClient:
 
     async def apply_status(
         self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
-    ) -> None:
-        """Without the fields that an older CRD does not have."""
+    ) -> Held | None:
+        """Without the fields that an older CRD does not have. What the cache holds of the object since."""
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
@@ -192,7 +193,7 @@ class KubeClient:
                 self._untold.add((kind.crd, fields))
                 log.warning("%s is older than this operator, apply crds/: not told are %s", kind.crd, ", ".join(fields))
             told = await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
-        self.cache.note(kind, told)
+        return self.cache.note(kind, told)
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
         made = await self._request("POST", kind.path(namespace), body=manifest)

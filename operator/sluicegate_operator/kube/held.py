@@ -5,8 +5,10 @@ quotas that are all enforced differ in little but their names. Other kinds are h
 and the parts that only kubelets read.
 """
 
+import sys
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -18,6 +20,8 @@ from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
 Json = Mapping[str, Any]
 SHARED_MAX = 4096
+WORD_MAX = 200
+"""Longer texts are rarely equal."""
 _NOBODY_PLANS_BY = ("kubectl.kubernetes.io/last-applied-configuration",)
 """Annotations that are as long as the object."""
 
@@ -68,7 +72,8 @@ class Reader:
         own = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _trimmed_metadata(body["metadata"])}
         kept = {**body, **own}
         if kind not in CUSTOM:
-            return (self._trim or _TRIMMED.get(kind, _whole))(kept)
+            document: Json = _of_shared_words((self._trim or _TRIMMED.get(kind, _whole))(kept))
+            return document
         value = read_object(kept)
         if isinstance(value, Resource):
             self._share(value)
@@ -82,6 +87,8 @@ class Reader:
                 fields[name] = self._one(value)
             elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
                 fields[name] = tuple(self._one(part) for part in value)
+            elif isinstance(value, datetime):
+                fields[name] = self._kept(value, value)
         named = model.__pydantic_fields_set__
         object.__setattr__(model, "__pydantic_fields_set__", self._kept(frozenset(named), named))
 
@@ -97,6 +104,15 @@ class Reader:
         if len(self._shared) >= SHARED_MAX:
             self._shared.clear()
         return self._shared.setdefault(key, value)
+
+
+def _of_shared_words(value: Any) -> Any:
+    """The same, of keys and words that are in memory once: documents differ in few of them."""
+    if isinstance(value, dict):
+        return {sys.intern(key): _of_shared_words(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_of_shared_words(part) for part in value]
+    return sys.intern(value) if isinstance(value, str) and len(value) <= WORD_MAX else value
 
 
 def read_object(body: Json) -> Resource | Misread:

@@ -7,7 +7,7 @@ from typing import Any
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, Resource
 from sluicegate_operator.api.broker_cluster import Brokers
 from sluicegate_operator.api.metadata import Status
-from sluicegate_operator.engine.context import EventType, QuotaFigures, reference
+from sluicegate_operator.engine.context import EventType, Found, QuotaFigures, reference
 from sluicegate_operator.engine.first_seen import FirstSeen, Generation
 from sluicegate_operator.engine.pools import Pools
 from sluicegate_operator.engine.progress import ClusterProgress
@@ -72,11 +72,11 @@ class LocalContext:
         await self.external.forget(key)
         await self._pools.forget(key)
 
-    async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
-        written = self._objects.write_status(resource, status, without)
-        if written:
-            self._changed()
-        return written
+    async def write_status(self, resource: Found, status: Status, *, without: Collection[str] = ()) -> Found | None:
+        if not self._objects.write_status(resource, status, without):
+            return None
+        self._changed()
+        return resource.model_copy(update={"status": status})
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         self._objects.remember(resource, fields)

@@ -170,7 +170,7 @@ class QuotaPlanner:
         before = self.quotas.get(quota.name)
         if before is quota:
             return
-        if before is not None and _identity(before) == _identity(quota):
+        if before is not None and before.spec_version == quota.spec_version:
             if before.metadata.resource_version != quota.metadata.resource_version:
                 self.quotas[quota.name] = quota
                 if before.status != quota.status:
@@ -337,10 +337,6 @@ class QuotaPlanner:
 
 def _is_of(quota: ConnectionQuota, cluster: BrokerCluster) -> bool:
     return quota.spec.cluster_ref.name == cluster.name and quota.namespace == cluster.namespace
-
-
-def _identity(quota: ConnectionQuota) -> tuple[str, int]:
-    return quota.metadata.uid, quota.metadata.generation
 
 
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)

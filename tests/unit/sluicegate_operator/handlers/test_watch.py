@@ -15,9 +15,12 @@ from sluicegate_operator.kube.kinds import (
     BROKER_CLUSTER,
     BROKER_LISTENER,
     BROKER_REGISTRATION,
+    CONFIG_MAP,
     CONNECTION_QUOTA,
+    NETWORK_POLICY,
     OBSERVER_PLUGIN,
     POD,
+    SERVICE,
     STATEFUL_SET,
     TOPIC,
     Kind,
@@ -264,6 +267,26 @@ def test_a_registration_that_somebody_deletes_or_changes_is_made_again(queues: d
         return marked
 
     assert asyncio.run(run()) == [0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [SERVICE, CONFIG_MAP, NETWORK_POLICY])
+def test_a_child_that_somebody_deletes_or_changes_is_looked_at_at_once(queues: dict[str, Marks], kind: Kind) -> None:
+    made = body(kind, "shop-brokers", {})
+    made["metadata"] |= {"labels": {CLUSTER_LABEL: "shop"}, "resourceVersion": "5"}
+    if kind is not NETWORK_POLICY:
+        del made["metadata"]["generation"]
+    other = {"resourceVersion": "6", **({"generation": 2} if kind is NETWORK_POLICY else {})}
+    changed = {**made, "metadata": made["metadata"] | other}
+
+    async def run() -> list[int]:
+        watch, marked = watch_of(queues), []
+        for event, item in (("ADDED", made), ("MODIFIED", made), ("MODIFIED", changed), ("DELETED", changed)):
+            told(watch, kind, event, item)
+            marked.append(len(queues["clusters"].keys))
+        return marked
+
+    assert asyncio.run(run()) == [0, 0, 1, 2]
+    assert queues["listeners"].keys == [SHOP] * 2
 
 
 def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queues: dict[str, Marks]) -> None:
