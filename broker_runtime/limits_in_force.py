@@ -40,7 +40,7 @@ class LimitedGroups(Protocol):
 
     def set_limits(self, name: str, limits: GroupLimits) -> None: ...
 
-    def set_member(self, name: str, member: str, *, is_in: bool) -> None: ...
+    def set_member(self, name: str, member: str, number: float | None) -> None: ...
 
 
 class LimitsInForce:
@@ -122,7 +122,7 @@ class LimitsInForce:
                 for _ in range(min(len(changed) or len(leaving), _GROUP_CHANGES_PER_PIECE)):
                     source = changed or leaving
                     name, member = source.pop()
-                    if source is changed and member is not None and not self._is_in(name, member):
+                    if source is changed and member is not None and self._number(name, member) is None:
                         leaving.add((name, member))
                         continue
                     try:
@@ -134,9 +134,10 @@ class LimitsInForce:
         finally:
             changed |= leaving
 
-    def _is_in(self, name: str, member: str) -> bool:
+    def _number(self, name: str, member: str) -> float | None:
+        """Of who has the member; None where the group does not have it."""
         group = self._image.connection_groups.get(name)
-        return group is not None and member in group.members
+        return None if group is None else group.members.get(member)
 
     def _apply_to_group(self, name: str, member: str | None) -> None:
         if member is None:
@@ -145,7 +146,7 @@ class LimitsInForce:
             return
         self._odd_members.discard((name, member))
         try:
-            self._server.connection_groups.set_member(name, member, is_in=self._is_in(name, member))
+            self._server.connection_groups.set_member(name, member, self._number(name, member))
         except ValueError as error:
             # A controller of another version may know more kinds of members.
             self._odd_members.add((name, member))

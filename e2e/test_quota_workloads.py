@@ -35,18 +35,22 @@ def left_as_it_was(shop: Shop) -> Iterator[None]:
 
 def served(pod: BrokerPod, source: str, count: int) -> int:
     """How many of so many connections at a time a broker serves to one address."""
-    answers = 0
     with ExitStack() as stack:
-        clients = []
-        for _ in range(count):
-            client = socket.create_connection((pod.address, EXTERNAL_PORT), ANSWER_S, source_address=(source, 0))
-            clients.append(stack.enter_context(client))
-            client.sendall(API_VERSIONS)
-        for client in clients:
-            try:
-                answers += bool(client.recv(1))
-            except ConnectionResetError:
-                continue
+        return served_as_long_as(stack, pod, source, count)
+
+
+def served_as_long_as(stack: ExitStack, pod: BrokerPod, source: str, count: int) -> int:
+    """The same of connections that stay open for as long as `stack`."""
+    answers, clients = 0, []
+    for _ in range(count):
+        client = socket.create_connection((pod.address, EXTERNAL_PORT), ANSWER_S, source_address=(source, 0))
+        clients.append(stack.enter_context(client))
+        client.sendall(API_VERSIONS)
+    for client in clients:
+        try:
+            answers += bool(client.recv(1))
+        except ConnectionResetError:
+            continue
     return answers
 
 
@@ -136,6 +140,18 @@ def test_an_address_is_held_and_lifted_within_a_second_and_the_next_pod_that_has
     assert min(lifted_s) < 1, lifted_s
     shop.plane.kubectl("delete", "pod", "web-1", "--grace-period=0", "--force")
     wait_for("the first one's again", lambda: everywhere(shop, "default/billing", "127.0.9.1"), timeout_s=30)
+
+
+def test_a_pod_that_has_the_address_of_another_one_of_its_workload_pays_for_none_of_its_connections(shop: Shop) -> None:
+    pod, address = shop.pod(0), "127.0.9.1"
+    shop.apply(limited("billing", WORKLOAD))
+    placed(shop, "billing-1", address, "billing")
+    wait_for("its address is held", lambda: everywhere(shop, "default/billing", address), timeout_s=30)
+    with ExitStack() as gone:
+        assert served_as_long_as(gone, pod, address, 3) == 2
+        assert served(pod, address, 1) == 0
+        placed(shop, "billing-2", address, "billing")
+        wait_for("the next one has the whole limit", lambda: served(pod, address, 3) == 2, timeout_s=30)
 
 
 def test_pods_of_other_namespaces_are_selected_by_the_namespaces_labels(shop: Shop) -> None:

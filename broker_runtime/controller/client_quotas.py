@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from broker_runtime.config import INT_MAX, LONG_MAX, Type
 from broker_runtime.config.addresses import canonical_address
-from broker_runtime.controller.connection_groups import check_flag, check_member, check_name
+from broker_runtime.controller.connection_groups import check_flag, check_member, check_member_number, check_name
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
 from broker_runtime.metadata.describe_quotas import ENTITY_TYPES
@@ -38,7 +38,7 @@ _GROUP_KEYS: Mapping[str, Type] = {
     SHARED_KEY: Type.BOOLEAN,
     OBSERVE_KEY: Type.BOOLEAN,
 }
-_MEMBER_KEYS: Mapping[str, Type] = {MEMBER_KEY: Type.BOOLEAN}
+_MEMBER_KEYS: Mapping[str, Type] = {MEMBER_KEY: Type.DOUBLE}
 _LARGEST = {Type.INT: INT_MAX, Type.LONG: LONG_MAX}
 _FRACTION_MAX = 1e-6
 
@@ -87,7 +87,8 @@ def _current(entity: QuotaEntity, image: MetadataImage) -> Mapping[str, float]:
         return {}
     if len(entity) == 1:
         return group.keys
-    return {MEMBER_KEY: 1.0} if entity[1][1] in group.members else {}
+    number = group.members.get(entity[1][1] or "")
+    return {} if number is None else {MEMBER_KEY: number}
 
 
 def hosts_to_resolve(entities: Sequence[EntityParts]) -> set[str]:
@@ -139,6 +140,9 @@ def _keys_of_group(named: Mapping[str, str | None]) -> Mapping[str, Type]:
 
 
 def _check_value(key: str, kind: Type, value: float) -> None:
+    if key == MEMBER_KEY:
+        check_member_number(value)
+        return
     if kind is Type.BOOLEAN:
         check_flag(key, value)
         return

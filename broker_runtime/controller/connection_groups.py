@@ -51,11 +51,18 @@ def _not_a_member(member: str) -> str:
 
 
 def check_flag(key: str, value: float) -> None:
-    """`shared` and `observe`, 0 or 1, and `member`, which is 1 or removed. Raises KafkaError."""
-    if key == MEMBER_KEY and value != 1:
-        raise _invalid(f"{key} must be 1; remove it to take the member out of the group")
+    """`shared` and `observe`. Raises KafkaError."""
     if value not in (0, 1):
         raise _invalid(f"{key} must be 0 or 1")
+
+
+def check_member_number(value: float) -> None:
+    """Which tells who has the member. Raises KafkaError."""
+    if not (value >= 1 and value.is_integer()):
+        raise _invalid(
+            f"{MEMBER_KEY} must be a whole number from 1 on, which tells who has the address; remove it to take the"
+            " member out of the group"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,10 @@ class GroupRoom:
             if about is None:
                 continue
             name, member = about
-            if member is not None:
-                members[name] += -1 if record.value is None else 1
+            if member is not None and record.value is None:
+                members[name] -= 1
+            elif member is not None and (name not in self._groups or member not in self._groups[name].members):
+                members[name] += 1
             if record.value is not None and name not in self._groups:
                 new.add(name)
         self._check(new, members)

@@ -1,7 +1,8 @@
 """The area of connection groups: addresses and ranges that limits on connections are set for together. Pure.
 
 They come as client quotas (KIP-546) of entities of our own: `{connection-group: NAME}` has the limits,
-`{connection-group: NAME, ip: ADDRESS-OR-RANGE}` with the key `member` puts somebody under them.
+`{connection-group: NAME, ip: ADDRESS-OR-RANGE}` with the key `member` puts somebody under them, whom its number tells
+from who has the address after him.
 """
 
 from collections.abc import Iterator
@@ -25,8 +26,8 @@ class ConnectionGroup:
     """`keys` are its limits and what kind it is; without any it holds nobody, whoever its members are."""
 
     keys: dict[str, float] = field(default_factory=dict)
-    members: set[str] = field(default_factory=set)
-    """Addresses and ranges, in their canonical spelling."""
+    members: dict[str, float] = field(default_factory=dict)
+    """Addresses and ranges, in their canonical spelling, each with the number of who has it."""
 
 
 class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
@@ -58,9 +59,9 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
             else:
                 group.keys[record.key] = record.value
         elif record.value is None:
-            group.members.discard(member)
+            group.members.pop(member, None)
         else:
-            group.members.add(member)
+            group.members[member] = record.value
         self.members_total += len(group.members) - before
         if not group.keys and not group.members:
             del self._entries[name]
@@ -69,7 +70,7 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
     def _owned(self, name: str) -> ConnectionGroup:
         if name not in self._own:
             shared = self._entries.get(name, ConnectionGroup())
-            self._entries[name] = ConnectionGroup(dict(shared.keys), set(shared.members))
+            self._entries[name] = ConnectionGroup(dict(shared.keys), dict(shared.members))
             self._own.add(name)
         return self._entries[name]
 
@@ -80,7 +81,7 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
             for key in sorted(group.keys):
                 yield ClientQuotaRecord(entity, key, group.keys[key])
             for member in sorted(group.members):
-                yield ClientQuotaRecord((*entity, (IP, member)), MEMBER_KEY, 1.0)
+                yield ClientQuotaRecord((*entity, (IP, member)), MEMBER_KEY, group.members[member])
 
     def copy(self) -> Self:
         other = type(self)()
@@ -94,4 +95,5 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
             was, now = self.get(name, ConnectionGroup()), newer.get(name, ConnectionGroup())
             if was.keys != now.keys:
                 changes.connection_groups.add((name, None))
-            changes.connection_groups |= {(name, member) for member in was.members ^ now.members}
+            differing = was.members.items() ^ now.members.items()
+            changes.connection_groups |= {(name, member) for member, _ in differing}

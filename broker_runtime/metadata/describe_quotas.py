@@ -12,7 +12,6 @@ USER, CLIENT_ID = "user", "client-id"
 ENTITY_TYPES = (USER, CLIENT_ID, IP, CONNECTION_GROUP)
 
 Described = tuple[QuotaEntity, Mapping[str, float]]
-_IS_MEMBER: Mapping[str, float] = {MEMBER_KEY: 1.0}
 
 
 class Match(IntEnum):
@@ -78,13 +77,14 @@ def _groups(
         entity = (CONNECTION_GROUP, name)
         if group.keys and not of_members:
             yield (entity,), dict(group.keys)
-        members: Sequence[str] = ()
+        members: Sequence[tuple[str, float]] = ()
         if IP in names:
-            members = sorted(group.members & {names[IP]})
+            asked_for = names[IP] or ""
+            members = [(asked_for, group.members[asked_for])] if asked_for in group.members else []
         elif of_members or not strict:
-            members = sorted(group.members)
-        for member in members:
-            yield (entity, (IP, member)), _IS_MEMBER
+            members = sorted(group.members.items())
+        for member, number in members:
+            yield (entity, (IP, member)), {MEMBER_KEY: number}
 
 
 def _filter(components: Sequence[Component]) -> tuple[dict[str, str | None], set[str]]:

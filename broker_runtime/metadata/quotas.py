@@ -12,7 +12,8 @@ IP_RATE_KEY = "connection_creation_rate"
 CONNECTION_GROUP = "connection-group"
 IP = "ip"
 MEMBER_KEY = "member"
-"""Of an address or a range in a connection group: 1 puts it there."""
+"""Of an address or a range in a connection group: a number from 1 on puts it there, and tells who has it: with another
+one it is somebody else's."""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """(entity type, name) pairs sorted by type; a name of None is the default entity of its type."""

@@ -25,10 +25,10 @@ class ChangingGroups:
         self._groups.set_limits(name, limits, self._now_ms())
         self._recount_soon()
 
-    def set_member(self, name: str, member: str, *, is_in: bool) -> None:
-        """Raises ValueError for what is neither an address nor a range."""
-        if is_in:
-            self._groups.add_member(name, member, self._now_ms())
+    def set_member(self, name: str, member: str, number: float | None) -> None:
+        """`number` tells who has it; None takes it out. Raises ValueError for what is no address and no range."""
+        if number is not None:
+            self._groups.add_member(name, member, self._now_ms(), number)
         else:
             self._groups.remove_member(name, member, self._now_ms())
         self._recount_soon()

@@ -91,15 +91,20 @@ class Group:
             self.tally.set_limit(limits.rate, now_ms)
 
 
+ANYBODY = 1.0
+"""The number of a member of which nobody says who has it."""
+
+
 class Membership:
-    """An address or a range in a group, and since when it is."""
+    """An address or a range in a group, since when it is, and the number of who has it."""
 
-    __slots__ = ("group", "member", "since_ms")
+    __slots__ = ("group", "member", "number", "since_ms")
 
-    def __init__(self, group: Group, member: str, since_ms: int) -> None:
+    def __init__(self, group: Group, member: str, since_ms: int, number: float) -> None:
         self.group = group
         self.member = member
         self.since_ms = since_ms
+        self.number = number
 
 
 class Holders(NamedTuple):

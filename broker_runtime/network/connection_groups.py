@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from broker_runtime.network.address_ranges import AddressRanges
-from broker_runtime.network.connection_group import NOBODY, Group, GroupLimits, Holders, Membership
+from broker_runtime.network.connection_group import ANYBODY, NOBODY, Group, GroupLimits, Holders, Membership
 from broker_runtime.network.kept_meters import KeptMeters
 from broker_runtime.network.per_ip import IpCounts, IpRates
 from broker_runtime.network.rate import Meter
@@ -67,16 +67,39 @@ class ConnectionGroups:
         self._observing += sign * observes
         return enforces, observes
 
-    def add_member(self, name: str, member: str, now_ms: int) -> None:
-        """An address or a range in canonical spelling; twice is once. Raises ValueError for anything else."""
+    def add_member(self, name: str, member: str, now_ms: int, number: float = ANYBODY) -> None:
+        """An address or a range in canonical spelling; twice with one `number`, which tells who has it, is once. Who
+        has it with another has nothing of the one before. Raises ValueError for anything else."""
         group = self.by_name.get(name) or Group(name)
-        if member in group.members:
+        before = group.members.get(member)
+        if before is not None and before.number == number:
             return
-        membership = Membership(group, member, now_ms)
+        is_given_on = self._is_given_on(member, number, before)
+        membership = Membership(group, member, now_ms, number)
         self._ranges.add(member, membership)
         group.members[member] = membership
+        if before is not None:
+            self._ranges.remove(member, before)
+            self.meters.forget((before, group.life, member))
         self._note(group)
+        if is_given_on:
+            self._begin_anew(member, now_ms)
         self._member_changed(group, member)
+
+    def _is_given_on(self, member: str, number: float, before: Membership | None) -> bool:
+        """Whether the address is somebody else's from here on. Of several groups that have him the first to hear of it
+        says so: in the meantime he may have connected."""
+        if "/" in member:
+            return False
+        known = {one.number for one in self._ranges.whole.get(member, ())} - {ANYBODY}
+        return number not in known and (before is not None or (number != ANYBODY and bool(known)))
+
+    def _begin_anew(self, ip: str, now_ms: int) -> None:
+        """The open connections of the address are none of who has it now."""
+        if self._counts.count(ip):
+            self._move(ip, NOBODY)
+            self._before[ip] = self._counts.count(ip), now_ms
+            self.reconsider(ip)
 
     def remove_member(self, name: str, member: str, now_ms: int) -> None:
         """It may be gone already, with what was recorded of it."""

@@ -131,15 +131,19 @@ def test_what_is_bad_or_too_much_is_refused_and_a_restart_keeps_what_is_stored(b
         (new | {"ip": "10.0.0.1/8"}, {MEMBER: 1}),
         (new | {"ip": "10.0.0.0/8"}, {MEMBER: 1}),
         (new | {"user": "u"}, {MAX: 1}),
-        *((new | {"ip": f"10.0.0.{n}"}, {MEMBER: 1}) for n in range(3)),
+        *((new | {"ip": f"10.0.0.{n}"}, {MEMBER: 2.0**40 + n}) for n in range(3)),
+        (new | {"ip": "10.0.0.9"}, {MEMBER: 7.5}),
     )
-    assert [message is None for message in messages] == [True, False, True, False, True, True, False]
+    assert [message is None for message in messages] == [True, False, True, False, True, True, False, False]
     assert messages[1] == "10.0.0.1/8 has bits set beyond its prefix; the range that it is in is 10.0.0.0/8"
     assert messages[6] == (
         "There are 3 members of one connection-group, as many as sluicegate.connection.group.members.max allows"
     )
+    assert str(messages[7]).startswith("member must be a whole number from 1 on")
     broker.stop()
     broker.start()
     in_force(broker, "g", 3)
+    numbers = [values[MEMBER] for _, values in described(broker, (GROUP, 0, "g"), ("ip", 2, None))]
+    assert numbers == [2.0**40, 1, 2.0**40 + 1], "by address; who has it is kept"
     (holder,) = shown(broker, address="10.9.9.9")["holders"]
     assert (holder["group"], holder["max_connections"]) == ("g", 1)

@@ -125,7 +125,7 @@ def test_one_that_a_connection_group_keeps_out_is_told_with_the_group(bench: Ben
     groups.set_limits("shop/a", GroupLimits(max_connections=1))
     groups.set_limits("shop/b", GroupLimits(rate=1))
     for name, member in (("shop/a", "127.0.5.1"), ("shop/b", "127.0.5.2")):
-        groups.set_member(name, member, is_in=True)
+        groups.set_member(name, member, 1)
         for _ in range(2):
             bench.connect(source=member)
     bench.run_until(lambda: len([notice for notice in told if notice.kind is REFUSED]) == 2)

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +14,12 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.connection_groups import membership
+from sluicegate_operator.planning.connection_groups import number_of_pod
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.quota_planner import QuotaPlanner
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.broker_process import BrokerProcess
-from tests.support.limits_model import group_of
+from tests.support.limits_model import group_of, listed
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,8 +42,10 @@ class Governed:
         self._broker = broker
         self._generation = 0
 
-    def enforce(self, *quotas: tuple[str, dict[str, Any], dict[str, Any]], **selected: set[str]) -> EnforcementResult:
-        """Quotas by name, target and what else they say; `selected`: by quota, the addresses of pods."""
+    def enforce(
+        self, *quotas: tuple[str, dict[str, Any], dict[str, Any]], **selected: Mapping[str, str]
+    ) -> EnforcementResult:
+        """Quotas by name, target and what else they say; `selected`: by quota, the addresses of pods and their uids."""
         self._generation += 1
         meta = {"generation": self._generation}
         documents = [
@@ -53,7 +55,9 @@ class Governed:
         clusters = [one for one in resources if isinstance(one, BrokerCluster)]
         listeners = [one for one in resources if isinstance(one, BrokerListener)]
         wanted = [one for one in resources if isinstance(one, ConnectionQuota)]
-        self.planner.select({name: frozenset(addresses) for name, addresses in selected.items()})
+        self.planner.select(
+            {name: {ip: number_of_pod(uid) for ip, uid in pods.items()} for name, pods in selected.items()}
+        )
         for _ in self.planner.update(clusters[0], listeners, wanted, NOW):
             pass
         changed = frozenset(self.planner.changed_keys)
@@ -122,16 +126,35 @@ def test_a_range_that_shares_its_limit_has_it_once(broker: BrokerProcess, govern
 
 def test_addresses_come_and_go_by_one_entity_each(broker: BrokerProcess, governed: Governed) -> None:
     pods = ("pods", of_pods(), {"maxConnections": 1})
-    assert governed.enforce(pods, pods={"127.0.6.1", "127.0.6.2"}).is_complete
-    result = governed.enforce(pods, pods={"127.0.6.2", "127.0.6.3"})
+    assert governed.enforce(pods, pods={"127.0.6.1": "a", "127.0.6.2": "b"}).is_complete
+    result = governed.enforce(pods, pods={"127.0.6.2": "b", "127.0.6.3": "c"})
     assert result.is_complete
     sent = {key for action in result.changes for key in action.keys}
-    assert sent == {*membership("default/pods", ["127.0.6.1", "127.0.6.3"])}
+    assert sent == {*listed("default/pods", "127.0.6.1", "127.0.6.3")}
     with ExitStack() as stack:
         assert served(broker, stack, "127.0.6.1", 3) == 3
         assert served(broker, stack, "127.0.6.2", 3) == 1
         assert served(broker, stack, "127.0.6.3", 3) == 1
     assert governed.enforce(pods).changes == (), "nothing has changed"
+
+
+def test_a_pod_that_has_the_address_of_another_one_pays_for_none_of_its_connections(
+    broker: BrokerProcess, governed: Governed
+) -> None:
+    """The address is in both quotas before and after, and the connections of the one that has gone still hang."""
+    each = ("pods", of_pods(), {"maxConnections": 2, "maxConnectionCreationRate": 1000})
+    shared = ("all", of_pods(), {"maxConnections": 3, "limitIs": "Shared"})
+    first, second = (dict.fromkeys(("127.0.6.1", "127.0.6.2"), uid) for uid in ("gone", "new"))
+    assert governed.enforce(each, shared, pods=first, all=first).is_complete
+    with ExitStack() as gone, ExitStack() as stack:
+        assert served(broker, gone, "127.0.6.1", 4) == 2
+        assert served(broker, gone, "127.0.6.2", 4) == 1
+        result = governed.enforce(each, shared, pods=second, all=second)
+        assert result.is_complete
+        assert len(result.changes) == 4
+        assert served(broker, stack, "127.0.6.1", 4) == 2
+        assert served(broker, stack, "127.0.6.2", 4) == 1
+    assert governed.enforce(each, shared).changes == (), "brokers have the numbers that are wanted"
 
 
 def test_an_observed_limit_holds_nothing(broker: BrokerProcess, governed: Governed) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
+from sluicegate_operator.planning.connection_groups import ANYBODY, CONNECTION_GROUP, membership
 from sluicegate_operator.planning.limits import (
     Action,
     DesiredLimits,
     Lifted,
     LimitKey,
     ObservedLimits,
+    QuotaKey,
     SetBrokerConfigs,
     SetQuota,
     changes,
@@ -28,6 +29,11 @@ def group_of(key: LimitKey) -> str | None:
 def member_of(key: LimitKey) -> str | None:
     """The member that a key of a group is about; None: it is a limit of the group itself."""
     return key[0][1][1] if not isinstance(key, str) and len(key[0]) > 1 else None
+
+
+def listed(group: str, *members: str) -> dict[QuotaKey, float]:
+    """Members of a group of which nobody says who has them."""
+    return membership(group, dict.fromkeys(members, ANYBODY))
 
 
 def diff_limits(

@@ -12,10 +12,11 @@ from functools import partial
 from typing import TypeVar
 
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
+from kio.schema.alter_client_quotas.v1.request import EntryData as AlterEntryData
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
 from kio.schema.alter_client_quotas.v1.response import EntityData as AlteredEntity
 from kio.schema.alter_client_quotas.v1.response import EntryData as AlteredEntry
-from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
+from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 from kio.schema.describe_client_quotas.v1.response import (
     DescribeClientQuotasResponse,
     EntityData,
@@ -44,6 +45,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.quotas import MATCH_ANY_NAME
 from sluicegate_operator.kafka_admin.views import ConfigSource
+from sluicegate_operator.planning.limits import IP, Entity
 from tests.support.scripted_peer import NO_THROTTLE, PeerRequest, ScriptedPeer, encode, framed
 
 Request = TypeVar("Request", bound=RequestPayload)
@@ -55,13 +57,16 @@ REFUSED = "refused"
 
 
 class ScriptedCluster:
-    """`defaults`, `overrides` and `ip_rates` are what the controller knows; a broker in `lags` still shows the past."""
+    """`defaults`, `overrides`, `ip_rates` and `groups` are what the controller knows; a broker in `lags` still shows
+    the past, but of groups."""
 
     def __init__(self, brokers: int) -> None:
         self.peers = [ScriptedPeer() for _ in range(brokers)]
         self.defaults: Layer = {}
         self.overrides: dict[int, Layer] = {number: {} for number in range(brokers)}
         self.ip_rates: dict[str | None, float] = {}
+        self.groups: dict[Entity, dict[str, float]] = {}
+        """Of connection groups and their members, by entity."""
         self.lags: set[int] = set()
         self.documentation: dict[int, Layer] = {}
         """By broker and key: what it says to whoever asks for documentation."""
@@ -157,6 +162,9 @@ class ScriptedCluster:
         self.alterations += 1
         results = []
         for entry in request.entries:
+            if len(entry.entity) > 1 or entry.entity[0].entity_type != IP:
+                results.append(self._alter_group(entry))
+                continue
             (entity,), (op,) = entry.entity, entry.ops
             refused = op.value in self.refused_rates
             if op.remove:
@@ -169,12 +177,38 @@ class ScriptedCluster:
             results.append(AlteredEntry(error_code=code, error_message=None, entity=(altered,)))
         return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(results))
 
+    def _alter_group(self, entry: AlterEntryData) -> AlteredEntry:
+        of_entity = self.groups.setdefault(tuple(sorted((e.entity_type, e.entity_name) for e in entry.entity)), {})
+        for op in entry.ops:
+            of_entity.pop(op.key, None)
+            if not op.remove:
+                of_entity[op.key] = op.value
+        altered = tuple(AlteredEntity(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity)
+        return AlteredEntry(error_code=ErrorCode.none, error_message=None, entity=altered)
+
+    def _describe_groups(self, components: tuple[ComponentData, ...], *, strict: bool) -> DescribeClientQuotasResponse:
+        asked = {one.entity_type: one.match for one in components}
+        entries = [
+            EntryData(
+                entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
+                values=tuple(ValueData(key=key, value=f64(value)) for key, value in values.items()),
+            )
+            for entity, values in self.groups.items()
+            if values
+            and asked.keys() <= dict(entity).keys()
+            and all(asked.get(kind) in (None, name) for kind, name in entity)
+            and not (strict and len(asked) < len(entity))
+        ]
+        return DescribeClientQuotasResponse(
+            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=tuple(entries)
+        )
+
     def _describe_rates(self, number: int, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
         known = {} if number in self.lags else self.ip_rates
+        if any(component.entity_type != IP for component in request.components):
+            return self._describe_groups(request.components, strict=request.strict)
         (component,) = request.components
-        if component.entity_type != "ip":
-            known = {}
-        elif component.match_type != MATCH_ANY_NAME:
+        if component.match_type != MATCH_ANY_NAME:
             known = {component.match: known[component.match]} if component.match in known else {}
         self.quotas_told += len(known)
         entries = tuple(

@@ -30,7 +30,7 @@ from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, C
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState
 from sluicegate_operator.planning.pipeline_status import PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
-from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.planning.quota_planner import QuotaPlanner, plan_quotas
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.racks import RacksPlan, RackWait
 from sluicegate_operator.planning.registrations import SeenBrokers, plan_registrations
@@ -44,6 +44,7 @@ from sluicegate_operator.planning.unreadable import unreadable_status
 from sluicegate_operator.planning.volumes import VolumesSeen
 from tests.support.bad_manifests import Json, cluster, external, listener, observer, quota, topic
 from tests.support.pipeline_manifests import pipeline
+from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GENERATION = 3
@@ -215,6 +216,19 @@ def _quotas() -> Iterator[Shown]:
         one = _parsed(document)
         plan = plan_quotas(its_cluster, listening, [one, *others])
         yield _shown(document, quota_status(one, plan, enforcement, NOW))
+    yield from _quotas_on_pods()
+
+
+def _quotas_on_pods() -> Iterator[Shown]:
+    shop, listening = _parsed(cluster()), [_parsed(listener())]
+    for mode, known, unseen, lagging in product(("Enforce", "Observe"), (False, True), ("", "why"), ((), (1,))):
+        document = quota(of_pods(), maxConnections=9, mode=mode)
+        one, planner = _parsed(document), QuotaPlanner()
+        planner.select({one.name: {"10.0.0.1": 7.0}} if known else {})
+        for _ in planner.update(shop, listening, [one], NOW):
+            pass
+        enforcement = Enforcement((0, 1), lagging, pods_unseen=unseen)
+        yield _shown(document, quota_status(one, planner.plan, enforcement, NOW))
 
 
 def _topics() -> Iterator[Shown]:

@@ -57,6 +57,8 @@ class GovernedQuotas:
     """By quota with mode Observe: what brokers have counted."""
     host_network_pods: dict[str, int] = field(default_factory=dict)
     """By quota on a workload: pods that it selects, and which have the address of their node."""
+    pods_unseen: str = ""
+    """Why pods that come or go have not been seen for some time; empty while they are."""
     put_off: set[str] = field(default_factory=set)
     """Quotas that were never told of, and are not while brokers start: nearly all of them would be told twice."""
     _enforced_at: dict[str, datetime] = field(default_factory=dict)
@@ -159,8 +161,9 @@ class GovernedQuotas:
     def _enforcement(self, name: str, learned_at: datetime | None) -> Enforcement:
         plan = self.planner.plan
         verdict = plan.verdicts[name]
+        unseen = self.pods_unseen if verdict.target.kind is TargetKind.WORKLOAD else ""
         if not verdict.target_found and not verdict.has_expired:
-            return Enforcement(learned_at=learned_at, hiding=self.around.hiding)
+            return Enforcement(learned_at=learned_at, hiding=self.around.hiding, pods_unseen=unseen)
         lagging = self.lagging(name)
         refused = next((self.ledger.refused[key] for key in plan.keys(name) if key in self.ledger.refused), "")
         closed = any(not _has_open(standing, verdict) for standing in self.ledger.brokers.values())
@@ -178,6 +181,7 @@ class GovernedQuotas:
             hiding=self.around.hiding,
             observed=self.observed.get(name),
             host_network_pods=self.host_network_pods.get(name, 0),
+            pods_unseen=unseen,
         )
 
     def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:

@@ -86,6 +86,10 @@ class QuotaReconciler:
         if self._pods is None:
             return
         self._pods.keep(key, quotas)
+        if self._pods.unseen != governed.pods_unseen:
+            governed.pods_unseen = self._pods.unseen
+            known = governed.planner.quotas.values()
+            governed.planner.changed_quotas.update(one.name for one in known if one.spec.target.workload is not None)
         selected = self._pods.take_news(key)
         governed.planner.select({name: members.addresses for name, members in selected.items()})
         governed.host_network_pods |= {name: members.host_network_pods for name, members in selected.items()}

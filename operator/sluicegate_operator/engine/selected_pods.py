@@ -14,6 +14,10 @@ class SelectedPods(Protocol):
     @property
     def in_all_namespaces(self) -> bool: ...
 
+    @property
+    def unseen(self) -> str:
+        """Why pods that come or go have not been seen for some time; empty while they are."""
+
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
         """All ConnectionQuotas of a cluster, as they are now."""
 

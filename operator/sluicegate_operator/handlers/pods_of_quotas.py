@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota
@@ -21,6 +22,10 @@ PODS_S, NAMESPACES_S = 30, 60
 """See kube.watched: how soon a watch that was cut off without a word is noticed."""
 
 
+LOOK_S = 5.0
+"""So often it is looked whether the watches still tell anything: that one has been broken for too long is no event."""
+
+
 class PodsOfQuotas:
     """Belongs to the event loop. `changed(cluster)` is called when members of its quotas have come or gone."""
 
@@ -29,8 +34,11 @@ class PodsOfQuotas:
         self._kube = kube
         self._workloads = Workloads(changed)
         self._cache: Cache | None = None
-        self._filling: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.in_all_namespaces = namespace is None
+        self.unseen = ""
+        """Why pods that come or go have not been seen for longer than a watch may be in trouble; empty while they are.
+        What was said first, until they are seen again."""
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
         """All ConnectionQuotas of a cluster, as they are now."""
@@ -45,11 +53,11 @@ class PodsOfQuotas:
         return self._workloads.take_news(cluster)
 
     def close(self) -> None:
-        if self._filling is not None:
-            self._filling.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self._cache is not None:
             self._cache.close()
-        self._cache = self._filling = None
+        self._cache, self._tasks, self.unseen = None, [], ""
         self._workloads.forget()
 
     def _watch(self) -> None:
@@ -57,9 +65,12 @@ class PodsOfQuotas:
         if self.in_all_namespaces:
             watched.append(Watched(NAMESPACE, NAMESPACES_S, metadata_only=True))
         cache = self._cache = self._kube.other_cache(watched)
-        cache.on_trouble = lambda: self._say_trouble(cache)
+        cache.on_trouble = lambda: self._on_trouble(cache)
         cache.start()
-        self._filling = asyncio.create_task(self._fill(cache), name="pods of quotas")
+        self._tasks = [
+            asyncio.create_task(self._fill(cache), name="pods of quotas"),
+            asyncio.create_task(self._look(cache), name="watches of pods of quotas"),
+        ]
 
     async def _fill(self, cache: Cache) -> None:
         await cache.subscribe(self._on_change)
@@ -78,9 +89,27 @@ class PodsOfQuotas:
             labels = None if body is None else body["metadata"].get("labels") or {}
             self._workloads.on_namespace(held.name, labels)
 
-    def _say_trouble(self, cache: Cache) -> None:
+    async def _look(self, cache: Cache) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._judge(cache)
+
+    def _on_trouble(self, cache: Cache) -> None:
         for kind, error in cache.troubles().items():
             log.warning("%s of ConnectionQuotas on workloads: %s", kind.plural, error)
+        self._judge(cache)
+
+    def _judge(self, cache: Cache) -> None:
+        """Quotas on workloads are told when their pods are seen no more, and when they are seen again."""
+        if cache is not self._cache:
+            return
+        now_s = time.monotonic()
+        # What is still being listed for the first time is in no trouble.
+        watches = [one for one in cache.watchfulness().values() if one.filled.is_set() or one.trouble is not None]
+        reasons = [why for one in watches if (why := one.why_unknown(now_s)) is not None]
+        if bool(reasons) != bool(self.unseen):
+            self.unseen = str(reasons[0]) if reasons else ""
+            self._workloads.tell_everybody()
 
 
 def _document(held: Held) -> Json:

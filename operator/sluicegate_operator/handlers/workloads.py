@@ -76,6 +76,11 @@ class Workloads:
         for cluster in [cluster for cluster, names in self._news.items() if names]:
             self._changed(cluster)
 
+    def tell_everybody(self) -> None:
+        """Each cluster that has a quota which selects pods."""
+        for cluster in set(self._clusters.values()):
+            self._changed(cluster)
+
     def _tell(self, quotas: Iterable[QuotaKey]) -> None:
         for key in quotas:
             cluster = self._clusters[key]

@@ -1,16 +1,21 @@
 """Connection groups: limits that ranges and changing sets of addresses have, as client quotas of the bundled brokers.
 
 A group is the entity `{connection-group: NAME}` with its limits; a member is the entity `{connection-group: NAME, ip:
-ADDRESS-OR-RANGE}` with the key `member`. docs/reference/connection-groups.md says what brokers make of them. Each group
-belongs to one ConnectionQuota and has its name, so that each has members, modes and figures of its own.
+ADDRESS-OR-RANGE}` with the key `member`, whose number tells who has the address. What brokers make of them is said in
+docs/reference/connection-groups.md. Each group belongs to one ConnectionQuota and has its name, so that each has
+members, modes and figures of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from hashlib import blake2b
 from ipaddress import ip_network
 
 from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, QuotaKey
 
 CONNECTION_GROUP = "connection-group"
+ANYBODY = 1.0
+"""The number of a member of which nobody says who has it: of a range, and of an address that a quota names."""
+_NUMBER_BYTES = 5
 MAX_CONNECTIONS, SHARED, OBSERVE, MEMBER = "max_connections", "shared", "observe", "member"
 
 
@@ -29,9 +34,14 @@ def group_limits(
     return {(((CONNECTION_GROUP, group),), key): float(value) for key, value in values.items() if value is not None}
 
 
-def membership(group: str, members: Iterable[str]) -> dict[QuotaKey, float]:
-    """`members` in canonical form."""
-    return {member_key(group, member): 1.0 for member in members}
+def membership(group: str, members: Mapping[str, float]) -> dict[QuotaKey, float]:
+    """`members` in canonical form, each with the number of who has it."""
+    return {member_key(group, member): number for member, number in members.items()}
+
+
+def number_of_pod(uid: str) -> float:
+    """That brokers tell it by from the pod that has its address next: whole, kept by a double, and never ANYBODY."""
+    return 2.0 + int.from_bytes(blake2b(uid.encode(), digest_size=_NUMBER_BYTES).digest())
 
 
 def member_key(group: str, member: str) -> QuotaKey:

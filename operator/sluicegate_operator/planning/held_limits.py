@@ -5,7 +5,7 @@ What cannot be read may be the reason of any limit that is in force, and a storm
 
 from collections.abc import Collection, Mapping
 
-from sluicegate_operator.planning.connection_groups import never_looser
+from sluicegate_operator.planning.connection_groups import MEMBER, never_looser
 from sluicegate_operator.planning.limits import (
     COUNT_PER_IP_OVERRIDES,
     DesiredLimits,
@@ -29,7 +29,9 @@ def hold(
         for quota, number in view.quotas.items():
             if ours is not None and quota not in ours:
                 continue
-            quotas[quota] = min(number, quotas.get(quota, number))
+            known = quotas.get(quota, number)
+            # Of a member the number tells who has the address, and not how much he may have.
+            quotas[quota] = known if quota[1] == MEMBER else min(number, known)
     return DesiredLimits(configs, quotas, desired.exclusive)
 
 

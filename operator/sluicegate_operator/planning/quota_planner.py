@@ -12,7 +12,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.planning.cluster_layout import cluster_listeners
-from sluicegate_operator.planning.connection_groups import group_name, membership
+from sluicegate_operator.planning.connection_groups import ANYBODY, group_name, membership
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
 from sluicegate_operator.planning.quotas import (
     Limits,
@@ -88,8 +88,8 @@ class QuotaPlanner:
         self._without_room: frozenset[str] = frozenset()
         self._counts_changed = False
         self._touched: set[TargetKey] = set()
-        self._workloads: dict[str, frozenset[str]] = {}
-        """By quota: the addresses that it selects."""
+        self._workloads: dict[str, Mapping[str, float]] = {}
+        """By quota: the addresses that it selects, with the numbers of their pods."""
         self._groups: dict[str, dict[QuotaKey, float]] = {}
         """By quota: what its connection group is; without those that have none."""
         self._members: dict[str, int] = {}
@@ -114,9 +114,9 @@ class QuotaPlanner:
         """When `update` is to be used again because a limit ends."""
         return min((at for name, at in self._expiring.items() if name not in self._expired), default=None)
 
-    def select(self, workloads: Mapping[str, frozenset[str]]) -> None:
-        """The addresses that these quotas select now; costs no more than those that came and went. To be used before
-        `update`, and of no effect on quotas that it has not seen."""
+    def select(self, workloads: Mapping[str, Mapping[str, float]]) -> None:
+        """The addresses that these quotas select now, with the numbers of their pods; costs no more than what came and
+        went. To be used before `update`, and of no effect on quotas that it has not seen."""
         for quota, addresses in workloads.items():
             before, self._workloads[quota] = self._workloads.get(quota), addresses
             if quota not in self.quotas:
@@ -127,7 +127,8 @@ class QuotaPlanner:
                 self._touched.add(self._targets[quota])
                 continue
             name = group_name(self.quotas[quota].namespace, quota)
-            joined, left = membership(name, addresses - before), membership(name, before - addresses)
+            joined = membership(name, {at: pod for at, pod in addresses.items() if before.get(at) != pod})
+            left = membership(name, {at: pod for at, pod in before.items() if at not in addresses})
             for key in (*joined, *left):
                 self._put(key, joined.get(key))
             for key in left:
@@ -303,7 +304,7 @@ class QuotaPlanner:
             return
         for quota in rivals:
             workload = target.kind is TargetKind.WORKLOAD
-            members = self._workloads.get(quota.name, frozenset()) if workload else frozenset({target.name})
+            members = self._workloads.get(quota.name, {}) if workload else {target.name: ANYBODY}
             group = {} if winners is None else group_of_quota(quota, winners, members)
             for key in {*self._groups.pop(quota.name, ()), *group}:
                 self._put(key, group.get(key))

@@ -21,6 +21,7 @@ ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
 PODS_LEFT_OUT = "PodsLeftOut"
 """The quota selects pods that have the address of their node, which others have too."""
 OBSERVING = "Observing"
+_SEE_PODS = "see that the operator reaches the API server, and may list and watch pods and namespaces"
 _LISTED_MAX = 10
 """Broker ids named in a message."""
 
@@ -45,6 +46,8 @@ class Enforcement:
     """Whether listeners of the cluster hide the addresses of clients."""
     host_network_pods: int = 0
     """Of a workload: pods that it selects, and which have the address of their node."""
+    pods_unseen: str = ""
+    """Of a workload: why pods that come or go have not been seen for some time; empty while they are."""
     observed: Observed | None = None
     """Of a quota that only observes: what brokers have counted; None where none has been asked yet."""
 
@@ -97,7 +100,7 @@ def quota_status(
 
 def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> bool:
     """The first time that this generation is seen on all brokers; mended drift is not counted again."""
-    if verdict.outcome is not Outcome.ACCEPTED or not enforcement.complete:
+    if verdict.outcome is not Outcome.ACCEPTED or not enforcement.complete or enforcement.pods_unseen:
         return False
     before = quota.status.condition(ENFORCED)
     return (
@@ -121,10 +124,13 @@ def _progress(quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement)
     if verdict.needs_a_person:
         return stalled(verdict.outcome, verdict.message)
     if verdict.outcome is Outcome.PODS_UNKNOWN:
-        return working(verdict.outcome, verdict.message)
+        why = f"; {enforcement.pods_unseen}; {_SEE_PODS}" if enforcement.pods_unseen else ""
+        return working(verdict.outcome, verdict.message + why)
     if not enforcement.complete:
         say = stalled if enforcement.refused else working
         return say(enforcement.reason, _lag(verdict, enforcement))
+    if enforcement.pods_unseen:
+        return working(Outcome.PODS_UNKNOWN, _unseen(plan, verdict, enforcement))
     if quota.spec.is_observing:
         return ready(OBSERVING, f"observed by all {len(enforcement.expected)} brokers, and nothing is held")
     return ready("Enforced", verdict.message or _enforced_by_all(plan, verdict, enforcement))
@@ -137,6 +143,13 @@ def _enforced_by_all(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement
     members = plan.members.get(verdict.quota, 0)
     return (
         f"{by_all} for {members} addresses of pods" if members else f"{by_all}; no pod that it selects has an address"
+    )
+
+
+def _unseen(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement) -> str:
+    return (
+        f"pods that come or go are not seen: {enforcement.pods_unseen}; brokers keep the limits of the"
+        f" {plan.members.get(verdict.quota, 0)} addresses that were known before; {_SEE_PODS}"
     )
 
 
@@ -170,6 +183,8 @@ def _own_findings(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforce
         enforced = Finding(ENFORCED, False, verdict.outcome, verdict.message)
     elif quota.spec.is_observing and enforcement.complete:
         enforced = Finding(ENFORCED, False, OBSERVING, "mode is Observe: brokers count what they would hold")
+    elif enforcement.pods_unseen and enforcement.complete:
+        enforced = Finding(ENFORCED, None, Outcome.PODS_UNKNOWN, "there may be pods that brokers do not limit yet")
     else:
         enforced = Finding(
             ENFORCED,

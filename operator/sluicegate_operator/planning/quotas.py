@@ -4,7 +4,7 @@ Owns the precedence between ConnectionQuotas and the translation to Kafka's keys
 are planned by planning.quota_planner; limits as brokers have them are in planning.limits.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -223,7 +223,7 @@ def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]
     """What brokers have of a quota that is in force; of a connection group without its members, who are in none once
     it has no limits."""
     winners = winners_of([quota])
-    return frozenset(group_of_quota(quota, winners, ()) if target.is_group else limit_keys(target, limits_of(winners)))
+    return frozenset(group_of_quota(quota, winners, {}) if target.is_group else limit_keys(target, limits_of(winners)))
 
 
 def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
@@ -258,7 +258,7 @@ def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
     return Verdict(quota.name, target, Outcome.UNSUPPORTED, message)
 
 
-def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Iterable[str]) -> dict[QuotaKey, float]:
+def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[str, float]) -> dict[QuotaKey, float]:
     """The connection group of a quota: with what did not lose against another quota on the same range, for the groups
     of a range hold its addresses together. Empty when all has lost."""
     name = group_name(quota.namespace, quota.name)

@@ -1,4 +1,4 @@
-"""Which addresses belong to the pods that quotas on workloads select, as pods, namespaces and quotas come and go. Pure.
+"""Which addresses the pods have that quotas on workloads select, as pods, namespaces and quotas come and go. Pure.
 
 A changed pod costs the quotas that may match it, not all of them: each stands under one label that what it selects must
 have. An address belongs to one pod at a time: the newest of those that have it, since an address that is given again
@@ -12,6 +12,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import TypeVar
 
 from sluicegate_operator.api.connection_quota import Workload
+from sluicegate_operator.planning.connection_groups import number_of_pod
 from sluicegate_operator.planning.label_selection import Pair, matches, one_of
 
 QuotaKey = tuple[str, str]
@@ -42,9 +43,10 @@ class WorkloadPod:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Of one quota. `host_network_pods`: pods that it selects, and which have the address of their node."""
+    """Of one quota. `addresses`: each with the number of its pod. `host_network_pods`: pods that it selects, and which
+    have the address of their node."""
 
-    addresses: frozenset[str] = frozenset()
+    addresses: Mapping[str, float] = field(default_factory=dict)
     host_network_pods: int = 0
 
 
@@ -64,12 +66,15 @@ class _Quota:
     """Uids of those that it selects."""
     host_network_pods: set[str] = field(default_factory=set)
     """Those of them that have their node's address."""
-    addresses: set[str] = field(default_factory=set)
+    addresses: dict[str, float] = field(default_factory=dict)
+    """Of the pods that it selects, with their numbers."""
 
 
 _Place = tuple[str | None, Pair | None]
 """Where a quota is looked up: by namespace (None: any) and one label that its pods have (None: no such)."""
 _NOBODY: frozenset[QuotaKey] = frozenset()
+_Holder = tuple[str, frozenset[QuotaKey]]
+"""The uid of a pod, and the quotas that select it."""
 
 
 class WorkloadIndex:
@@ -98,7 +103,7 @@ class WorkloadIndex:
     def members(self, key: QuotaKey) -> Members:
         """Raises KeyError for a quota that was not put."""
         quota = self._quotas[key]
-        return Members(frozenset(quota.addresses), len(quota.host_network_pods))
+        return Members(dict(quota.addresses), len(quota.host_network_pods))
 
     def put_quota(self, key: QuotaKey, workload: Workload) -> bool:
         """Whether it is another one than before. Costs all pods of the namespaces that it may select of."""
@@ -112,7 +117,8 @@ class WorkloadIndex:
         for pod in self._pods_within(quota):
             if self._selects(quota, pod):
                 self._select(key, pod)
-                quota.addresses.update(address for address in pod.addresses if self._owner(address) == pod.uid)
+                own = [address for address in pod.addresses if self._owner(address) == pod.uid]
+                quota.addresses |= dict.fromkeys(own, number_of_pod(pod.uid))
         return True
 
     def drop_quota(self, key: QuotaKey) -> None:
@@ -228,20 +234,23 @@ class WorkloadIndex:
             return next(iter(uids))
         return max(uids, key=lambda uid: self._pods[uid].age, default=None)
 
-    def _holders(self, addresses: Iterable[str]) -> dict[str, frozenset[QuotaKey]]:
-        """By address, the quotas that select whoever has it now."""
-        return {address: self._selected.get(self._owner(address) or "", _NOBODY) for address in addresses}
+    def _holders(self, addresses: Iterable[str]) -> dict[str, _Holder]:
+        """By address, the pod that has it now and the quotas that select this one."""
+        owners = {address: self._owner(address) or "" for address in addresses}
+        return {address: (uid, self._selected.get(uid, _NOBODY)) for address, uid in owners.items()}
 
-    def _hand_over(self, before: Mapping[str, frozenset[QuotaKey]]) -> set[QuotaKey]:
+    def _hand_over(self, before: Mapping[str, _Holder]) -> set[QuotaKey]:
         """Each address from those that had it `before` to those that have it now."""
         changed: set[QuotaKey] = set()
         now = self._holders(before)
-        for address, former in before.items():
-            for key in former - now[address]:
-                self._quotas[key].addresses.discard(address)
-            for key in now[address] - former:
-                self._quotas[key].addresses.add(address)
-            changed |= former ^ now[address]
+        for address, (pod_before, former) in before.items():
+            pod, holders = now[address]
+            joined = holders - former if pod == pod_before else holders
+            for key in former - holders:
+                del self._quotas[key].addresses[address]
+            for key in joined:
+                self._quotas[key].addresses[address] = number_of_pod(pod)
+            changed |= joined | (former - holders)
         return changed
 
 

@@ -41,8 +41,8 @@ class Bench:
         self.overrides: Mapping[str, int] = {}
         self.rates: dict[str | None, int | None] = {}
         self.groups: dict[str, GroupLimits] = {}
-        self.members: set[tuple[str, str]] = set()
-        self.told: list[tuple[str, str, bool]] = []
+        self.members: dict[tuple[str, str], float] = {}
+        self.told: list[tuple[str, str, float | None]] = []
         self.limits = LimitsInForce(
             self.settings,
             effective_config(self.settings, {}, {}),
@@ -64,11 +64,13 @@ class Bench:
     def set_limits(self, name: str, limits: GroupLimits) -> None:
         self.groups[name] = limits
 
-    def set_member(self, name: str, member: str, *, is_in: bool) -> None:
-        if member == "odd" and is_in:
+    def set_member(self, name: str, member: str, number: float | None) -> None:
+        if member == "odd" and number is not None:
             raise ValueError(f"{member} is odd")
-        self.told.append((name, member, is_in))
-        (self.members.add if is_in else self.members.discard)((name, member))
+        self.told.append((name, member, number))
+        self.members.pop((name, member), None)
+        if number is not None:
+            self.members[name, member] = number
 
     def set(self, **dynamic: str) -> None:
         stored = {key.replace("_", "."): value for key, value in dynamic.items()}
@@ -175,7 +177,16 @@ async def test_who_joins_a_group_does_so_before_anybody_leaves_one() -> None:
     changed: set[tuple[str, str | None]] = {(name, address) for name in ("new", "old") for address in addresses}
     for _ in bench.limits.on_connection_groups(changed):
         pass
-    assert [is_in for _, _, is_in in bench.told] == [True] * 200 + [False] * 200
+    assert [number for _, _, number in bench.told] == [1.0] * 200 + [None] * 200
+
+
+async def test_the_number_of_who_has_a_member_is_told_as_it_is_now() -> None:
+    bench = Bench(Names())
+    for number in (7.0, 8.0):
+        bench.metadata.write(group_record("g", "member", number, "10.0.0.1"))
+        for _ in bench.limits.on_connection_groups({("g", "10.0.0.1")}):
+            pass
+    assert bench.told == [("g", "10.0.0.1", 7.0), ("g", "10.0.0.1", 8.0)]
 
 
 async def test_what_cannot_be_taken_over_is_left_to_be_tried_again() -> None:

@@ -71,7 +71,7 @@ def test_a_group_is_gone_with_its_last_key_and_member() -> None:
     metadata = metadata_with(
         (group("g"), RATE, 5.0), (member("g", "::1"), MEMBER, 1.0), (group("g"), RATE, None), (group("g"), RATE, None)
     )
-    assert metadata.image.connection_groups["g"].members == {"::1"}
+    assert metadata.image.connection_groups["g"].members == {"::1": 1.0}
     metadata.write(*alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, None)], metadata.image, ()))
     assert metadata.image.connection_groups == {}
     assert metadata.image.connection_groups.members_total == 0
@@ -102,8 +102,10 @@ def test_a_members_name_is_never_resolved() -> None:
         (member("g", "::ffff:10.0.0.1"), MEMBER, 1, "write it as IPv4"),
         (member("g", "::ffff:10.0.0.0/104"), MEMBER, 1, "write it as IPv4"),
         (member("g", "fe80::1%eth0"), MEMBER, 1, "without a zone"),
-        (member("g", "::1"), MEMBER, 0, "member must be 1; remove it"),
-        (member("g", "::1"), MEMBER, float("nan"), "member must be 1; remove it"),
+        (member("g", "::1"), MEMBER, 0, "member must be a whole number from 1 on, which tells who has the address"),
+        (member("g", "::1"), MEMBER, 7.5, "member must be a whole number from 1 on"),
+        (member("g", "::1"), MEMBER, float("inf"), "member must be a whole number from 1 on"),
+        (member("g", "::1"), MEMBER, float("nan"), "remove it to take the member out of the group"),
         (member("g", "::1"), RATE, 1, f"Invalid configuration key {RATE}"),
         (group("g"), MEMBER, 1, "Invalid configuration key member"),
         (group("g"), "shared", 2, "shared must be 0 or 1"),
@@ -131,6 +133,20 @@ def test_what_is_refused(entity: EntityParts, key: str, value: float, message: s
 def test_bad_filters(components: list[tuple[str, Match, str | None]], message: str) -> None:
     with pytest.raises(KafkaError, match=message):
         found(*components)
+
+
+def test_a_member_with_another_number_is_the_same_member_of_somebody_else() -> None:
+    metadata = metadata_with((member("g", "::1"), MEMBER, 7.0), (member("g", "::1"), MEMBER, 2.0**40 + 1))
+    groups = metadata.image.connection_groups
+    assert groups["g"].members == {"::1": 1_099_511_627_777}
+    assert groups.members_total == 1
+    filter_ = [Component(GROUP, Match.EXACT, "g"), Component(IP, Match.EXACT, "::1")]
+    assert [values for _, values in describe_quotas(filter_, False, metadata.image)] == [{MEMBER: 2.0**40 + 1}]
+    assert not alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 2.0**40 + 1)], metadata.image, ())
+    room = GroupRoom(groups, GroupLimits(members_of_one=1))
+    room.take(alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 9.0)], metadata.image, ()))
+    with pytest.raises(KafkaError, match="as many as"):
+        room.take(records("g", "::2"))
 
 
 def records(name: str, *members: str, remove: bool = False) -> list[ClientQuotaRecord]:

@@ -82,7 +82,7 @@ _records: st.SearchStrategy[Record] = st.one_of(
             st.sampled_from(["::1", "10.0.0.0/8"]).map(lambda member: ("ip", member)),
         ),
         st.just("member"),
-        st.sampled_from([None, 1.0]),
+        st.sampled_from([None, 1.0, 2.0]),
     ),
     st.builds(ProducerIdsRecord, _small, _small, st.integers(1, 9).map(lambda n: n * 1000)),
 )
@@ -150,7 +150,7 @@ def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[R
         old_group, group = (i.connection_groups.get(name, ConnectionGroup()) for i in (before, image))
         assert ((name, None) in changes.connection_groups) == (old_group.keys != group.keys)
         for member in ("::1", "10.0.0.0/8"):
-            differs = (member in old_group.members) != (member in group.members)
+            differs = old_group.members.get(member) != group.members.get(member)
             assert ((name, member) in changes.connection_groups) == differs
     assert image.connection_groups.members_total == sum(len(g.members) for g in image.connection_groups.values())
 

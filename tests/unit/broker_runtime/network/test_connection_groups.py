@@ -248,3 +248,59 @@ def test_connections_of_who_had_the_address_before_do_not_count() -> None:
     assert scene.admitted(A, 9, at=NOW + 50) == 1
     scene.close(A, 3)
     assert [scene.connections(name) for name in ("each", "all", "range")] == [0, 0, 0]
+
+
+X, Y = 7.0, 8.0
+"""Two that have one address, one after the other."""
+
+
+def test_an_address_that_is_somebody_elses_by_its_number_has_nothing_of_who_had_it() -> None:
+    """All in one change: the address is a member before and after it."""
+    scene = Scene(QuotaSettings(quota_window_num=2, strategy=Strategy.TOKEN_BUCKET))
+    scene.group("rate", rate=2)
+    scene.group("each", max_connections=2)
+    scene.group("all", B, max_connections=5, shared=1)
+    scene.group("range", "10.0.0.0/8", max_connections=9, observe=1)
+    for name in ("rate", "each", "all"):
+        scene.groups.add_member(name, A, NOW, X)
+    assert scene.admitted(B, 1) == 1
+    assert scene.admitted(A, 9) == 2
+    assert scene.connect(A).group == "rate"
+    scene.groups.add_member("rate", A, NOW + 10, X)
+    assert scene.connect(A, at=NOW + 10).group == "rate", "it is the same one"
+    scene.groups.add_member("rate", A, NOW + 10, Y)
+    assert [scene.connections(name) for name in ("rate", "each", "all", "range")] == [0, 0, 1, 3]
+    assert scene.admitted(A, 1, at=NOW + 20) == 1, "in between, for changes come in force one after the other"
+    for name in ("each", "all"):
+        scene.groups.add_member(name, A, NOW + 30, Y)
+    assert [scene.connections(name) for name in ("rate", "each", "all", "range")] == [1, 1, 2, 4]
+    assert scene.admitted(A, 9, at=NOW + 40) == 1
+    for accepted_ms in (NOW, NOW, NOW + 20, NOW + 40):
+        scene.quotas.on_closed(L, A, NOW + 50, accepted_ms=accepted_ms)
+    assert [scene.connections(name) for name in ("rate", "each", "all", "range")] == [0, 0, 1, 1]
+
+
+def test_an_address_that_goes_to_a_group_of_somebody_else_takes_nothing_along() -> None:
+    """Who joins does so before anybody leaves."""
+    scene = Scene()
+    scene.group("old", max_connections=2)
+    scene.group("new", max_connections=2)
+    scene.groups.add_member("old", A, NOW, X)
+    assert scene.admitted(A, 9) == 2
+    scene.groups.add_member("new", A, NOW + 10, X)
+    assert scene.connections("new") == 2, "he has them himself"
+    scene.groups.remove_member("new", A, NOW + 10)
+    scene.groups.add_member("new", A, NOW + 10, Y)
+    scene.groups.remove_member("old", A, NOW + 10)
+    assert (scene.connections("new"), scene.connections("old")) == (0, 0)
+    assert scene.admitted(A, 9, at=NOW + 20) == 2
+
+
+def test_who_has_an_address_that_a_group_lists_for_anybody_keeps_his_connections() -> None:
+    scene = Scene()
+    scene.group("listed", A, max_connections=9)
+    assert scene.admitted(A, 3) == 3
+    scene.group("pods", max_connections=4)
+    scene.groups.add_member("pods", A, NOW, X)
+    assert [scene.connections(name) for name in ("listed", "pods")] == [3, 3]
+    assert scene.admitted(A, 9, at=NOW + 1) == 1

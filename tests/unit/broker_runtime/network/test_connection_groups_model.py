@@ -8,7 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_runtime.network.connection_group import NO_LIMITS, GroupLimits
+from broker_runtime.network.connection_group import ANYBODY, NO_LIMITS, GroupLimits
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.rate import Meter, meter
 from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
@@ -19,8 +19,17 @@ IPS = ["10.0.0.1", "10.0.0.2", "10.0.1.1", "2001:db8::1"]
 MEMBERS = ["10.0.0.1", "10.0.0.2", "10.0.0.0/31", "10.0.0.0/24", "10.0.0.0/8", "2001:db8::1", "::/0"]
 SETTINGS = QuotaSettings(quota_window_num=2, max_connections_per_ip=7, ip_action=IpAction.DROP)
 
-Member = tuple[str, str, object]
-"""Group, address or range, and what tells it from one that was there before."""
+
+class Since:
+    """Tells a member from one that was there before; `number` tells who has it."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+
+Member = tuple[str, str, Since]
+"""Group, address or range, and since when."""
+NUMBERS = st.sampled_from([ANYBODY, 7.0, 8.0])
 LIMITS = st.builds(
     GroupLimits,
     rate=st.sampled_from([1, 2, 4, UNLIMITED]),
@@ -80,11 +89,23 @@ class Model:
             return []
         return [one for one in around if ip_network(one[1]).prefixlen == longest]
 
+    def add(self, name: str, member: str, number: float) -> None:
+        before = [one for one in self.members if one[:2] == (name, member)]
+        if [one[2].number for one in before] == [number]:
+            return
+        known = {one[2].number for one in self.members if one[1] == member} - {ANYBODY}
+        if number not in known and (before or (known and number != ANYBODY)):
+            self.give_on(member)
+        self.members = [one for one in self.members if one not in before] + [(name, member, Since(number))]
+
+    def give_on(self, ip: str) -> None:
+        for client in self.open:
+            client.is_from_before |= client.ip == ip
+
     def remove(self, number: int) -> tuple[str, str]:
         name, member, _ = self.members.pop(number)
         if not any(one[1] == member for one in self.members):
-            for client in self.open:
-                client.is_from_before |= client.ip == member
+            self.give_on(member)
         return name, member
 
     def connections(self, name: str) -> int:
@@ -184,7 +205,7 @@ class GroupsMachine(RuleBasedStateMachine):
     def begin(self, limits: Sequence[GroupLimits], members: Sequence[str]) -> None:
         for name, limit, member in zip(NAMES, limits, members, strict=True):
             self.set_limits(name, limit)
-            self.add_member(name, member)
+            self.add_member(name, member, ANYBODY)
 
     @rule(name=st.sampled_from(NAMES), limits=LIMITS | st.just(NO_LIMITS))
     def set_limits(self, name: str, limits: GroupLimits) -> None:
@@ -192,11 +213,11 @@ class GroupsMachine(RuleBasedStateMachine):
         self.model.set_limits(name, limits)
         self.settle()
 
-    @rule(name=st.sampled_from(NAMES), member=st.sampled_from(MEMBERS))
-    def add_member(self, name: str, member: str) -> None:
-        self.groups.add_member(name, member, self.now_ms)
-        if not any(one[:2] == (name, member) for one in self.model.members):
-            self.model.members.append((name, member, object()))
+    @rule(name=st.sampled_from(NAMES), member=st.sampled_from(MEMBERS), number=NUMBERS)
+    def add_member(self, name: str, member: str, number: float) -> None:
+        self.groups.add_member(name, member, self.now_ms, number)
+        self.model.add(name, member, number)
+        self.now_ms += 1
         self.settle()
 
     @precondition(lambda self: self.model.members)

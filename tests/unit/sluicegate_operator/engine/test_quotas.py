@@ -13,6 +13,7 @@ from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
 from sluicegate_operator.engine.governed_quotas import GovernedQuotas
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
 from sluicegate_operator.engine.quotas import STARTING_S, STATUSES, QuotaReconciler
+from sluicegate_operator.engine.selected_pods import SelectedPods
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
@@ -22,6 +23,7 @@ from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONN
 from sluicegate_operator.planning.workloads import Members
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
+from tests.support.quota_manifests import of_pods
 from tests.support.scripted_cluster import ScriptedCluster
 from tests.support.scripted_peer import PeerRequest
 
@@ -78,7 +80,7 @@ class SlowKube(MemoryKube):
 
 
 class Shop:
-    def __init__(self, kube: MemoryKube, brokers: int = 3) -> None:
+    def __init__(self, kube: MemoryKube, brokers: int = 3, pods: SelectedPods | None = None) -> None:
         kube.put(LISTENER)
         self.kube = kube
         self.brokers = ScriptedCluster(brokers)
@@ -92,7 +94,7 @@ class Shop:
             return self.pool
 
         self.context.pool = the_pool  # type: ignore[method-assign, assignment]
-        self._reconciler = QuotaReconciler(self.context)
+        self._reconciler = QuotaReconciler(self.context, pods)
         self._statuses = QuotaStatuses(self.context, self._reconciler.governed)
 
     @property
@@ -362,18 +364,21 @@ async def test_what_is_held_for_a_quota_that_cannot_be_read_is_not_said_to_be_in
 
 
 class Selected:
-    """Pods that nobody asks about; notes for which quotas they are watched."""
+    """Pods of quotas, told once; notes for which quotas they are watched."""
 
     in_all_namespaces = True
+    unseen = ""
 
-    def __init__(self) -> None:
+    def __init__(self, **news: Members) -> None:
         self.kept: dict[tuple[str, str], list[str]] = {}
+        self.news = news
 
     def keep(self, cluster: tuple[str, str], quotas: Iterable[ConnectionQuota]) -> None:
         self.kept[cluster] = [quota.name for quota in quotas]
 
     def take_news(self, _: tuple[str, str]) -> Mapping[str, Members]:
-        return {}
+        news, self.news = self.news, {}
+        return news
 
 
 async def test_no_pods_are_watched_for_a_cluster_that_has_gone_with_its_quotas() -> None:
@@ -386,6 +391,25 @@ async def test_no_pods_are_watched_for_a_cluster_that_has_gone_with_its_quotas()
     kube.remove("BrokerCluster", "shop")
     await reconciler.reconcile(SHOP)
     assert pods.kept == {SHOP: []}
+
+
+async def test_a_quota_on_pods_that_are_seen_no_more_says_so_until_they_are_and_keeps_its_limit() -> None:
+    workload = quota("pods", "10.0.0.1")
+    workload["spec"]["target"] = of_pods()
+    kube = MemoryKube(cluster(1), workload, quota("one", "10.0.0.1"))
+    pods = Selected(pods=Members({"10.0.0.9": 7.0}))
+    shop = Shop(kube, brokers=1, pods=pods)
+    await shop.reconcile()
+    assert shop.said("pods") == ("1/1", "True", "Enforced")
+    for unseen, told in (("403 Forbidden", ("1/1", "False", "PodsUnknown")), ("", ("1/1", "True", "Enforced"))):
+        pods.unseen = unseen
+        alterations = shop.brokers.alterations
+        await shop.reconcile()
+        assert shop.said("pods") == told
+        assert unseen in kube.condition("ConnectionQuota", "pods")["message"]
+        assert shop.said("one") == ("1/1", "True", "Enforced")
+        assert shop.brokers.alterations == alterations
+        assert shop.brokers.groups[("connection-group", "default/pods"), ("ip", "10.0.0.9")] == {"member": 7.0}
 
 
 async def test_brokers_of_others_that_are_not_known_for_a_moment_are_looked_for_again_at_once() -> None:

@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from sluicegate_operator.api import ConnectionQuota, parse_resource
+from sluicegate_operator.handlers import pods_of_quotas
 from sluicegate_operator.handlers.pods_of_quotas import PodsOfQuotas
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.held import Held, Reader
 from sluicegate_operator.kube.kinds import NAMESPACE, POD, Kind
 from sluicegate_operator.kube.watching import Watched
+from sluicegate_operator.planning.connection_groups import number_of_pod
 from sluicegate_operator.planning.workloads import Members
 from tests.support.bad_manifests import quota
 from tests.support.quota_manifests import of_pods
@@ -20,6 +24,11 @@ SHOP = ("default", "shop")
 class Filled:
     def __init__(self) -> None:
         self.filled = asyncio.Event()
+        self.trouble: KubeError | None = None
+        self.has_patience = True
+
+    def why_unknown(self, _: float) -> KubeError | None:
+        return None if self.has_patience else self.trouble
 
 
 class OneCache:
@@ -30,6 +39,7 @@ class OneCache:
         self.kinds = {one.kind: Filled() for one in watched}
         self.running = False
         self.trouble: dict[Kind, KubeError] = {}
+        self.on_trouble: Any = None
         self._subscriber: Any = None
         self._held: dict[tuple[Kind, str], Held] = {}
 
@@ -118,9 +128,9 @@ async def test_pods_are_told_once_all_are_known_and_then_as_they_come_and_go() -
     watching.cache.fill()
     await watching.turns()
     assert watching.told == [SHOP]
-    assert watching.pods.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.1"}))}
+    assert watching.pods.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
     watching.cache.tell(POD, a_pod("b", "10.0.0.2"))
-    assert watching.pods.take_news(SHOP)["pods"].addresses == {"10.0.0.1", "10.0.0.2"}
+    assert watching.pods.take_news(SHOP)["pods"].addresses.keys() == {"10.0.0.1", "10.0.0.2"}
     watching.cache.tell(POD, a_pod("a", "10.0.0.1"), gone=True)
     watching.cache.tell(POD, a_pod("b", "10.0.0.2", "Succeeded"))
     assert watching.pods.take_news(SHOP) == {"pods": Members()}
@@ -135,9 +145,9 @@ async def test_namespaces_are_selected_by_their_labels() -> None:
     watching.cache.tell(NAMESPACE, {"metadata": {"name": "default", "labels": {"team": "payments"}}})
     watching.cache.fill()
     await watching.turns()
-    assert watching.pods.take_news(SHOP)["pods"].addresses == {"10.0.0.1"}
+    assert watching.pods.take_news(SHOP)["pods"].addresses.keys() == {"10.0.0.1"}
     watching.cache.tell(NAMESPACE, {"metadata": {"name": "default"}})
-    assert watching.pods.take_news(SHOP)["pods"].addresses == frozenset()
+    assert watching.pods.take_news(SHOP)["pods"].addresses == {}
     watching.pods.close()
 
 
@@ -148,3 +158,45 @@ async def test_an_operator_of_one_namespace_asks_for_no_namespaces() -> None:
     assert set(watching.cache.watched) == {POD}
     assert not watching.pods.in_all_namespaces
     watching.pods.close()
+
+
+async def test_pods_that_are_not_seen_for_longer_than_a_watch_may_be_in_trouble_are_told_of_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pods_of_quotas, "LOOK_S", 0.0)
+    watching = Watching()
+    watching.pods.keep(SHOP, [a_quota()])
+    await watching.turns()
+    assert (watching.pods.unseen, watching.told) == ("", []), "it is being listed"
+    watching.cache.tell(POD, a_pod("a", "10.0.0.1"))
+    watching.cache.fill()
+    await watching.turns()
+    watching.pods.take_news(SHOP)
+    watching.told.clear()
+    pods = watching.cache.kinds[POD]
+    pods.trouble = KubeError("403 Forbidden", 403)
+    watching.cache.on_trouble()
+    assert (watching.pods.unseen, watching.told) == ("", []), "it may be over in a moment"
+    pods.has_patience = False
+    await watching.turns()
+    assert (watching.pods.unseen, watching.told) == ("403 Forbidden", [SHOP])
+    pods.trouble = KubeError("503", 503)
+    await watching.turns()
+    assert watching.told == [SHOP]
+    assert watching.pods.take_news(SHOP) == {}, "what is known stays known"
+    pods.trouble, pods.has_patience = None, True
+    watching.cache.on_trouble()
+    assert (watching.pods.unseen, watching.told) == ("", [SHOP, SHOP])
+    watching.pods.close()
+
+
+async def test_pods_that_may_not_be_listed_at_all_are_told_of_with_the_reason() -> None:
+    watching = Watching()
+    watching.pods.keep(SHOP, [a_quota()])
+    await watching.turns()
+    pods = watching.cache.kinds[POD]
+    pods.trouble, pods.has_patience = KubeError("403 Forbidden", 403), False
+    watching.cache.on_trouble()
+    assert (watching.pods.unseen, watching.told) == ("403 Forbidden", [SHOP])
+    watching.pods.keep(SHOP, [])
+    assert watching.pods.unseen == "", "nobody asks for them"

@@ -4,6 +4,7 @@ from typing import Any
 
 from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.handlers.workloads import Workloads
+from sluicegate_operator.planning.connection_groups import number_of_pod
 from sluicegate_operator.planning.workloads import Members, WorkloadPod
 from tests.support.bad_manifests import quota
 from tests.support.quota_manifests import of_pods
@@ -54,7 +55,7 @@ def test_nothing_is_known_before_all_were_told_of() -> None:
     told.workloads.told_all()
     assert told.workloads.known
     assert told.clusters == [SHOP]
-    assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.1"}))}
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
     assert told.workloads.take_news(SHOP) == {}, "it is told once"
 
 
@@ -68,7 +69,7 @@ def test_a_pod_that_comes_or_goes_is_news_for_the_cluster_of_its_quota() -> None
     assert told.clusters == []
     told.workloads.on_pod("a", billing("a", "10.0.0.1"))
     assert told.clusters == [SHOP]
-    assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.1"}))}
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
     told.workloads.on_pod("a", None)
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
@@ -80,7 +81,7 @@ def test_namespaces_come_and_go_with_their_labels() -> None:
     told.everything(billing("a", "10.0.0.1"))
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
     told.workloads.on_namespace("default", {"team": "payments"})
-    assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.1"}))}
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
     told.workloads.on_namespace("default", None)
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
@@ -94,7 +95,7 @@ def test_what_was_known_is_not_taken_for_true_after_nobody_has_watched() -> None
     assert not told.workloads.known
     assert told.workloads.take_news(SHOP) == {}
     told.everything(billing("b", "10.0.0.2"))
-    assert told.workloads.take_news(SHOP) == {"pods": Members(frozenset({"10.0.0.2"}))}
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.2": number_of_pod("b")})}
 
 
 def test_a_quota_that_is_of_another_cluster_now_is_news_for_that_one() -> None:
@@ -103,4 +104,4 @@ def test_a_quota_that_is_of_another_cluster_now_is_news_for_that_one() -> None:
     told.everything(billing("a", "10.0.0.1"))
     told.workloads.take_news(SHOP)
     told.workloads.keep(("default", "store"), [a_quota("pods", of_pods())])
-    assert told.workloads.take_news(("default", "store")) == {"pods": Members(frozenset({"10.0.0.1"}))}
+    assert told.workloads.take_news(("default", "store")) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}

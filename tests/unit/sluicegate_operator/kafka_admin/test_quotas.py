@@ -17,7 +17,9 @@ def test_a_group_is_never_changed_by_halves() -> None:
     values: dict[QuotaKey, float | None] = {}
     for number in range(90):
         name = f"default/q{number}"
-        values |= group_limits(name, 5, 9, shared=number % 2 == 0, observe=True) | membership(name, ["10.0.0.0/8"])
+        values |= group_limits(name, 5, 9, shared=number % 2 == 0, observe=True) | membership(
+            name, {"10.0.0.0/8": 2.0**40}
+        )
     pages = list(requests(values))
     assert sum(map(len, pages)) == len(values)
     assert max(map(len, pages)) <= ALTERED_A_REQUEST

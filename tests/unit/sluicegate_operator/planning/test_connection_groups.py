@@ -1,12 +1,16 @@
 """Limits of many addresses as client quotas of an entity of the brokers' own."""
 
+from uuid import UUID
+
 from sluicegate_operator.planning.connection_groups import (
+    ANYBODY,
     OBSERVE,
     canonical_member,
     group_limits,
     group_name,
     membership,
     never_looser,
+    number_of_pod,
 )
 from sluicegate_operator.planning.limits import ip_rate
 from tests.support.limits_model import group_of, member_of
@@ -28,12 +32,21 @@ def test_a_group_has_the_limits_and_what_kind_it_is() -> None:
 
 
 def test_a_member_is_an_entity_of_two_components() -> None:
-    [key] = membership("shop/ingest", ["10.0.0.0/8"])
+    [(key, number)] = membership("shop/ingest", {"10.0.0.0/8": 7.0}).items()
+    assert number == 7
     assert key == (((*GROUP, ("ip", "10.0.0.0/8"))), "member")
     assert (group_of(key), member_of(key)) == ("shop/ingest", "10.0.0.0/8")
     assert (group_of((GROUP, "shared")), member_of((GROUP, "shared"))) == ("shop/ingest", None)
     assert group_of(ip_rate("10.0.0.1")) is None
     assert group_of("max.connections") is None
+
+
+def test_the_number_of_a_pod_is_its_own_and_kept_by_a_double() -> None:
+    uids = [str(UUID(int=number)) for number in range(1_000)]
+    numbers = [number_of_pod(uid) for uid in uids]
+    assert numbers == [number_of_pod(uid) for uid in uids]
+    assert len(set(numbers)) == len(uids)
+    assert all(ANYBODY < number < 2**53 and number.is_integer() for number in numbers)
 
 
 def test_members_have_one_spelling() -> None:

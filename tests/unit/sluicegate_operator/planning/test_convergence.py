@@ -20,7 +20,7 @@ from sluicegate_operator.api import (
 )
 from sluicegate_operator.planning.broker_config import OwnTags, plan_broker_config
 from sluicegate_operator.planning.cluster_layout import PROTOCOLS
-from sluicegate_operator.planning.connection_groups import group_limits, membership
+from sluicegate_operator.planning.connection_groups import group_limits
 from sluicegate_operator.planning.exposure import Address
 from sluicegate_operator.planning.limits import (
     Action,
@@ -54,7 +54,7 @@ from sluicegate_operator.planning.topics import (
     managed_keys,
 )
 from tests.support.bad_manifests import Json, listener, quota, topic
-from tests.support.limits_model import diff_limits
+from tests.support.limits_model import diff_limits, listed
 from tests.support.settling_world import NOW, settles, shop, some
 
 BROKERS = st.sets(st.integers(0, 3), max_size=3)
@@ -99,7 +99,7 @@ QUOTA_KEYS = [
     ip_rate(None),
     ip_rate("10.0.0.1"),
     *group_limits("default/office", 5, 6, shared=True, observe=True),
-    *membership("default/office", ["10.0.0.0/8", "2001:db8::1"]),
+    *listed("default/office", "10.0.0.0/8", "2001:db8::1"),
 ]
 
 
@@ -335,7 +335,11 @@ CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("quota"), st.sampled_from(["a", "b"]), st.none() | QUOTAS),
         st.tuples(st.just("listeners"), st.booleans()),
-        st.tuples(st.just("pods"), st.sampled_from(["a", "b"]), st.frozensets(st.sampled_from(["10.1.0.1", "::1"]))),
+        st.tuples(
+            st.just("pods"),
+            st.sampled_from(["a", "b"]),
+            st.dictionaries(st.sampled_from(["10.1.0.1", "::1"]), st.sampled_from([7.0, 8.0])),
+        ),
         st.tuples(st.just("clock"), st.sampled_from([NOW - timedelta(hours=1), *ENDS, NOW + timedelta(days=1)])),
     ),
     max_size=10,
@@ -348,7 +352,7 @@ class Written:
 
     quotas: dict[str, ConnectionQuota] = field(default_factory=dict)
     listeners: list[BrokerListener] = field(default_factory=lambda: [EXTERNAL])
-    pods: dict[str, frozenset[str]] = field(default_factory=dict)
+    pods: dict[str, dict[str, float]] = field(default_factory=dict)
     now: datetime = NOW
     generation: int = 0
 

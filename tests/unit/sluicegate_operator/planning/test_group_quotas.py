@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.planning.connection_groups import group_limits, membership
+from sluicegate_operator.planning.connection_groups import group_limits, membership, number_of_pod
 from sluicegate_operator.planning.held_limits import hold
 from sluicegate_operator.planning.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
 from sluicegate_operator.planning.quota_planner import QuotaPlanner
 from sluicegate_operator.planning.quotas import Limits, Outcome, QuotaPlan, TargetKey, TargetKind, pods_unknown
 from tests.support.bad_manifests import cluster, listener, quota
-from tests.support.limits_model import apply_actions, diff_limits, group_of, member_of
+from tests.support.limits_model import apply_actions, diff_limits, group_of, listed, member_of
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GENERATIONS = iter(range(1, 1_000_000))
+A, B = number_of_pod("a"), number_of_pod("b")
 
 
 def a_cluster() -> BrokerCluster:
@@ -48,12 +49,12 @@ def a_quota(name: str, target: dict[str, Any], age: int = 0, **said: Any) -> Con
 
 
 def updated(
-    planner: QuotaPlanner, *quotas: ConnectionQuota, now: datetime = NOW, **selected: Collection[str]
+    planner: QuotaPlanner, *quotas: ConnectionQuota, now: datetime = NOW, pod: float = A, **selected: Collection[str]
 ) -> QuotaPlanner:
-    """`selected`: by quota, the addresses of pods where these are others than before."""
+    """`selected`: by quota, the addresses of pods where these are others than before; all of one `pod`."""
     planner.changed_keys.clear()
     planner.changed_quotas.clear()
-    planner.select({name: frozenset(addresses) for name, addresses in selected.items()})
+    planner.select({name: dict.fromkeys(addresses, pod) for name, addresses in selected.items()})
     for _ in planner.update(a_cluster(), [a_listener()], quotas, now):
         pass
     return planner
@@ -110,7 +111,7 @@ def test_one_quota_alone(
     target: dict[str, Any], said: dict[str, Any], limits: Mapping[QuotaKey, float], member: str
 ) -> None:
     made = plan(a_quota("q", target, **said))
-    assert made.desired == DesiredLimits({}, {**limits, **membership("default/q", [member])})
+    assert made.desired == DesiredLimits({}, {**limits, **listed("default/q", member)})
     assert made.verdicts["q"].outcome is Outcome.ACCEPTED
     assert made.members == {"q": 1}
     assert set(made.keys("q")) == set(made.desired.quotas)
@@ -125,9 +126,9 @@ def test_of_two_quotas_on_one_range_each_has_what_it_is_stricter_in() -> None:
     assert made.limits == {TargetKey(TargetKind.CIDR, "10.0.0.0/8"): Limits(5, 30)}
     assert made.desired.quotas == {
         **group_limits("default/old", 5, None, shared=False, observe=False),
-        **membership("default/old", ["10.0.0.0/8"]),
+        **listed("default/old", "10.0.0.0/8"),
         **group_limits("default/new", None, 30, shared=False, observe=False),
-        **membership("default/new", ["10.0.0.0/8"]),
+        **listed("default/new", "10.0.0.0/8"),
     }
     assert made.verdicts["loose"].outcome is Outcome.CONFLICTED
     assert "maxConnections 30 of ConnectionQuota new" in made.verdicts["loose"].message
@@ -165,12 +166,26 @@ def test_a_pod_that_comes_or_goes_changes_one_key() -> None:
     updated(planner, pods, pods={"10.0.0.1", "10.0.0.2"})
     assert planner.plan.verdicts["pods"].outcome is Outcome.ACCEPTED
     updated(planner, pods, pods={"10.0.0.2", "10.0.0.3"})
-    assert planner.changed_keys == {*membership("default/pods", ["10.0.0.1", "10.0.0.3"])}
+    assert planner.changed_keys == {*listed("default/pods", "10.0.0.1", "10.0.0.3")}
     assert planner.changed_quotas == {"pods"}
     assert members(planner.plan.desired.quotas, "default/pods") == {"10.0.0.2", "10.0.0.3"}
     assert planner.plan.members == {"pods": 2}
     updated(planner, pods)
     assert planner.changed_keys == set()
+
+
+def test_an_address_that_another_pod_has_is_told_to_brokers_and_counted_once() -> None:
+    pods = a_quota("pods", of_pods(), maxConnections=5)
+    planner = updated(QuotaPlanner(), pods, pods={"10.0.0.1", "10.0.0.2"})
+    brokers = apply_actions(diff_limits(planner.plan.desired, {1: ObservedLimits()}), {1: ObservedLimits()})
+    updated(planner, pods, pods={"10.0.0.1", "10.0.0.2"}, pod=B)
+    told = membership("default/pods", {"10.0.0.1": B, "10.0.0.2": B})
+    assert planner.changed_keys == told.keys()
+    assert planner.plan.members == {"pods": 2}
+    brokers = apply_actions(diff_limits(planner.plan.desired, brokers), brokers)
+    assert told.items() <= brokers[1].quotas.items()
+    assert diff_limits(planner.plan.desired, brokers) == []
+    assert planner.plan == updated(QuotaPlanner(), pods, pods={"10.0.0.1", "10.0.0.2"}, pod=B).plan
 
 
 def test_a_limit_ends_at_its_moment_and_comes_back_with_a_later_one() -> None:
@@ -209,13 +224,20 @@ def test_a_quota_that_goes_takes_its_group_along() -> None:
     assert planner.plan.members == {}
 
 
+def test_while_something_cannot_be_read_an_address_is_that_of_the_pod_that_has_it() -> None:
+    for before, now in ((A, B), (B, A)):
+        had = ObservedLimits(quotas=membership("default/q", {"10.0.0.1": before, "10.0.0.2": before}))
+        wanted = DesiredLimits({}, membership("default/q", {"10.0.0.1": now}))
+        assert hold(wanted, {1: had}).quotas == membership("default/q", {"10.0.0.1": now, "10.0.0.2": before})
+
+
 def test_while_something_cannot_be_read_an_enforced_group_is_not_told_to_observe() -> None:
     wanted = plan(a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnections=5, mode="Observe")).desired
     had = plan(a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnections=9), a_quota("gone", of_pods(), maxConnections=1))
     held = hold(wanted, {1: ObservedLimits(quotas=had.desired.quotas)})
     assert held.quotas == {
         **group_limits("default/range", None, 5, shared=False, observe=False),
-        **membership("default/range", ["10.0.0.0/8"]),
+        **listed("default/range", "10.0.0.0/8"),
         **group_limits("default/gone", None, 1, shared=False, observe=False),
     }
 
@@ -248,19 +270,19 @@ def some_quotas(draw: st.DrawFn) -> list[ConnectionQuota]:
 
 
 PODS = st.frozensets(st.sampled_from(("10.0.0.1", "10.0.0.2", "2001:db8::1")))
-STEPS = st.lists(st.tuples(some_quotas(), st.integers(0, 4), PODS), max_size=4)
+STEPS = st.lists(st.tuples(some_quotas(), st.integers(0, 4), PODS, st.sampled_from((A, B))), max_size=4)
 
 
 @given(STEPS)
 def test_planning_what_changed_comes_to_the_same_as_planning_all_of_it_and_brokers_get_there(steps: Any) -> None:
     planner, brokers = QuotaPlanner(), {1: ObservedLimits(), 2: ObservedLimits()}
-    for quotas, hours, pods in steps:
+    for quotas, hours, pods, pod in steps:
         now = NOW + timedelta(hours=hours)
         selected = {one.name: pods for one in quotas if one.spec.target.workload is not None}
         before = dict(planner.plan.desired.quotas)
-        updated(planner, *quotas, now=now, **selected)
+        updated(planner, *quotas, now=now, pod=pod, **selected)
         anew = updated(QuotaPlanner(), *quotas, now=now)
-        updated(anew, *quotas, now=now, **selected)
+        updated(anew, *quotas, now=now, pod=pod, **selected)
         assert planner.plan == anew.plan
         after = planner.plan.desired.quotas
         assert {

@@ -1,5 +1,6 @@
 """What quotas on ranges and workloads, observed ones and those that ended say of themselves."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ def status(
     assert isinstance(shop, BrokerCluster)
     assert isinstance(external, BrokerListener)
     planner = QuotaPlanner()
-    planner.select({} if selected is None else {"q": frozenset(selected)})
+    planner.select({} if selected is None else {"q": dict.fromkeys(selected, 7.0)})
     for _ in planner.update(shop, [external], [parsed], NOW):
         pass
     return quota_status(parsed, planner.plan, enforcement, NOW)
@@ -67,6 +68,27 @@ def test_until_pods_are_known_nothing_is_claimed() -> None:
     assert said(found, "Stalled")[0] == "False"
     assert (found.members, found.brokers) == (None, "")
     assert kstatus(document(found)) == "InProgress"
+
+
+def test_while_pods_are_not_seen_nobody_is_told_that_the_limit_is_in_force() -> None:
+    for mode in ("Enforce", "Observe"):
+        blind = replace(DONE, pods_unseen="GET /api/v1/pods: 403 forbidden")
+        found = status(of_pods(), blind, selected={"10.0.0.1"}, mode=mode)
+        state, reason, message = said(found, "Ready")
+        assert (state, reason) == ("False", "PodsUnknown")
+        assert message == (
+            "pods that come or go are not seen: GET /api/v1/pods: 403 forbidden; brokers keep the limits of the 1"
+            " addresses that were known before; see that the operator reaches the API server, and may list and watch"
+            " pods and namespaces"
+        )
+        assert kstatus(document(found)) == "InProgress"
+        assert (found.members, found.brokers, found.enforced_at) == (1, "3/3", None)
+        assert said(found, "Enforced")[0] == ("Unknown" if mode == "Enforce" else "False")
+    lagging = said(status(of_pods(), replace(blind, lagging=(1,)), selected={"10.0.0.1"}), "Ready")
+    assert lagging[1] == "Applying"
+    unknown = said(status(of_pods(), blind), "Ready")
+    assert unknown[1] == "PodsUnknown"
+    assert "403 forbidden; see that the operator" in unknown[2]
 
 
 def test_an_observed_limit_is_in_force_and_enforces_nothing() -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sluicegate_operator.api.connection_quota import Workload
 from sluicegate_operator.api.label_selector import LabelSelector
+from sluicegate_operator.planning.connection_groups import number_of_pod
 from sluicegate_operator.planning.label_selection import matches, one_of
 from sluicegate_operator.planning.workloads import Members, WorkloadIndex, WorkloadPod, canonical
 
@@ -153,7 +154,7 @@ class Recomputed(RuleBasedStateMachine):
         for pod in sorted(self.pods.values(), key=lambda pod: (not pod.leaving, pod.started, pod.uid)):
             if not pod.host_network:
                 owners |= dict.fromkeys(pod.addresses, pod.uid)
-        addresses = frozenset(address for address, uid in owners.items() if uid in selected)
+        addresses = {address: number_of_pod(uid) for address, uid in owners.items() if uid in selected}
         return Members(addresses, sum(self.pods[uid].host_network for uid in selected))
 
     def selects(self, key: tuple[str, str], pod: WorkloadPod) -> bool:
@@ -186,12 +187,27 @@ def test_an_address_that_is_given_again_is_the_new_pods_alone() -> None:
     index.put_quota(("shop", "old"), workload({"podSelector": {"matchLabels": {"app": "old"}}}))
     index.put_quota(("shop", "new"), workload({"podSelector": {"matchLabels": {"app": "new"}}}))
     index.put_pod(WorkloadPod("a", "shop", "old-1", {"app": "old"}, ("10.0.0.1",), started="2026-01-01T00:00:00Z"))
-    assert index.members(("shop", "old")).addresses == {"10.0.0.1"}
+    assert index.members(("shop", "old")).addresses.keys() == {"10.0.0.1"}
     newer = WorkloadPod("b", "shop", "new-1", {"app": "new"}, ("10.0.0.1",), started="2026-01-01T00:00:09Z")
     assert index.put_pod(newer) == {("shop", "old"), ("shop", "new")}
-    assert index.members(("shop", "old")).addresses == frozenset()
+    assert index.members(("shop", "old")).addresses == {}
     assert index.drop_pod("a") == set(), "whoever had it before is gone without a word about the address"
-    assert index.members(("shop", "new")).addresses == {"10.0.0.1"}
+    assert index.members(("shop", "new")).addresses.keys() == {"10.0.0.1"}
+
+
+def test_an_address_that_another_pod_of_the_quota_has_is_told_with_that_ones_number() -> None:
+    index, key = WorkloadIndex(), ("shop", "billing")
+    index.put_quota(key, workload({"podSelector": {}}))
+    both = ("10.0.0.1", "2001:db8::1")
+    index.put_pod(WorkloadPod("a", "shop", "billing-0", {}, both, started="2026-01-01T00:00:00Z"))
+    assert index.members(key).addresses == dict.fromkeys(both, number_of_pod("a"))
+    leaving = WorkloadPod("a", "shop", "billing-0", {}, both, leaving=True, started="2026-01-01T00:00:00Z")
+    assert index.put_pod(leaving) == set(), "its connections are still its own"
+    newer = WorkloadPod("b", "shop", "billing-0", {}, both[:1], started="2026-01-01T00:00:00Z")
+    assert index.put_pod(newer) == {key}
+    assert index.members(key).addresses == {both[0]: number_of_pod("b"), both[1]: number_of_pod("a")}
+    assert index.drop_pod("a") == {key}
+    assert index.members(key).addresses == {both[0]: number_of_pod("b")}
 
 
 def test_an_address_has_one_form() -> None:
