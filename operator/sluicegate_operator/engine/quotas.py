@@ -129,7 +129,8 @@ class QuotaReconciler:
         complete = self._is_complete(governed, result, held=bool(held))
         if not complete:
             return LAGGING_RETRY
-        return min(max(0.0, governed.resync_at_s - loop.time()), _until_next_end_s(governed))
+        next_look_s = min(governed.resync_at_s, governed.ledger.doubts.next_look_s(governed.ledger.silent))
+        return min(max(0.0, next_look_s - loop.time()), _until_next_end_s(governed))
 
     async def _mark_concerned(
         self,

@@ -6,7 +6,8 @@ of the event loop's clock.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -14,7 +15,7 @@ from sluicegate_operator.fleet.asking import STRAGGLER_S, BrokerPool, NoBrokerEr
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.kafka_admin.errors import FencedError, KafkaAdminError, KafkaApiError, UnsupportedApiError
 from sluicegate_operator.kafka_admin.quotas import requests
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
@@ -47,6 +48,11 @@ SINGLES_MIN, SINGLES_SHARE = 8, 40
 
 STRAGGLER_A_QUOTA_S = 0.0001
 """So much longer a broker that has to tell everything may take than those that have to tell little."""
+TIMED_OUT = "REQUEST_TIMED_OUT"
+"""A broker's answer when its controller has not answered it."""
+
+Unanswered = Callable[[int, Iterable[LimitKey]], None]
+"""Told of a broker, and of the limits that it was told and did not answer."""
 
 
 class EnforcementState(StrEnum):
@@ -155,6 +161,8 @@ class _Run:
         if wanted.hold or ledger.held:
             # What was held back meanwhile is no change any more, and brokers do not have it.
             ledger.look_at_all()
+        self._in_doubt = ledger.doubts.keys
+        self._looked_at_again = ledger.doubts.take(ledger.silent, asyncio.get_running_loop().time())
         self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
         """For changes, which any broker takes."""
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere({}))
@@ -170,7 +178,8 @@ class _Run:
             await self._send(changes(self._desired, {-1: Missing(wanted.changed)}))
         told = frozenset(key for action in self._sent for key in action.keys)
         clean = {b for b, standing in ledger.brokers.items() if not standing.lacks - wanted.changed}
-        asked = {b.broker_id: ledger.asks(b.broker_id, self._closing) for b in self._pool.brokers}
+        keys = self._closing | self._looked_at_again
+        asked = {b.broker_id: ledger.asks(b.broker_id, keys) for b in self._pool.brokers}
         seen = await self._look(asked)
         answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
         self._through = self._through.doubting(seen)
@@ -198,11 +207,11 @@ class _Run:
         return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))
 
     def _unasked_for(self, lacks: Missing) -> Missing:
-        """Without what has changed on purpose."""
-        return Missing(lacks.limits - self._wanted.changed - self._closing, lacks.own)
+        """Without what has changed on purpose, and what may be a late change of our own."""
+        return Missing(lacks.limits - self._wanted.changed - self._closing - self._in_doubt, lacks.own)
 
     def _judge(self, broker_id: int, asked: frozenset[LimitKey] | None, seen: ObservedLimits) -> Missing:
-        released = self._wanted.released | self._wanted.changed
+        released = self._wanted.released | self._wanted.changed | self._looked_at_again
         standing = self._ledger.brokers.get(broker_id)
         # What it lacked was ours at some time.
         lifted = Lifted(self._desired.exclusive, released | (standing.lacks if standing is not None else frozenset()))
@@ -214,9 +223,12 @@ class _Run:
         if actions:
             # Thousands of them have taken their time to be made.
             await asyncio.sleep(0)
-            self._failures += await apply_actions(self._through, actions)
+            self._failures += await apply_actions(self._through, actions, self._note_doubt)
             self._sent += actions
             await asyncio.sleep(0)
+
+    def _note_doubt(self, broker_id: int, keys: Iterable[LimitKey]) -> None:
+        self._ledger.doubts.note(broker_id, keys, asyncio.get_running_loop().time())
 
     async def _look(
         self, asked: Mapping[int, frozenset[LimitKey] | None], broker: BrokerAddress | None = None
@@ -339,43 +351,74 @@ def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
     }
 
 
-async def apply_actions(pool: BrokerPool, actions: Sequence[Action]) -> tuple[Failure, ...]:
-    """Makes all changes at once, and says which could not be made.
+async def apply_actions(
+    pool: BrokerPool, actions: Sequence[Action], unanswered: Unanswered = lambda broker_id, keys: None
+) -> tuple[Failure, ...]:
+    """Makes all changes at once, and says which could not be made. `unanswered` is told of brokers that may yet make
+    them, also when another one has.
 
     What holds for the whole cluster goes through any broker, so a broker that is down does not matter; the override of
     one broker only that broker takes away.
     """
     quotas = {action.key: action for action in actions if isinstance(action, SetQuota)}
-    work = [_alter_configs(pool, action) for action in actions if isinstance(action, SetBrokerConfigs)]
+    work = [_alter_configs(pool, action, unanswered) for action in actions if isinstance(action, SetBrokerConfigs)]
     if quotas:
-        work.append(_alter_quotas(pool, quotas))
+        work.append(_alter_quotas(pool, quotas, unanswered))
     return tuple(failure for failures in await asyncio.gather(*work) for failure in failures)
 
 
-async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs) -> list[Failure]:
+@contextmanager
+def _doubted(
+    broker: BrokerAddress, handle: BrokerHandle, keys: Iterable[LimitKey], unanswered: Unanswered
+) -> Iterator[None]:
+    """Around a change. Who is no longer waited for, as another broker has answered, counts as well, and so does who has
+    answered when it was told a second time."""
+    repeated, answered = handle.repeated, False
+    try:
+        yield
+        answered = True
+    except KafkaApiError as answer:
+        answered = answer.name != TIMED_OUT
+        raise
+    except (FencedError, UnsupportedApiError):
+        answered = True
+        raise
+    finally:
+        if not answered or handle.repeated != repeated:
+            unanswered(broker.broker_id, keys)
+
+
+async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs, unanswered: Unanswered) -> list[Failure]:
     """Key by key when all together are refused, so that one bad value does not hold up the others."""
     through = pool if action.broker_id is None else pool.only(action.broker_id)
     change = ConfigChange(action.set, action.delete)
+
+    async def alter(broker: BrokerAddress, handle: BrokerHandle) -> None:
+        with _doubted(broker, handle, action.keys, unanswered):
+            await handle.incremental_alter_configs(action.broker_id, change)
+
     try:
-        await through.ask_any(lambda _, handle: handle.incremental_alter_configs(action.broker_id, change))
+        await through.ask_any(alter)
     except KafkaApiError as error:
         singles = [replace(action, set={key: value}, delete=()) for key, value in action.set.items()]
         singles += [replace(action, set={}, delete=(key,)) for key in action.delete]
         if len(singles) == 1:
             return [Failure(action, error)]
-        return [failure for single in singles for failure in await _alter_configs(pool, single)]
+        return [failure for single in singles for failure in await _alter_configs(pool, single, unanswered)]
     except (KafkaAdminError, NoBrokerError) as error:
         return [Failure(action, error)]
     return []
 
 
-async def _alter_quotas(pool: BrokerPool, actions: Mapping[QuotaKey, SetQuota]) -> list[Failure]:
+async def _alter_quotas(
+    pool: BrokerPool, actions: Mapping[QuotaKey, SetQuota], unanswered: Unanswered
+) -> list[Failure]:
     """Each request has the time of one: thousands of limits are many."""
     left = {key: action.value for key, action in actions.items()}
     failures: list[Failure] = []
     for page in list(requests(left)):
         try:
-            refused = await _alter_page(pool, page)
+            refused = await _alter_page(pool, page, unanswered)
         except (KafkaAdminError, NoBrokerError) as error:
             return failures + [Failure(actions[key], error) for key in left]
         failures += [Failure(actions[key], error) for key, error in refused.items()]
@@ -384,5 +427,14 @@ async def _alter_quotas(pool: BrokerPool, actions: Mapping[QuotaKey, SetQuota]) 
     return failures
 
 
-async def _alter_page(pool: BrokerPool, page: Mapping[QuotaKey, float | None]) -> Mapping[QuotaKey, KafkaApiError]:
-    return await pool.ask_any(lambda _, handle: handle.alter_quotas(page))
+async def _alter_page(
+    pool: BrokerPool, page: Mapping[QuotaKey, float | None], unanswered: Unanswered
+) -> Mapping[QuotaKey, KafkaApiError]:
+    async def alter(broker: BrokerAddress, handle: BrokerHandle) -> Mapping[QuotaKey, KafkaApiError]:
+        with _doubted(broker, handle, page, unanswered):
+            refused = await handle.alter_quotas(page)
+        if late := [key for key, error in refused.items() if error.name == TIMED_OUT]:
+            unanswered(broker.broker_id, late)
+        return refused
+
+    return await pool.ask_any(alter)

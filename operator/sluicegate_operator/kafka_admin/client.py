@@ -43,6 +43,8 @@ class BrokerHandle(AdminApi):
         self._opening = asyncio.Lock()
         self._failures = 0
         self._retry_at_s = 0.0
+        self.repeated = 0
+        """Requests that were sent again on another connection: the broker may yet do them twice."""
 
     @property
     def is_away(self) -> bool:
@@ -60,6 +62,7 @@ class BrokerHandle(AdminApi):
             # An idle connection may have ended unnoticed; a fresh one that ends is the broker's doing.
             if not reused or not exchange.repeatable:
                 raise
+        self.repeated += 1
         return await (await self._connected()).call(exchange)
 
     async def aclose(self) -> None:

@@ -8,6 +8,7 @@ kept. Pure; nothing of it is durable, and an empty one only costs a whole look.
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
+from sluicegate_operator.planning.doubts import Doubts
 from sluicegate_operator.planning.limits import LimitKey, Missing, ObservedLimits
 
 
@@ -35,6 +36,8 @@ class LimitLedger:
         """What brokers are not told for now: none is known to have it as it is stated."""
         self.held = False
         """Whether limits were held at the last look: what differed then is nobody's hand."""
+        self.doubts = Doubts()
+        """What brokers were told and did not answer."""
 
     def keep(self, places: Mapping[int, tuple[str, int]], up: Set[int]) -> None:
         """Brokers that have gone, or are somewhere else now, are forgotten; of those that are not `up` all is asked."""

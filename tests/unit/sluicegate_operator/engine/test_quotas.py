@@ -20,6 +20,7 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
+from sluicegate_operator.planning.doubts import AGAIN_S
 from sluicegate_operator.planning.workloads import Members
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.virtual_time
 SHOP = ("default", "shop")
 RESYNC_MAX_S = 70.0
 """All is looked at again by then."""
-DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS = 32, 48
+DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 32, 48, 49
 
 
 def cluster(brokers: int) -> Json:
@@ -470,3 +471,27 @@ async def test_a_limit_that_has_ended_is_not_said_to_be_lifted_while_brokers_hav
     ready = shop.kube.condition("ConnectionQuota", "one")
     assert (ready["status"], ready["reason"]) == ("True", "Expired")
     assert shop.kube.condition("ConnectionQuota", "one", "Enforced")["status"] == "False"
+
+
+async def test_a_change_that_a_broker_makes_long_after_it_was_told_is_undone_within_seconds() -> None:
+    shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
+    await shop.reconcile()
+    first = shop.brokers.peers[0]
+    alter, taken = first._answers[ALTER_CLIENT_QUOTAS], list[PeerRequest]()
+    first.script(ALTER_CLIENT_QUOTAS, taken.append)
+    shop.kube.put(quota("one", "10.0.0.1", rate=7))
+    await shop.reconcile()
+    first.script(ALTER_CLIENT_QUOTAS, alter)
+    shop.kube.put(quota("one", "10.0.0.1", rate=9))
+    again = await shop.reconcile()
+    assert shop.said("one") == ("3/3", "True", "Enforced")
+    assert isinstance(again, float)
+    assert again <= AGAIN_S
+    [late] = taken
+    alter(late)
+    assert shop.brokers.ip_rates == {"10.0.0.1": 7.0}
+    await asyncio.sleep(again)
+    await shop.reconcile()
+    assert shop.brokers.ip_rates == {"10.0.0.1": 9.0}
+    assert shop.said("one") == ("3/3", "True", "Enforced")
+    assert shop.kube.events("QuotaDriftMended") == []

@@ -14,6 +14,8 @@ from sluicegate_operator.fleet.enforce import (
     observe_limits,
 )
 from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST
+from sluicegate_operator.planning.doubts import AGAIN_S
+from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import (
     DesiredLimits,
     LimitKey,
@@ -258,3 +260,82 @@ async def test_what_was_taken_is_no_failure_where_the_rest_of_many_limits_is_not
     assert len(cluster.ip_rates) == ALTERED_A_REQUEST
     not_set = {action for action in limits if action.key not in ip_rates(cluster.ip_rates)}
     assert {failure.action for failure in failures} == not_set
+
+
+class LateBroker:
+    """The first of two brokers takes the next change of a rate, answers nothing and makes it much later."""
+
+    def __init__(self) -> None:
+        self.cluster = ScriptedCluster(brokers=2)
+        [self.peer, _] = self.cluster.peers
+        self.ledger = LimitLedger()
+        self._alter = self.peer._answers[ALTER_CLIENT_QUOTAS]
+        self._pool = self.cluster.pool()
+        self._taken: list[PeerRequest] = []
+
+    async def __aenter__(self) -> "LateBroker":
+        await self._pool.admin.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.admin.aclose()
+
+    async def want(self, rate: float | None, *, changed: bool = True) -> EnforcementResult:
+        keys = frozenset[LimitKey]((ip_rate(None),)) if changed else frozenset()
+        desired = DesiredLimits({}, ip_rates({} if rate is None else {None: float(rate)}))
+        wanted = WantedLimits(desired, asyncio.get_running_loop().time(), changed=keys)
+        return await enforce(self._pool, wanted, self.ledger)
+
+    def say_nothing_of_the_next(self, *, cuts: bool = False) -> None:
+        def take(request: PeerRequest) -> bytes | None:
+            self._taken.append(request)
+            self.peer.script(ALTER_CLIENT_QUOTAS, self._alter)
+            if cuts:
+                self.peer.connections[-1].hang_up()
+            return None
+
+        self.peer.script(ALTER_CLIENT_QUOTAS, take)
+
+    def make_it_now(self) -> None:
+        [request] = self._taken
+        self._alter(request)
+
+    async def next_look(self) -> None:
+        wait_s = self.ledger.doubts.next_look_s(self.ledger.silent) - asyncio.get_running_loop().time()
+        assert wait_s <= AGAIN_S
+        await asyncio.sleep(wait_s)
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+async def test_a_change_that_is_made_late_does_not_undo_what_was_told_after_it_for_long(cuts: bool) -> None:
+    async with LateBroker() as late:
+        await late.want(5)
+        late.say_nothing_of_the_next(cuts=cuts)
+        assert (await late.want(7)).enforced
+        assert (await late.want(9)).is_complete
+        late.make_it_now()
+        assert late.cluster.ip_rates == {None: 7}
+        await late.next_look()
+        result = await late.want(9, changed=False)
+        assert late.cluster.ip_rates == {None: 9}
+        # It was nobody's hand.
+        assert (result.is_complete, result.drift) == (True, ())
+
+
+async def test_a_limit_that_was_lifted_and_comes_back_late_is_lifted_again() -> None:
+    async with LateBroker() as late:
+        await late.want(None)
+        late.say_nothing_of_the_next()
+        await late.want(7)
+        await late.want(None)
+        late.make_it_now()
+        await late.next_look()
+        await late.want(None, changed=False)
+        assert late.cluster.ip_rates == {}
+
+
+async def test_a_change_that_was_refused_is_in_no_doubt() -> None:
+    async with LateBroker() as late:
+        late.cluster.refused_rates.add(13.0)
+        await late.want(13)
+        assert late.ledger.doubts.keys == frozenset()
