@@ -1,7 +1,13 @@
-"""Which nodes of a cluster do not start: their pods say so, and of those that have none their StatefulSet's Events."""
+"""Which nodes of a cluster do not start: their pods say so, and of those that have none their StatefulSet's Events.
 
+Events are not in the cache, for there are many of them and few are of use. They are asked for at once when other nodes
+have no pod, and less and less often while it is the same ones: a cluster that cannot start costs few requests.
+"""
+
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.pods import NodePod, why_missing
@@ -11,6 +17,30 @@ from sluicegate_operator.planning.children import wanted_revision
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
 from sluicegate_operator.planning.start_failures import FailingNode
 from sluicegate_operator.resources.labels import REVISION, node_set_name
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was said of `missing`, and when it is asked for again."""
+
+    missing: tuple[str, ...]
+    generation: int
+    found: list[FailingNode]
+    pause_s: float
+    again_s: float
+
+
+@dataclass(slots=True)
+class _SetEvents:
+    """By uid of the cluster and role; only of those that have missed a pod lately."""
+
+    of: dict[tuple[str, Role], _Asked] = field(default_factory=dict)
+
+
+_EVENTS: WeakKeyDictionary[KubeClient, _SetEvents] = WeakKeyDictionary()
+"""Of whom they were asked. Soft state: without it they are asked for once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +82,27 @@ def _missing(layout: ClusterLayout, role: Role, pods: Sequence[NodePod]) -> list
 
 
 async def _refused(kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]) -> list[FailingNode]:
+    events, key, now_s = _EVENTS.setdefault(kube, _SetEvents()), (cluster.metadata.uid, role), _now_s()
+    before = events.of.pop(key, None)
+    # Also those of clusters that have gone.
+    events.of = {of: asked for of, asked in events.of.items() if now_s < asked.again_s + LONGEST_PAUSE_S}
     if not missing:
         return []
+    same = before is not None and before.missing == tuple(missing) and before.generation == cluster.metadata.generation
+    if before is not None and same and now_s < before.again_s:
+        events.of[key] = before
+        return before.found
+    pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before is not None and same else FIRST_PAUSE_S
+    found = await _told(kube, cluster, role, missing)
+    events.of[key] = _Asked(tuple(missing), cluster.metadata.generation, found, pause_s, now_s + pause_s)
+    return found
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def _told(kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]) -> list[FailingNode]:
     of = f"involvedObject.kind=StatefulSet,involvedObject.name={node_set_name(cluster.name, role)}"
     events = await kube.list(EVENT, cluster.namespace, field_selector=of)
     found = ((name, why_missing(name, events)) for name in missing)

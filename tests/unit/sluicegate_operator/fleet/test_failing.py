@@ -1,0 +1,103 @@
+"""Nodes that do not start: what their StatefulSet's Events say, and how often anybody asks for them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.fleet.failing import FIRST_PAUSE_S, LONGEST_PAUSE_S, failing_nodes
+from sluicegate_operator.fleet.pods import NodePod
+from sluicegate_operator.kube.kinds import EVENT, Kind
+from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
+from tests.support.bad_manifests import cluster
+from tests.support.memory_kube import Json, MemoryKube
+
+pytestmark = pytest.mark.virtual_time
+
+
+class CountingKube(MemoryKube):
+    """Notes when Events were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_s: list[float] = []
+
+    async def list(self, kind: Kind, *which: Any, **options: Any) -> list[Json]:
+        if kind is EVENT:
+            self.asked_s.append(asyncio.get_running_loop().time())
+        return await super().list(kind, *which, **options)
+
+    def refuse(self, pod: str, why: str) -> None:
+        said = f"create Pod {pod} in StatefulSet shop-controllers failed error: {why}"
+        self.put(
+            {
+                "kind": EVENT.kind,
+                "metadata": {"name": "one"},
+                "involvedObject": {"kind": "StatefulSet", "name": "shop-controllers"},
+                "reason": "FailedCreate",
+                "message": said,
+            }
+        )
+
+
+def shop(generation: int = 1, uid: str = "of-the-shop") -> BrokerCluster:
+    body = cluster()
+    body["metadata"] = {**body["metadata"], "name": "shop", "uid": uid, "generation": generation}
+    found = parse_resource(body)
+    assert isinstance(found, BrokerCluster)
+    return found
+
+
+BROKERS = [NodePod(f"shop-brokers-{number}", Role.BROKER, number, "", ready=False) for number in range(100)]
+
+
+async def look(kube: MemoryKube, of: BrokerCluster, pods: list[NodePod] | None = None) -> list[str]:
+    layout = plan_cluster(of, [])
+    seen = await failing_nodes(kube, of, layout, BROKERS if pods is None else pods)  # type: ignore[arg-type]
+    return [node.sentence for node in seen.failing]
+
+
+async def test_a_cluster_that_cannot_start_asks_for_events_less_and_less_often() -> None:
+    kube, began_s = CountingKube(), asyncio.get_running_loop().time()
+    assert await look(kube, shop()) == []
+    kube.refuse("shop-controllers-0", "no room")
+    for _ in range(600):
+        await asyncio.sleep(1)
+        found = await look(kube, shop())
+    assert found == ["shop-controllers-0 does not start: FailedCreate: no room"]
+    after_s = [asked_s - began_s for asked_s in kube.asked_s]
+    assert after_s[:4] == pytest.approx([0, FIRST_PAUSE_S, 3 * FIRST_PAUSE_S, 7 * FIRST_PAUSE_S])
+    assert after_s[-1] - after_s[-2] == pytest.approx(LONGEST_PAUSE_S)
+    assert len(after_s) < 20
+
+
+async def test_what_is_refused_later_is_told_soon_and_what_was_told_holds_until_then() -> None:
+    kube = CountingKube()
+    await look(kube, shop())
+    kube.refuse("shop-controllers-0", "no room")
+    assert await look(kube, shop()) == []
+    await asyncio.sleep(FIRST_PAUSE_S)
+    for _ in range(2):
+        assert await look(kube, shop()) == ["shop-controllers-0 does not start: FailedCreate: no room"]
+    assert len(kube.asked_s) == 2
+
+
+@pytest.mark.parametrize("other", [{"generation": 2}, {"uid": "of-the-next"}])
+async def test_another_attempt_is_asked_about_at_once(other: dict[str, Any]) -> None:
+    kube = CountingKube()
+    await look(kube, shop())
+    await look(kube, shop(**other))
+    assert len(kube.asked_s) == 2
+
+
+async def test_other_nodes_without_a_pod_are_asked_about_at_once_and_nobody_where_all_have_one() -> None:
+    kube, controller = CountingKube(), NodePod("shop-controllers-0", Role.CONTROLLER, 0, "", ready=False)
+    await look(kube, shop(), [controller, *BROKERS])
+    assert kube.asked_s == []
+    await look(kube, shop())
+    await look(kube, shop(), [controller, *BROKERS])
+    await look(kube, shop())
+    assert len(kube.asked_s) == 2
+    await look(kube, shop(), [])
+    assert len(kube.asked_s) == 3
