@@ -3,7 +3,7 @@ manifest alone. Others' limits and topics stay as they are throughout.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -56,7 +56,7 @@ class Outside(ShopInApi):
 
         return asyncio.run(asked())
 
-    def kafkas_rates(self) -> dict[QuotaKey, float]:
+    def kafkas_rates(self) -> Mapping[QuotaKey, float]:
         return self.ask(lambda admin: admin.describe_quotas(IP))
 
     def defaults(self) -> set[str]:

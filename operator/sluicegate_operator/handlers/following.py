@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 WAIT_S = 15.0
 """A controller answers by then, with what it has. One that is frozen does not, and another has what is new: so long and
 ASK_TIMEOUT_S may pass until that is asked, unless a pod is heard of before. Each answer is a connection of its own."""
-AGAIN_AFTER_S = 0.5
+AGAIN_AFTER_S = 1.0
 """Of a view that changes all the time each look shows what has come together in so long."""
 TOO_SOON_S = 1.0
 """A controller that answers sooner with nothing new has no room for who waits."""

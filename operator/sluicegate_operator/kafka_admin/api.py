@@ -134,7 +134,7 @@ class BrokerAdmin(ClusterAdmin):
         """Alters one broker's dynamic configuration; None stands for the default of all brokers."""
         await self.call(configs.alter_broker(broker_id, change))
 
-    async def describe_quotas(self, entity_type: str, *, strict: bool = True) -> dict[QuotaKey, float]:
+    async def describe_quotas(self, entity_type: str, *, strict: bool = True) -> Mapping[QuotaKey, float]:
         """Of all entities that have this type; `strict`: and no other one."""
         return await self.call(quotas.describe_all(entity_type, strict=strict))
 
@@ -143,7 +143,7 @@ class BrokerAdmin(ClusterAdmin):
         found = await self.describe_quotas(IP)
         return {entity[0][1]: rate for (entity, key), rate in found.items() if key == CONNECTION_CREATION_RATE}
 
-    async def describe_quotas_of(self, entity: Entity) -> dict[QuotaKey, float]:
+    async def describe_quotas_of(self, entity: Entity) -> Mapping[QuotaKey, float]:
         return await self.call(quotas.describe_one(entity))
 
     async def alter_quotas(self, values: Mapping[QuotaKey, float | None]) -> dict[QuotaKey, KafkaApiError]:

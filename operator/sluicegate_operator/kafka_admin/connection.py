@@ -6,7 +6,7 @@ behind it on the same connection would wait as well. Knows nothing of what the r
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import count
 from typing import TypeVar
@@ -30,6 +30,7 @@ from sluicegate_operator.kafka_admin.errors import (
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply, encode_request
 from sluicegate_operator.kafka_admin.reading import MalformedError
+from sluicegate_operator.kafka_admin.repeats import Repeats
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
@@ -50,6 +51,7 @@ class ConnectionSettings:
     request_timeout_s: float
     client_id: str
     may_write: Callable[[], bool] = lambda: True
+    repeats: Repeats = field(default_factory=Repeats)
 
 
 async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) -> object:
@@ -105,9 +107,14 @@ class Connection(asyncio.Protocol):
         if _is_empty(frame):
             raise UnsupportedApiError(self.address, exchange.api, exchange.request.__version__, None)
         try:
+            if (known := self._settings.repeats.known(exchange, frame)) is not None:
+                return known
             if len(frame) <= READ_HERE_BYTES:
-                return self._read(exchange, frame)
-            return await asyncio.to_thread(self._read, exchange, frame)
+                read = self._read(exchange, frame)
+            else:
+                read = await asyncio.to_thread(self._read, exchange, frame)
+            self._settings.repeats.note(exchange, frame, read)
+            return read
         except AdminProtocolError as broken:
             self._fail(broken)
             raise

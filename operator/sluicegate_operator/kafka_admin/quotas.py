@@ -4,6 +4,7 @@ Who asks names the types of entities. User and client-id are never asked for and
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
@@ -24,13 +25,13 @@ ALTERED_A_REQUEST = 100
 the bundled one for about 7 ms."""
 
 
-def describe_all(entity_type: str, *, strict: bool) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
+def describe_all(entity_type: str, *, strict: bool) -> Exchange[DescribeClientQuotasResponse, Mapping[QuotaKey, float]]:
     """Of all entities that have the type; `strict`: and no other one."""
     component = ComponentData(entity_type=entity_type, match_type=MATCH_ANY_NAME, match=None)
-    return _describe((component,), f"describing the quotas of {entity_type}", strict=strict)
+    return replace(_describe((component,), f"describing the quotas of {entity_type}", strict=strict), repeats=True)
 
 
-def describe_one(entity: Entity) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
+def describe_one(entity: Entity) -> Exchange[DescribeClientQuotasResponse, Mapping[QuotaKey, float]]:
     components = tuple(
         ComponentData(entity_type=kind, match_type=MATCH_DEFAULT_NAME if name is None else MATCH_EXACT_NAME, match=name)
         for kind, name in entity
@@ -45,7 +46,7 @@ def _may_be_unknown(components: tuple[ComponentData, ...]) -> bool:
 
 def _describe(
     components: tuple[ComponentData, ...], subject: str, *, strict: bool
-) -> Exchange[DescribeClientQuotasResponse, dict[QuotaKey, float]]:
+) -> Exchange[DescribeClientQuotasResponse, Mapping[QuotaKey, float]]:
     def read(reply: DescribeClientQuotasResponse) -> dict[QuotaKey, float]:
         if reply.error_code is ErrorCode.unsupported_version and _may_be_unknown(components):
             return {}
