@@ -1,0 +1,106 @@
+"""`sluicegate why` through a real API server's pod proxy, which passes on what it is asked for to a pod's own address.
+
+It dials the pod, not its kubelet, and never an address of the loopback interface: so the pods here have an address of
+this machine, and those that e2e's kubelet runs as processes (127.20.x.y) cannot be asked in this way.
+"""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import typer
+
+from e2e.cluster.control_plane import ControlPlane
+from sluicegate_operator.cli import brokers_asked
+from sluicegate_operator.cli.options import Output
+from sluicegate_operator.cli.why import why
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+
+SAID = {"enforced": [{"group": "default/office", "rate": 5.0}], "observed": []}
+LOOPBACK = "127.20.255.9"
+
+
+class Broker(BaseHTTPRequestHandler):
+    """Of a broker's HTTP port, this one path."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        body = json.dumps(SAID).encode()
+        self.send_response(200 if self.path.startswith("/connection-quotas?") else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest.fixture
+def own_address() -> str:
+    """Of this machine, by which others would reach it. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("198.51.100.1", 9))
+        return str(probe.getsockname()[0])
+
+
+@pytest.fixture
+def asked(own_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Paths that reached the broker."""
+    asked: list[str] = []
+    server = ThreadingHTTPServer((own_address, 0), type("Noting", (Broker,), {"asked": asked}))
+    monkeypatch.setattr(brokers_asked, "HTTP_PORT", server.server_port)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def run_pod(plane: ControlPlane, name: str, address: str) -> None:
+    labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
+    spec = {"containers": [{"name": "broker", "image": "none"}], "nodeName": "nowhere"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+    plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
+    status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
+    plane.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+
+
+def test_brokers_are_asked_by_the_api_server_at_their_pods_own_address(
+    plane: ControlPlane,
+    own_address: str,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # The environment's kubeconfig is read once in a process.
+    monkeypatch.setattr("sluicegate_operator.cli.why.KubeClient", lambda: KubeClient(str(plane.kubeconfig)))
+    run_pod(plane, "shop-brokers-0", own_address)
+    why("2001:db8::1", namespace="default", output=Output.JSON)
+    assert asked == ["/connection-quotas?address=2001%3Adb8%3A%3A1"]
+    [found] = json.loads(capsys.readouterr().out)["addresses"]
+    assert found["brokers"] == [{"cluster": "shop", "broker": 0, "answer": SAID}]
+
+    run_pod(plane, "shop-brokers-1", LOOPBACK)
+    with pytest.raises(typer.Exit) as ended:
+        why("10.0.0.1", namespace="default", output=Output.JSON)
+    said = capsys.readouterr()
+    [found] = json.loads(said.out)["addresses"]
+    assert ended.value.exit_code == 1
+    assert found["brokers"][0]["answer"] == SAID
+    assert "address not allowed" in found["brokers"][1]["problem"]
+    assert "broker 1 of shop did not answer" in said.err
