@@ -25,6 +25,8 @@ BROKERS = 3
 SPARE = 2
 """More than the cluster asks for, which may be scaled by others."""
 CLUSTER = "played"
+OUTSIDE = "outside"
+"""Brokers that others run, which start when a test says so."""
 KINDS = "brokerclusters,brokerlisteners,connectionquotas,observerplugins,topics,auditpipelines,brokerregistrations"
 READY_S = 60.0
 GROUP = "sluicegate.dev/v1alpha1"
@@ -42,7 +44,7 @@ class EngineWorld:
         self._running = ExitStack()
         self._loop = LoopThread(f"played brokers of {namespace}")
         access = Access(plane.url, str(plane.certificate), plane.token)
-        self.served = ServedClusters(access, namespace, {CLUSTER: BROKERS + SPARE})
+        self.served = ServedClusters(access, namespace, {CLUSTER: BROKERS + SPARE, OUTSIDE: BROKERS})
         self.proxy = self.new_proxy()
         self._proxies = 0
 

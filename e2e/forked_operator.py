@@ -114,6 +114,8 @@ class ForkedOperator:
 
     def die(self) -> None:
         """At once; `kill` waits until it has. For a thread that must not wait."""
+        if not self.pid:
+            raise RuntimeError(f"the operator {self.identity} does not run")
         os.kill(self.pid, signal.SIGKILL)
 
     def kill(self) -> None:

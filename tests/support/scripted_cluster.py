@@ -57,11 +57,12 @@ REFUSED = "refused"
 
 
 class ScriptedCluster:
-    """`defaults`, `overrides`, `ip_rates` and `groups` are what the controller knows; a broker in `lags` still shows
-    the past, but of groups."""
+    """`built_in` is what a broker has when nobody says anything; `defaults`, `overrides`, `ip_rates` and `groups` are
+    what the controller knows; a broker in `lags` still shows the past, but of groups."""
 
     def __init__(self, brokers: int) -> None:
         self.peers = [ScriptedPeer() for _ in range(brokers)]
+        self.built_in: Layer = dict(DEFAULTS)
         self.defaults: Layer = {}
         self.overrides: dict[int, Layer] = {number: {} for number in range(brokers)}
         self.ip_rates: dict[str | None, float] = {}
@@ -122,7 +123,7 @@ class ScriptedCluster:
         layers = [
             (ConfigSource.DYNAMIC_BROKER_CONFIG, self.overrides[number]),
             (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, {} if number in self.lags else self.defaults),
-            (ConfigSource.DEFAULT_CONFIG, DEFAULTS),
+            (ConfigSource.DEFAULT_CONFIG, self.built_in),
         ]
         names = sorted({key for _, layer in layers for key in layer})
         wanted = [n for n in names if resource.configuration_keys is None or n in resource.configuration_keys]

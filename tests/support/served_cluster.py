@@ -51,6 +51,7 @@ from sluicegate_operator.kafka_admin.broker_metadata import Broker, BrokerMetada
 from sluicegate_operator.kafka_admin.configs import MIN_ISR, ResourceType
 from sluicegate_operator.kafka_admin.views import ConfigSource
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT
+from sluicegate_operator.planning.observers import LOADED, class_key
 from tests.support.scripted_cluster import ScriptedCluster
 from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, encode, framed, versions
 
@@ -86,6 +87,8 @@ class ServedCluster(ScriptedCluster):
         """Those of single addresses with a rate are in `ip_rates` as well."""
         self.told: list[tuple[Entity, str, float | None]] = []
         """All that was altered of `quotas`, None where it was taken away. Only of the last TOLD_MAX."""
+        self.configs_told: list[tuple[str, str, str | None]] = []
+        """The same of brokers' configuration: whose (empty: the default of all), key and value."""
         self.epochs: dict[int, int] = {}
         """Of the brokers that have registered, the newest incarnation of each."""
         self.online: set[int] = set()
@@ -290,6 +293,13 @@ class ServedCluster(ScriptedCluster):
         results = tuple(self._described_topic(resource.resource_name) for resource in request.resources)
         return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=results)
 
+    def _said(self, number: int, name: str, request: DescribeConfigsRequest) -> str | None:
+        """Every observer that brokers are told of is loaded at once."""
+        observer = name.removeprefix("observer.").removesuffix(".class")
+        if request.include_documentation and name == class_key(observer):
+            return f"On this broker: {observer}: {LOADED}"
+        return super()._said(number, name, request)
+
     def _described_topic(self, name: str) -> DescribeConfigsResult:
         topic = self.topics.get(name)
         own = {} if topic is None else topic.configs
@@ -307,6 +317,9 @@ class ServedCluster(ScriptedCluster):
     def _alter(self, number: int, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
         self._revise()
         if int(request.resources[0].resource_type) != ResourceType.TOPIC:
+            (resource,) = request.resources
+            self.configs_told += [(resource.resource_name, one.name, one.value) for one in resource.configs]
+            del self.configs_told[:-TOLD_MAX]
             return super()._alter(number, request)
         responses = []
         for resource in request.resources:

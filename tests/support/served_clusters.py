@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlsplit
@@ -62,6 +62,8 @@ class ServedClusters:
     def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int], network: str = "127.20") -> None:
         self.before: Callable[[str], bool] = _pass
         self.after: Callable[[str], bool] = _pass
+        self.nodes: Sequence[str] = ()
+        """Nodes that pods are placed on, by their ordinals in turn; none: pods run without being on one."""
         self._taken, self._network = take_network()
         self._access = access
         self._namespace = namespace
@@ -109,6 +111,12 @@ class ServedClusters:
 
         self._servers.append(await asyncio.start_server(begin, host, port))
 
+    def start(self, name: str) -> None:
+        """All brokers of a cluster that no pods stand for."""
+        if self._loop is not None:
+            for broker_id in range(self.clusters[name].brokers):
+                self._loop.call_soon_threadsafe(self.clusters[name].begin, broker_id)
+
     def _heard(self, event: str, pod: Json) -> None:
         meta = pod["metadata"]
         labels = meta.get("labels") or {}
@@ -118,13 +126,32 @@ class ServedClusters:
             self._say(meta, begins=False)
         elif meta["uid"] not in self._placed and not meta.get("deletionTimestamp"):
             self._placed.add(meta["uid"])
-            self._placers.submit(self._place, meta)
+            self._placers.submit(self._place, pod)
+        elif pod["spec"].get("nodeName") and meta.get("deletionTimestamp"):
+            self._placers.submit(self._end, meta)
 
-    def _place(self, meta: Json) -> None:
+    def _end(self, meta: Json) -> None:
+        """Of a pod that is on a node its kubelet says that it has ended."""
         api = KubeApi(self._access)
-        path = f"/api/v1/namespaces/{self._namespace}/pods/{meta['name']}/status"
         try:
-            api.patch(path, self._running(meta))
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            api.delete(f"/api/v1/namespaces/{self._namespace}/pods/{meta['name']}", options)
+        except (ApiRefused, ApiUnavailable):
+            # It has gone; else another change of it, which is heard of, tries again.
+            return
+        finally:
+            api.close()
+
+    def _place(self, pod: Json) -> None:
+        api, meta = KubeApi(self._access), pod["metadata"]
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{meta['name']}"
+        try:
+            if self.nodes and not pod["spec"].get("nodeName"):
+                target = {"apiVersion": "v1", "kind": "Node", "name": self.nodes[_ordinal(meta) % len(self.nodes)]}
+                about = {"name": meta["name"], "uid": meta["uid"]}
+                binding = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
+                api.create(f"{path}/binding", binding)
+            api.patch(f"{path}/status", self._running(meta))
         except (ApiRefused, ApiUnavailable):
             # Another change of it, which is heard of, tries again.
             self._placed.discard(meta["uid"])
