@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from sluicegate_operator.fleet import external_limits
-from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits
+from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits
 from sluicegate_operator.fleet.external_limits import enforce_beside_others
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.planning.shared_limits import Mine
-from tests.support.scripted_cluster import ScriptedCluster
+from tests.support.scripted_cluster import REFUSED, ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time
 
@@ -122,3 +122,29 @@ async def test_a_broker_that_follows_no_more_does_not_say_what_others_have_set()
     outside.cluster.defaults, outside.cluster.lags = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, {0}
     await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
     assert outside.cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+
+
+async def test_what_was_set_is_remembered_until_it_is_seen_to_be_lifted() -> None:
+    """Where nobody answers, while brokers do not show what is wanted beside it, and where something is refused."""
+    mine = frozenset((COUNT,))
+    away = Outside()
+    away.cluster.defaults = {COUNT: "5"}
+    for peer in away.cluster.peers:
+        peer.refuse = True
+    await away.enforce(mine)
+    assert away.remembered == []
+    behind, refused = Outside(), Outside()
+    for outside, wanted in ((behind, "3"), (refused, REFUSED)):
+        outside.cluster.defaults = {COUNT: "5"}
+        outside.cluster.lags = {1} if outside is behind else set()
+        result = await outside.enforce(mine, max_connections_per_ip=wanted)
+        assert EnforcementState.LAGGING in {broker.state for broker in result.brokers}
+        assert [sorted(map(str, kept)) for kept, _ in outside.remembered] == [[COUNT, "max.connections.per.ip"]]
+
+
+async def test_nothing_is_forgotten_while_something_cannot_be_read() -> None:
+    outside = Outside()
+    outside.cluster.defaults = {COUNT: "5"}
+    assert (await outside.enforce(frozenset((COUNT,)), hold=True)).is_complete
+    assert outside.cluster.defaults == {COUNT: "5"}
+    assert outside.remembered == []
