@@ -339,3 +339,19 @@ async def test_a_change_that_was_refused_is_in_no_doubt() -> None:
         late.cluster.refused_rates.add(13.0)
         await late.want(13)
         assert late.ledger.doubts.keys == frozenset()
+
+
+async def test_from_the_first_look_at_which_something_cannot_be_read_all_is_looked_at() -> None:
+    cluster, ledger = ScriptedCluster(brokers=2), LimitLedger()
+    pool, wanted = cluster.pool(), DesiredLimits({RATE: "50"})
+    async with pool.admin:
+        await enforce(pool, WantedLimits(wanted, asyncio.get_running_loop().time()), ledger)
+        cluster.defaults = {RATE: "20"}
+        await enforce(pool, WantedLimits(wanted, asyncio.get_running_loop().time(), hold=True), ledger)
+    assert cluster.defaults == {RATE: "20"}
+    assert list(ledger.kept_back) == [RATE]
+
+
+def test_brokers_of_others_are_asked_for_no_connection_groups() -> None:
+    assert WantedLimits(DesiredLimits(exclusive=False), 0).entity_types == ("ip",)
+    assert WantedLimits(DesiredLimits(), 0).entity_types == ("ip", "connection-group")

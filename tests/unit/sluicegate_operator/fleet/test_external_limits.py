@@ -148,3 +148,19 @@ async def test_nothing_is_forgotten_while_something_cannot_be_read() -> None:
     assert (await outside.enforce(frozenset((COUNT,)), hold=True)).is_complete
     assert outside.cluster.defaults == {COUNT: "5"}
     assert outside.remembered == []
+
+
+async def test_what_others_have_set_is_told_to_no_broker_that_does_not_show_it() -> None:
+    outside = Outside()
+    outside.cluster.defaults, outside.cluster.lags = {COUNT: "9"}, {1}
+    await outside.enforce(hold=True)
+    assert outside.cluster.alterations == 0
+
+
+async def test_a_broker_that_does_not_answer_is_not_said_to_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_limits, "LIMITS_MAX", 1)
+    outside = Outside()
+    outside.cluster.peers[1].refuse = True
+    result = await outside.enforce(max_connections="5", max_connections_per_ip="3")
+    assert [broker.state for broker in result.brokers] == [EnforcementState.LAGGING, EnforcementState.UNREACHABLE]
+    assert "Connection refused" in result.brokers[1].detail
