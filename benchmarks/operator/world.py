@@ -100,7 +100,10 @@ class World:
                     for row, value in figures.items():
                         print(f"{row}: {value:,.2f}", file=sys.stderr, flush=True)
                     found |= figures
-                found["turns over 50 ms"] = await self._metric("sluicegate_operator_loop_long_turns")
+                found["longest work of a turn, ms"] = 1000 * await self._metric(
+                    "sluicegate_operator_loop_longest_work_seconds"
+                )
+                found["turns that worked over 50 ms"] = await self._metric("sluicegate_operator_loop_long_turns")
                 found["Leases lost"] = self._operator.output().count("has lost the Lease")
                 found["memory at its most (VmHWM), MiB"] = memory_mib(self._operator, "VmHWM")
                 found["memory at the end (VmRSS), MiB"] = memory_mib(self._operator, "VmRSS")

@@ -24,6 +24,7 @@ from sluicegate_operator.handlers.telemetry import (
     LEADING,
     LOOP_LONG_TURNS,
     LOOP_LONGEST_TURN,
+    LOOP_MOST_WORKED,
     LOOP_SILENT,
     READY,
     REGISTRY,
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     work = _release(lease_client, settings) if options.release_topics else _run(lease_client, settings)
     turns = TimedSelector()
     LOOP_LONGEST_TURN.set_function(lambda: turns.longest_s)
+    LOOP_MOST_WORKED.set_function(lambda: turns.most_worked_s)
     LOOP_LONG_TURNS.set_function(lambda: turns.long)
     garbage = GarbageCollector()
     garbage.start()

@@ -13,6 +13,7 @@ from sluicegate_operator.fleet.topics import (
     delete_topic,
     enforce_topic,
     observe_topic,
+    observe_topics,
 )
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
@@ -56,6 +57,8 @@ async def test_a_topic_is_created_grown_reconfigured_left_alone_and_deleted(pool
         assert (result.observed.partitions, result.observed.replicas) == (wanted.spec.partitions, 1)
         assert result.observed.configs == wanted.spec.config
         assert len(result.observed.topic_id) == 22
+        seen = await observe_topics(pool, ["orders", "nothing"])
+        assert seen == {"orders": result.observed, "nothing": None}
     assert remembered.keys == [("retention.ms",), ("max.message.bytes", "retention.ms"), ("max.message.bytes",)]
     assert (await enforce_topic(pool, versions[-1], remembered)).changes == ()
     assert await delete_topic(pool, "orders")

@@ -40,6 +40,9 @@ OBSERVED = "observed"
 """The queue of handlers.observed_quotas."""
 
 
+_END = object()
+
+
 class QuotaReconciler:
     """Enforces the ConnectionQuotas of a cluster on its brokers. `governed` is what it knows of each cluster."""
 
@@ -48,6 +51,7 @@ class QuotaReconciler:
         self._context = context
         self._pods = pods
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
+        self._turns = asyncio.Lock()
         self._external = ExternalLimits(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
@@ -65,7 +69,7 @@ class QuotaReconciler:
             return None
         governed = self.governed.setdefault(key, self._unknown())
         self._select(key, governed, snapshot.quotas)
-        await _in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas, datetime.now(UTC)))
+        await self._in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas, datetime.now(UTC)))
         governed.forget_gone()
         context.figures.note_quotas(key, governed.states)
         context.figures.note_untold(key, context.first_seen.untold((*snapshot.listeners, *snapshot.quotas)))
@@ -224,14 +228,17 @@ class QuotaReconciler:
     ) -> None:
         if not names and (starting or not governed.put_off):
             return
-        await _in_turns(governed.mark(names, self._context.first_seen, moment, starting=starting))
+        await self._in_turns(governed.mark(names, self._context.first_seen, moment, starting=starting))
         self._context.mark(STATUSES, key)
 
-
-async def _in_turns(work: Iterator[object]) -> None:
-    """Others have the event loop in between."""
-    for _ in work:
-        await asyncio.sleep(0)
+    async def _in_turns(self, work: Iterator[object]) -> None:
+        """Others have the event loop in between; of all clusters one goes on in a turn, for each takes its milliseconds
+        and at a start all are due at once."""
+        goes_on = True
+        while goes_on:
+            async with self._turns:
+                goes_on = next(work, _END) is not _END
+                await asyncio.sleep(0)
 
 
 async def _concerned(governed: GovernedQuotas, names: Collection[str], keys: frozenset[LimitKey]) -> set[str]:

@@ -1,6 +1,7 @@
 """Topics of one cluster: created, grown and reconfigured through the admin protocol. How they go: leaving_topics."""
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -13,14 +14,26 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.topics import TooFewBrokersError, TopicResult, enforce_topic
+from sluicegate_operator.fleet.topics import (
+    NOT_SEEN,
+    SeenTopics,
+    TooFewBrokersError,
+    TopicResult,
+    enforce_topic,
+    observe_topics,
+)
+from sluicegate_operator.kafka_admin.api import batched
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, judge_topics
 
+log = logging.getLogger(__name__)
+
 WAITING_RETRY = Retry(2.0, 10.0)
+SEEN_TOGETHER = 100
+"""So many are looked at in one question, before the first of them is changed."""
 
 
 class TopicReconciler:
@@ -52,15 +65,16 @@ class TopicReconciler:
         not_held = await self._hold(snapshot.topics)
         pool = await context.pool(cluster)
         settled = await self._leaving.part(key, pool, snapshot, unreadable)
-        for topic in snapshot.topics:
-            verdict = verdicts.get(topic.name)
-            if verdict is None:
-                continue
-            observed, trouble = None, not_held.get(topic.name)
-            if verdict.outcome is TopicOutcome.ACCEPTED and trouble is None:
-                observed, trouble = await self._enforce(pool, topic, _all_brokers(cluster, pool))
-            await self._write(topic, topic_status(topic, verdict, observed, now(), trouble))
-            settled = settled and trouble is None
+        brokers = _all_brokers(cluster, pool)
+        for page in batched([topic for topic in snapshot.topics if topic.name in verdicts], SEEN_TOGETHER):
+            accepted = [t for t in page if verdicts[t.name].outcome is TopicOutcome.ACCEPTED and t.name not in not_held]
+            seen = await _seen(pool, accepted)
+            for topic in page:
+                observed, trouble = None, not_held.get(topic.name)
+                if topic in accepted:
+                    observed, trouble = await self._enforce(pool, topic, brokers, seen)
+                await self._write(topic, topic_status(topic, verdicts[topic.name], observed, now(), trouble))
+                settled = settled and trouble is None
         return context.resync_s(cluster) if settled else WAITING_RETRY
 
     async def _hold(self, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
@@ -81,13 +95,13 @@ class TopicReconciler:
         await say_stalled(self._context, topic, status)
 
     async def _enforce(
-        self, pool: BrokerPool | None, topic: Topic, brokers: int
+        self, pool: BrokerPool | None, topic: Topic, brokers: int, seen: SeenTopics
     ) -> tuple[ObservedTopic | None, TopicTrouble | None]:
         """What Kafka has now, and why it is not what the Topic says where it could not be made so."""
         if pool is None:
             return None, TopicTrouble("WaitingForBrokers", "no broker has an address yet")
         try:
-            result = await self._made(pool, topic, brokers)
+            result = await self._made(pool, topic, brokers, seen)
         except (NoBrokerError, TooFewBrokersError) as error:
             return None, TopicTrouble("WaitingForBrokers", str(error))
         except KafkaAdminError as error:
@@ -97,11 +111,11 @@ class TopicReconciler:
         unsettled = TopicTrouble("Applying", "the brokers do not show it yet")
         return result.observed, None if result.settled else unsettled
 
-    async def _made(self, pool: BrokerPool, topic: Topic, brokers: int) -> TopicResult:
+    async def _made(self, pool: BrokerPool, topic: Topic, brokers: int, seen: SeenTopics) -> TopicResult:
         """Waits for all brokers of the spec, so that the topic is spread over them; not for ever."""
         uid, remember = topic.metadata.uid, partial(self._remember, topic)
         try:
-            result = await enforce_topic(pool, topic, remember, create_on=brokers)
+            result = await enforce_topic(pool, topic, remember, create_on=brokers, seen=seen)
         except TooFewBrokersError:
             waited_s = self._waits.note(uid, "waits", asyncio.get_running_loop().time())
             if waited_s is None or waited_s < self._patience_s:
@@ -127,6 +141,17 @@ class TopicReconciler:
         if others:
             message += f"; left as somebody has set it: {others}"
         await self._context.post(topic, "Normal", "Adopted", message)
+
+
+async def _seen(pool: BrokerPool | None, topics: Sequence[Topic]) -> SeenTopics:
+    """One that is not in it is looked at by itself, and has what is said of it in its status."""
+    if pool is None or not topics:
+        return NOT_SEEN
+    try:
+        return await observe_topics(pool, [topic.topic_name for topic in topics])
+    except (KafkaAdminError, NoBrokerError) as error:
+        log.debug("topics are looked at one by one: %s", error)
+        return NOT_SEEN
 
 
 def _all_brokers(cluster: BrokerCluster, pool: BrokerPool | None) -> int:

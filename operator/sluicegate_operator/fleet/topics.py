@@ -6,8 +6,9 @@ that differ are the caller's to report, see judge_observed.
 
 import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from uuid import UUID
 
 from sluicegate_operator.api.topic import Topic
@@ -16,7 +17,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
-from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic
+from sluicegate_operator.kafka_admin.views import Configs, ConfigSource, NewTopic, TopicView
 from sluicegate_operator.planning.topics import (
     AddPartitions,
     AlterTopicConfigs,
@@ -35,6 +36,9 @@ DEADLINE_S = 5.0
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
+SeenTopics = Mapping[str, ObservedTopic | None]
+"""By Kafka's name; None: there is no such topic."""
+NOT_SEEN: SeenTopics = MappingProxyType({})
 Remember = Callable[[tuple[str, ...]], Awaitable[None]]
 """Keeps the managed keys for good: it has returned before any of them is set."""
 
@@ -59,11 +63,15 @@ class TooFewBrokersError(Exception):
         )
 
 
-async def enforce_topic(pool: BrokerPool, topic: Topic, remember: Remember, *, create_on: int = 0) -> TopicResult:
-    """Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached, TooFewBrokersError where
-    the topic is to be made and fewer than `create_on` brokers are Online, and what `remember` raises."""
+async def enforce_topic(
+    pool: BrokerPool, topic: Topic, remember: Remember, *, create_on: int = 0, seen: SeenTopics = NOT_SEEN
+) -> TopicResult:
+    """`seen` is what was just seen of several; one that is not in it is looked at. Raises KafkaAdminError when the
+    brokers refuse, NoBrokerError when none can be reached, TooFewBrokersError where the topic is to be made and fewer
+    than `create_on` brokers are Online, and what `remember` raises."""
     managed = topic.status.config_keys
-    found = observed = await observe_topic(pool, topic.topic_name)
+    name = topic.topic_name
+    found = observed = seen[name] if name in seen else await observe_topic(pool, name)
     if found is None and create_on:
         await _enough_brokers(pool, create_on)
     actions, settled = diff_topic(topic, found, managed), True
@@ -85,6 +93,20 @@ async def _enough_brokers(pool: BrokerPool, wanted: int) -> None:
         raise TooFewBrokersError(online, wanted)
 
 
+async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics:
+    """In two requests, however many there are; without those of which a broker says anything but what they are, or that
+    they are not there. Raises KafkaAdminError and NoBrokerError."""
+
+    async def look(_: BrokerAddress, handle: BrokerHandle) -> SeenTopics:
+        views = await handle.describe_topics(names)
+        there = {name: view for name, view in views.items() if view.error is None and view.partitions}
+        configs = await handle.describe_configs_of_topics(there) if there else {}
+        missing = {name: None for name in names if name in views and views[name].error == UNKNOWN}
+        return missing | {name: _observed(there[name], configs[name]) for name in there.keys() & configs.keys()}
+
+    return await pool.ask_any(look)
+
+
 async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
     """None when there is no such topic. Raises as enforce_topic does."""
 
@@ -101,18 +123,22 @@ async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
             if error.name == UNKNOWN:
                 return None
             raise
-        return ObservedTopic(
-            topic_id=kafka_form(view.id),
-            partitions=len(view.partitions),
-            replicas=len(view.partitions[0].replicas),
-            configs={
-                entry.name: entry.value
-                for entry in configs.values()
-                if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
-            },
-        )
+        return _observed(view, configs)
 
     return await pool.ask_any(look)
+
+
+def _observed(view: TopicView, configs: Configs) -> ObservedTopic:
+    return ObservedTopic(
+        topic_id=kafka_form(view.id),
+        partitions=len(view.partitions),
+        replicas=len(view.partitions[0].replicas),
+        configs={
+            entry.name: entry.value
+            for entry in configs.values()
+            if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
+        },
+    )
 
 
 def kafka_form(topic_id: UUID | None) -> str:

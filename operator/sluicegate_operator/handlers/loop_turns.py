@@ -1,6 +1,7 @@
 """How long the turns of an event loop take: from its selector's answer until the loop asks it again.
 
-Whatever is due waits for the turn that runs, so the longest turn is the longest that anything was held up.
+Whatever is due waits for the turn that runs, so the longest turn is the longest that anything was held up. What the
+loop's thread has worked in a turn is its own doing; the rest it has waited for a processor, or for other threads.
 """
 
 import asyncio
@@ -12,27 +13,33 @@ LONG_S = 0.05
 
 
 class TimedSelector(selectors.DefaultSelector):
-    """Two readings of the clock a turn. Any thread may ask."""
+    """Two readings of each clock a turn. Any thread may ask."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, worked: Callable[[], float] = time.thread_time
+    ) -> None:
+        """`worked`: the processor time of the loop's thread, in seconds."""
         super().__init__()
         self.longest_s = 0.0
+        self.most_worked_s = 0.0
         self.long = 0
-        """How many turns took longer than LONG_S."""
+        """How many turns worked for longer than LONG_S."""
         self._now_s = clock
+        self._worked_s = worked
         self._began_s: float | None = None
+        self._had_worked_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self._began_s is not None:
-            took_s = self._now_s() - self._began_s
-            if took_s > LONG_S:
+            worked_s = self._worked_s() - self._had_worked_s
+            if worked_s > LONG_S:
                 self.long += 1
-            if took_s > self.longest_s:
-                self.longest_s = took_s
+            self.longest_s = max(self.longest_s, self._now_s() - self._began_s)
+            self.most_worked_s = max(self.most_worked_s, worked_s)
         try:
             return super().select(timeout)
         finally:
-            self._began_s = self._now_s()
+            self._began_s, self._had_worked_s = self._now_s(), self._worked_s()
 
 
 def loop_on(selector: TimedSelector) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -35,9 +35,14 @@ LOOP_LONGEST_TURN = Gauge(
     "The longest turn of the operator's event loop since it was started: what is due waits for the turn that runs",
     registry=REGISTRY,
 )
+LOOP_MOST_WORKED = Gauge(
+    "sluicegate_operator_loop_longest_work_seconds",
+    "The most processor time that a turn of the operator's event loop has taken since it was started",
+    registry=REGISTRY,
+)
 LOOP_LONG_TURNS = Gauge(
     "sluicegate_operator_loop_long_turns",
-    "Turns of the operator's event loop that took longer than 50 ms, since it was started",
+    "Turns of the operator's event loop that have worked for longer than 50 ms, since it was started",
     registry=REGISTRY,
 )
 READY = Gauge("sluicegate_ready", "1 while /readyz of this operator has nothing to say", registry=REGISTRY)

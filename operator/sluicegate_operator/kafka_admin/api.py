@@ -70,6 +70,14 @@ class TopicAdmin(Caller):
     async def describe_topic_configs(self, name: str, keys: Collection[str] | None = None) -> Configs:
         return await self.call(configs.describe_topic(name, keys))
 
+    async def describe_configs_of_topics(self, names: Collection[str]) -> Mapping[str, Configs]:
+        """All keys of each; a topic that went meanwhile is left out."""
+        found: dict[str, Configs] = {}
+        for page in batched(sorted(names), configs.TOPICS_A_PAGE):
+            told: Mapping[str, Configs] = await self.call(configs.describe_topics(page))
+            found |= told
+        return found
+
     async def describe_min_isr(self, names: Collection[str]) -> dict[str, int]:
         """`min.insync.replicas` in force for each topic, a page of topics in each request; a topic that went meanwhile
         is left out."""

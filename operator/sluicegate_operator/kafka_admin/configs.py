@@ -49,6 +49,27 @@ def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[Describe
     return _describe(ResourceType.TOPIC, name, keys)
 
 
+def describe_topics(names: Sequence[str]) -> Exchange[DescribeConfigsResponse, Mapping[str, Configs]]:
+    """All keys of many topics in one request; one that is unknown is left out."""
+    resources = tuple(
+        DescribeConfigsResource(resource_type=i8(ResourceType.TOPIC), resource_name=name, configuration_keys=None)
+        for name in names
+    )
+    request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+
+    def read(reply: DescribeConfigsResponse) -> Mapping[str, Configs]:
+        found: dict[str, Configs] = {}
+        for result in reply.results:
+            if result.error_code is ErrorCode.unknown_topic_or_partition:
+                continue
+            subject = f"describing the configuration of {_shown(ResourceType.TOPIC, result.resource_name)}"
+            check(result.error_code, result.error_message, subject)
+            found[result.resource_name] = {entry.name: _entry(entry) for entry in result.configs}
+        return found
+
+    return Exchange(request, DescribeConfigsResponse, read, repeats=True)
+
+
 def describe_min_isr(topics: Sequence[str]) -> Exchange[DescribeConfigsResponse, dict[str, int]]:
     """Of many topics in one request; one that is unknown is left out."""
     resources = tuple(

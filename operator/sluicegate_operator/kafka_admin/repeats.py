@@ -12,13 +12,16 @@ from sluicegate_operator.kafka_admin.exchange import Exchange
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
+QUESTIONS_MAX = 16
+KEPT_MAX_BYTES = 1 << 20
+"""A longer answer is not kept: 15,000 quotas have one."""
 _CORRELATION_ID_BYTES = 4
 """With which a reply begins: the one part that is never the same."""
 
 
 class Repeats:
-    """Of one cluster: the last answer to each question that `Exchange.repeats` is said of. Who is given what was read
-    of it does not change it. Belongs to one event loop."""
+    """Of one cluster: the last answer to each question that `Exchange.repeats` is said of, bounded. Who is given what
+    was read of it does not change it. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._last: dict[RequestPayload, tuple[bytes, Any]] = {}
@@ -31,5 +34,7 @@ class Repeats:
         return read if answer == frame[_CORRELATION_ID_BYTES:] else None
 
     def note(self, exchange: Exchange[Reply, Result], frame: bytes, read: Result) -> None:
-        if exchange.repeats:
+        if exchange.repeats and len(frame) <= KEPT_MAX_BYTES:
             self._last[exchange.request] = (frame[_CORRELATION_ID_BYTES:], read)
+            if len(self._last) > QUESTIONS_MAX:
+                del self._last[next(iter(self._last))]

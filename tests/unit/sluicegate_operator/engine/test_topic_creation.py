@@ -7,7 +7,7 @@ import pytest
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.topics import TooFewBrokersError, TopicResult
+from sluicegate_operator.fleet.topics import NOT_SEEN, SeenTopics, TooFewBrokersError, TopicResult
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
@@ -27,7 +27,9 @@ class Brokers:
         self.error: Exception | None = None
         self.asked: list[int] = []
 
-    async def __call__(self, _pool: BrokerPool, topic: Any, _remember: Any, *, create_on: int = 0) -> TopicResult:
+    async def __call__(
+        self, _pool: BrokerPool, topic: Any, _remember: Any, *, create_on: int = 0, seen: SeenTopics = NOT_SEEN
+    ) -> TopicResult:
         self.asked.append(create_on)
         if self.error is not None:
             raise self.error
@@ -40,6 +42,11 @@ class Brokers:
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     brokers = Brokers(online=2)
     monkeypatch.setattr("sluicegate_operator.engine.topics.enforce_topic", brokers)
+
+    async def nothing_seen(*_: object) -> SeenTopics:
+        return NOT_SEEN
+
+    monkeypatch.setattr("sluicegate_operator.engine.topics.observe_topics", nothing_seen)
 
     async def pool(*_: object) -> BrokerPool:
         return BrokerPool(AdminClient([("b0", 9091)]), (BrokerAddress(0, "b0", 9091),))

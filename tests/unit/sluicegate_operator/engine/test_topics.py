@@ -1,7 +1,7 @@
 """Topics that come and go: what is set on a topic that was there, and when Kafka's topic goes with its Topic."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -47,13 +47,15 @@ class Brokers:
 
     topics: dict[str, KafkaTopic] = field(default_factory=dict)
     away: bool = False
+    questions: int = 0
 
     async def ask_any(self, question: Callable[[None, "Brokers"], Awaitable[Any]]) -> Any:
         if self.away:
             raise NoBrokerError("broker 0 is away")
         return await question(None, self)
 
-    async def describe_topics(self, names: list[str]) -> dict[str, TopicView]:
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicView]:
+        self.questions += 1
         return {name: self._view(name) for name in names}
 
     def _view(self, name: str) -> TopicView:
@@ -65,7 +67,15 @@ class Brokers:
             name, found.id, tuple(PartitionView(i, 0, replicas, replicas) for i in range(found.partitions))
         )
 
+    async def describe_configs_of_topics(self, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+        self.questions += 1
+        return {name: self._configs(name) for name in names if name in self.topics}
+
     async def describe_topic_configs(self, name: str) -> dict[str, ConfigEntry]:
+        self.questions += 1
+        return self._configs(name)
+
+    def _configs(self, name: str) -> dict[str, ConfigEntry]:
         found = self.topics[name].configs
         return {key: ConfigEntry(key, value, ConfigSource.DYNAMIC_TOPIC_CONFIG) for key, value in found.items()}
 
@@ -141,6 +151,19 @@ async def test_configuration_that_was_set_by_hand_on_a_topic_that_was_there_stay
     await operator.look()
     assert reasons(operator.kube) == ["Adopted"]
     assert operator.kube.condition("Topic", "orders")["status"] == "True"
+
+
+async def test_topics_that_are_as_they_should_be_cost_two_questions_however_many_they_are() -> None:
+    brokers = Brokers()
+    operator = await applied(*(topic(f"t{number}", partitions=2, replicas=1) for number in range(20)), brokers=brokers)
+    assert len(brokers.topics) == 20
+    brokers.questions = 0
+    await operator.look()
+    assert brokers.questions == 2
+    brokers.topics["t7"].partitions = 1
+    del brokers.topics["t8"]
+    await operator.look()
+    assert (brokers.topics["t7"].partitions, brokers.topics["t8"].partitions) == (2, 2), "what was seen decides"
 
 
 async def test_only_what_was_set_for_the_topic_is_taken_away_by_whichever_operator() -> None:

@@ -8,19 +8,21 @@ from sluicegate_operator.handlers.loop_turns import LONG_S, TimedSelector, loop_
 from tests.support.manual_clock import ManualClock
 
 
-def test_the_longest_turn_is_kept_and_long_ones_are_counted() -> None:
-    clock = ManualClock()
-    turns = TimedSelector(clock.monotonic)
+def test_the_longest_turn_is_kept_and_those_that_worked_long_are_counted() -> None:
+    clock, processor = ManualClock(), ManualClock()
+    turns = TimedSelector(clock.monotonic, processor.monotonic)
 
     async def work() -> None:
-        for took_s in (LONG_S / 2, LONG_S * 2, LONG_S * 3, LONG_S / 2):
-            clock.advance(took_s)
+        for worked_s, waited_s in ((0.5, 0), (2, 0), (1, 4), (1.5, 0), (0.5, 0)):
+            processor.advance(LONG_S * worked_s)
+            clock.advance(LONG_S * (worked_s + waited_s))
             await asyncio.sleep(0)
 
     with asyncio.Runner(loop_factory=loop_on(turns)) as runner:
         runner.run(work())
-    assert turns.longest_s == pytest.approx(LONG_S * 3)
-    assert turns.long == 2
+    assert turns.longest_s == pytest.approx(LONG_S * 5)
+    assert turns.most_worked_s == pytest.approx(LONG_S * 2)
+    assert turns.long == 2, "waiting for a processor is no work"
 
 
 def test_waiting_is_no_turn() -> None:
