@@ -107,17 +107,17 @@ class Connection(asyncio.Protocol):
         if _is_empty(frame):
             raise UnsupportedApiError(self.address, exchange.api, exchange.request.__version__, None)
         try:
-            if (known := self._settings.repeats.known(exchange, frame)) is not None:
-                return known
-            if len(frame) <= READ_HERE_BYTES:
-                read = self._read(exchange, frame)
-            else:
-                read = await asyncio.to_thread(self._read, exchange, frame)
-            self._settings.repeats.note(exchange, frame, read)
-            return read
+            if exchange.repeats:
+                return await self._settings.repeats.read(exchange, frame, self._read_in_time)
+            return await self._read_in_time(exchange, frame)
         except AdminProtocolError as broken:
             self._fail(broken)
             raise
+
+    async def _read_in_time(self, exchange: Exchange[Reply, Result], frame: bytes) -> Result:
+        if len(frame) <= READ_HERE_BYTES:
+            return self._read(exchange, frame)
+        return await asyncio.to_thread(self._read, exchange, frame)
 
     def _read(self, exchange: Exchange[Reply, Result], frame: bytes) -> Result:
         return exchange.read(self._decode(exchange.reply_type, frame))

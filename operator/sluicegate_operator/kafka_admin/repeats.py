@@ -4,6 +4,8 @@ At each resync every broker of a cluster names all its quotas, and it is the sam
 and that the other brokers name.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from kio.static.protocol import RequestPayload, ResponsePayload
@@ -12,6 +14,8 @@ from sluicegate_operator.kafka_admin.exchange import Exchange
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
+Read = Callable[[Exchange[Reply, Result], bytes], Awaitable[Result]]
+
 QUESTIONS_MAX = 16
 KEPT_MAX_BYTES = 1 << 20
 """A longer answer is not kept: 15,000 quotas have one."""
@@ -25,16 +29,19 @@ class Repeats:
 
     def __init__(self) -> None:
         self._last: dict[RequestPayload, tuple[bytes, Any]] = {}
+        self._turn = asyncio.Lock()
+        """A hundred brokers answer at once: the first answer is read, and the others are found to be the same."""
 
-    def known(self, exchange: Exchange[Reply, Result], frame: bytes) -> Result | None:
-        """What was read of the same answer; None where it was another one."""
-        if not exchange.repeats or exchange.request not in self._last:
-            return None
-        answer, read = self._last[exchange.request]
-        return read if answer == frame[_CORRELATION_ID_BYTES:] else None
-
-    def note(self, exchange: Exchange[Reply, Result], frame: bytes, read: Result) -> None:
-        if exchange.repeats and len(frame) <= KEPT_MAX_BYTES:
-            self._last[exchange.request] = (frame[_CORRELATION_ID_BYTES:], read)
+    async def read(self, exchange: Exchange[Reply, Result], frame: bytes, read: Read[Reply, Result]) -> Result:
+        """Raises what `read` does, and remembers nothing then."""
+        answer = frame[_CORRELATION_ID_BYTES:]
+        async with self._turn:
+            if exchange.request in self._last and self._last[exchange.request][0] == answer:
+                known: Result = self._last[exchange.request][1]
+                return known
+            found = await read(exchange, frame)
+            if len(frame) <= KEPT_MAX_BYTES:
+                self._last[exchange.request] = (answer, found)
             if len(self._last) > QUESTIONS_MAX:
                 del self._last[next(iter(self._last))]
+            return found

@@ -1,5 +1,6 @@
 """An answer that is the one before is not read again; any other one is, whichever broker gives it."""
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
@@ -14,6 +15,8 @@ from kio.static.primitive import f64
 
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.quotas import describe_all
+from sluicegate_operator.kafka_admin.repeats import KEPT_MAX_BYTES, Repeats
 from sluicegate_operator.planning.limits import IP, QuotaKey, ip_rates
 from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
 
@@ -42,6 +45,25 @@ async def test_the_same_answer_of_any_broker_is_read_once_and_another_one_is_rea
         peer.answer(told({"10.0.0.1": 5.0, "10.0.0.2": 7.0}))
         assert await admin.broker("b1", 9092).describe_quotas(IP) == ip_rates({"10.0.0.1": 5.0, "10.0.0.2": 7.0})
         assert first == ip_rates({"10.0.0.1": 5.0, "10.0.0.2": 6.0}), "what was given is not changed"
+
+
+async def test_what_many_brokers_say_at_once_is_read_once() -> None:
+    repeats, exchange, reads = Repeats(), describe_all(IP, strict=True), 0
+
+    async def read(_: object, frame: bytes) -> Mapping[QuotaKey, float]:
+        nonlocal reads
+        reads += 1
+        await asyncio.sleep(0.1)
+        return {}
+
+    frames = [number.to_bytes(4, "big") + b"the same answer" for number in range(100)]
+    answers = await asyncio.gather(*(repeats.read(exchange, frame, read) for frame in frames))
+    assert all(answer is answers[0] for answer in answers)
+    assert reads == 1
+    long = frames[0] + bytes(KEPT_MAX_BYTES)
+    for _ in range(2):
+        await repeats.read(exchange, long, read)
+    assert reads == 3, "what is too long is not kept"
 
 
 async def test_a_refusal_is_one_each_time_and_takes_nothing_away() -> None:
