@@ -95,7 +95,7 @@ class WantedLimits:
     released: frozenset[LimitKey] = frozenset()
     """On a cluster that is not exclusively ours: limits of ours that nobody wants any more."""
     ours: frozenset[LimitKey] | None = None
-    """On such a cluster: limits that may be held; None: all."""
+    """On such a cluster: limits that may be held or lifted; None: all."""
     hold: bool = False
     closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
     looks_at_listeners: bool = False
@@ -214,7 +214,11 @@ class _Run:
         released = self._wanted.released | self._wanted.changed | self._looked_at_again
         standing = self._ledger.brokers.get(broker_id)
         # What it lacked was ours at some time.
-        lifted = Lifted(self._desired.exclusive, released | (standing.lacks if standing is not None else frozenset()))
+        released |= standing.lacks if standing is not None else frozenset()
+        if self._wanted.ours is not None:
+            # And may be others' by now, or have been made of theirs and ours.
+            released &= self._wanted.ours
+        lifted = Lifted(self._desired.exclusive, released)
         lacks = missing(self._desired, seen, lifted, asked)
         self._ledger.answered(broker_id, self._places[broker_id], asked, lacks, seen)
         return lacks

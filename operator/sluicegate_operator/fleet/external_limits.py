@@ -30,6 +30,7 @@ from sluicegate_operator.planning.shared_limits import (
     mine_of,
     overridden,
     those_of,
+    those_with,
 )
 
 LIMITS_MAX = LIMITS_SET_MAX
@@ -69,8 +70,10 @@ async def enforce_beside_others(
     result = await enforce(pool, wanted, ledger)
     states = {broker.state for broker in result.brokers}
     lifted = not result.failures and EnforcementState.ENFORCED in states and EnforcementState.LAGGING not in states
-    if mine != now and lifted and not wanted.hold:
-        await remember(now)
+    # A broker may yet set again what it was told and has not answered.
+    left = now | those_with(mine, ledger.doubts.keys_awaited)
+    if mine != left and lifted and not wanted.hold:
+        await remember(left)
     return result
 
 

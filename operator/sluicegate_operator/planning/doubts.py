@@ -36,6 +36,11 @@ class Doubts:
     def keys(self) -> frozenset[LimitKey]:
         return frozenset(key for doubt in self._of.values() for key in doubt.keys)
 
+    @property
+    def keys_awaited(self) -> frozenset[LimitKey]:
+        """Without those of brokers that have had their time, and are silent."""
+        return frozenset(key for doubt in self._of.values() if not doubt.waits for key in doubt.keys)
+
     def note(self, broker_id: int, keys: Iterable[LimitKey], now_s: float) -> None:
         look_s, until_s = now_s + AGAIN_S, now_s + LATE_S
         doubt = self._of.setdefault(broker_id, _Doubt(set(), look_s, until_s))

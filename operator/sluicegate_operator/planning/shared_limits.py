@@ -4,7 +4,7 @@ Pure. What is set for ConnectionQuotas is written down limit by limit, so that o
 loses a field. `max.connections.per.ip.overrides` is one key for all addresses: entries of others stay in it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from sluicegate_operator.planning.limits import (
@@ -47,6 +47,11 @@ def those_of(desired: DesiredLimits, mine: Mine) -> DesiredLimits:
 def keys_of(mine: Mine) -> frozenset[LimitKey]:
     """What they are on brokers."""
     return frozenset(_key(text) for text in mine)
+
+
+def those_with(mine: Mine, keys: Set[LimitKey]) -> Mine:
+    """Those that are one of these on brokers."""
+    return frozenset(text for text in mine if _key(text) in keys)
 
 
 def _key(text: str) -> LimitKey:

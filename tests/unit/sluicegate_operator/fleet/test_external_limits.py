@@ -7,6 +7,7 @@ import pytest
 from sluicegate_operator.fleet import external_limits
 from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits
 from sluicegate_operator.fleet.external_limits import enforce_beside_others
+from sluicegate_operator.planning.doubts import AGAIN_S, LATE_S
 from sluicegate_operator.planning.limit_ledger import LimitLedger
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.planning.shared_limits import Mine
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 COUNT = "max.connections"
 OVERRIDES = frozenset((COUNT_PER_IP_OVERRIDES,))
+INCREMENTAL_ALTER_CONFIGS = 44
 
 
 class Outside:
@@ -164,3 +166,42 @@ async def test_a_broker_that_does_not_answer_is_not_said_to_wait_for_room(monkey
     result = await outside.enforce(max_connections="5", max_connections_per_ip="3")
     assert [broker.state for broker in result.brokers] == [EnforcementState.LAGGING, EnforcementState.UNREACHABLE]
     assert "Connection refused" in result.brokers[1].detail
+
+
+async def test_entries_of_others_stay_though_a_change_of_ours_beside_them_was_in_doubt() -> None:
+    outside = Outside()
+    cluster, ours = outside.cluster, f"{COUNT_PER_IP_OVERRIDES} 10.0.0.1"
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await outside.enforce(changed=OVERRIDES, max_connections_per_ip_overrides="10.0.0.1:2")
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+    [slow, _] = cluster.peers
+    alter = slow._answers[INCREMENTAL_ALTER_CONFIGS]
+    slow.script(INCREMENTAL_ALTER_CONFIGS, lambda _: None)
+    await outside.enforce(frozenset((ours,)), OVERRIDES)
+    slow.script(INCREMENTAL_ALTER_CONFIGS, alter)
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    assert outside.ledger.doubts.keys == OVERRIDES
+    mine = outside.remembered[-1][0]
+    assert mine == frozenset((ours,))
+    # Now the slow one does what it was told long before.
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+    await asyncio.sleep(AGAIN_S)
+    await outside.enforce(mine)
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await asyncio.sleep(LATE_S)
+    await outside.enforce(mine)
+    assert (cluster.defaults, outside.remembered[-1][0]) == ({COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, frozenset())
+
+
+async def test_entries_of_others_stay_when_a_broker_that_was_away_comes_back() -> None:
+    outside = Outside()
+    cluster, ours = outside.cluster, f"{COUNT_PER_IP_OVERRIDES} 10.0.0.1"
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await outside.enforce(changed=OVERRIDES, max_connections_per_ip_overrides="10.0.0.1:2")
+    cluster.peers[1].refuse = True
+    cluster.peers[1].connections[-1].hang_up()
+    await outside.enforce(frozenset((ours,)), OVERRIDES)
+    assert (cluster.defaults, outside.remembered[-1][0]) == ({COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, frozenset())
+    cluster.peers[1].refuse = False
+    await outside.enforce()
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
