@@ -49,9 +49,9 @@ class Lives:
         return Counter({name: len(uids) for name, uids in self.uids.items()})
 
 
-def all_ready(world: EngineWorld, kinds: str = KINDS) -> bool:
+def all_ready(world: EngineWorld) -> bool:
     try:
-        return not world.unready(kinds)
+        return not world.unready(KINDS)
     except (AssertionError, NotInTimeError):
         return False
 

@@ -84,9 +84,11 @@ class OperatorKiller:
         while not (time.monotonic() - self._wrote_s > quiet_s and is_done()):
             if self._dead:
                 self._operator.kill()
-                for _, step in self.killed[seen:]:
+                # Answers to the dead one may add to them meanwhile.
+                steps = self.killed[seen:]
+                for _, step in steps:
                     meanwhile(step)
-                seen = len(self.killed)
+                seen += len(steps)
                 with self._lock:
                     # What the dead one has sent last is not to find one that is not there yet.
                     self._operator.start()

@@ -34,11 +34,11 @@ class SettingsError(Exception):
 class Settings:
     """`namespace` None watches all of them; `own_namespace` is that of the operator's pod. `resync_s` None leaves it to
     each cluster's spec.resyncSeconds.
-    `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers. `lease_s`: a
-    successor waits so long for an operator that went silent. `topic_patience_s`: a Topic is made once all brokers of
-    the spec are Online, or on fewer when it has waited so long. `request_timeout_s`: of one request to the API server.
-    `metrics_connections`: to the metrics listener without a request; the oldest gives way to the next one.
-    `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted. `settle_s`: see
+    `view_every_s`: how often brokers of others are asked who they are, and a controller that has no room for one who
+    waits for its view. `lease_s`: a successor waits so long for an operator that went silent. `topic_patience_s`: a
+    Topic is made once all brokers of the spec are Online, or on fewer when it has waited so long. `request_timeout_s`:
+    of one request to the API server. `metrics_connections`: to the metrics listener without a request; the oldest gives
+    way to the next one. `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted. `settle_s`: see
     handlers.settling."""
 
     namespace: str | None

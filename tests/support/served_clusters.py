@@ -59,7 +59,7 @@ class ServedClusters:
     about each request that changes something, by Kafka's name of it: what they say no to is not done, or not answered.
     """
 
-    def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int], network: str = "127.20") -> None:
+    def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int]) -> None:
         self.before: Callable[[str], bool] = _pass
         self.after: Callable[[str], bool] = _pass
         self.nodes: Sequence[str] = ()

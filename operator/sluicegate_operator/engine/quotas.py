@@ -38,8 +38,6 @@ STATUSES = "statuses"
 """The queue of engine.quota_statuses."""
 OBSERVED = "observed"
 """The queue of handlers.observed_quotas."""
-
-
 _END = object()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -67,11 +67,15 @@ class TopicReconciler:
         settled = await self._leaving.part(key, pool, snapshot, unreadable)
         brokers = _all_brokers(cluster, pool)
         for page in batched([topic for topic in snapshot.topics if topic.name in verdicts], SEEN_TOGETHER):
-            accepted = [t for t in page if verdicts[t.name].outcome is TopicOutcome.ACCEPTED and t.name not in not_held]
-            seen = await _seen(pool, accepted)
+            accepted = {
+                topic.name: topic.topic_name
+                for topic in page
+                if verdicts[topic.name].outcome is TopicOutcome.ACCEPTED and topic.name not in not_held
+            }
+            seen = await _seen(pool, accepted.values())
             for topic in page:
                 observed, trouble = None, not_held.get(topic.name)
-                if topic in accepted:
+                if topic.name in accepted:
                     observed, trouble = await self._enforce(pool, topic, brokers, seen)
                 await self._write(topic, topic_status(topic, verdicts[topic.name], observed, now(), trouble))
                 settled = settled and trouble is None
@@ -143,12 +147,12 @@ class TopicReconciler:
         await self._context.post(topic, "Normal", "Adopted", message)
 
 
-async def _seen(pool: BrokerPool | None, topics: Sequence[Topic]) -> SeenTopics:
-    """One that is not in it is looked at by itself, and has what is said of it in its status."""
-    if pool is None or not topics:
+async def _seen(pool: BrokerPool | None, names: Collection[str]) -> SeenTopics:
+    """By Kafka's names. One that is not in it is looked at by itself, and has what is said of it in its status."""
+    if pool is None or not names:
         return NOT_SEEN
     try:
-        return await observe_topics(pool, [topic.topic_name for topic in topics])
+        return await observe_topics(pool, names)
     except (KafkaAdminError, NoBrokerError) as error:
         log.debug("topics are looked at one by one: %s", error)
         return NOT_SEEN

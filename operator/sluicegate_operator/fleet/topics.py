@@ -94,8 +94,8 @@ async def _enough_brokers(pool: BrokerPool, wanted: int) -> None:
 
 
 async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics:
-    """In two requests, however many there are; without those of which a broker says anything but what they are, or that
-    they are not there. Raises KafkaAdminError and NoBrokerError."""
+    """In two requests for up to configs.TOPICS_A_PAGE of them; without those of which a broker says anything but what
+    they are, or that they are not there. Raises KafkaAdminError and NoBrokerError."""
 
     async def look(_: BrokerAddress, handle: BrokerHandle) -> SeenTopics:
         views = await handle.describe_topics(names)

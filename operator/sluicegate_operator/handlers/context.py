@@ -42,7 +42,8 @@ from sluicegate_operator.settings import Settings
 log = logging.getLogger(__name__)
 
 RESYNCS_A_LOOK = 5
-"""What brokers have is looked at at each resync, for nobody tells of it; what is watched this much less often."""
+"""Limits, configuration and topics are looked at at each resync, for nobody tells of them; the rest this much less
+often."""
 
 
 class Context:
@@ -159,7 +160,8 @@ class Context:
 
 
 def look_again_s(context: Context, cluster: BrokerCluster) -> float:
-    """For what watches and controllers tell of: nothing is found by looking but what they have missed."""
+    """For what watches and controllers tell of: looking finds nothing but what they have missed. And for what brokers
+    say of themselves: a tag that somebody sets on one by hand is shown then."""
     return RESYNCS_A_LOOK * context.resync_s(cluster)
 
 

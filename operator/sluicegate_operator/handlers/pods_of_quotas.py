@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 PODS_S, NAMESPACES_S = 30, 60
 """See kube.watched: how soon a watch that was cut off without a word is noticed."""
-
-
 LOOK_S = 5.0
 """So often it is looked whether the watches still tell anything: that one has been broken for too long is no event."""
 

@@ -70,22 +70,20 @@ class TopicAdmin(Caller):
     async def describe_topic_configs(self, name: str, keys: Collection[str] | None = None) -> Configs:
         return await self.call(configs.describe_topic(name, keys))
 
-    async def describe_configs_of_topics(self, names: Collection[str]) -> Mapping[str, Configs]:
-        """All keys of each; a topic that went meanwhile is left out."""
+    async def describe_configs_of_topics(
+        self, names: Collection[str], keys: Collection[str] | None = None
+    ) -> Mapping[str, Configs]:
+        """A page of topics in each request; one that went meanwhile is left out. Without `keys` all."""
         found: dict[str, Configs] = {}
         for page in batched(sorted(names), configs.TOPICS_A_PAGE):
-            told: Mapping[str, Configs] = await self.call(configs.describe_topics(page))
+            told: Mapping[str, Configs] = await self.call(configs.describe_topics(page, keys))
             found |= told
         return found
 
     async def describe_min_isr(self, names: Collection[str]) -> dict[str, int]:
-        """`min.insync.replicas` in force for each topic, a page of topics in each request; a topic that went meanwhile
-        is left out."""
-        found: dict[str, int] = {}
-        for page in batched(sorted(names), configs.TOPICS_A_PAGE):
-            answered: dict[str, int] = await self.call(configs.describe_min_isr(page))
-            found |= answered
-        return found
+        """`min.insync.replicas` in force for each topic; one that went meanwhile is left out."""
+        told = await self.describe_configs_of_topics(names, (configs.MIN_ISR,))
+        return {name: configs.min_isr(name, found) for name, found in told.items()}
 
     async def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> None:
         await self.call(configs.alter_topic(name, change))

@@ -49,10 +49,13 @@ def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[Describe
     return _describe(ResourceType.TOPIC, name, keys)
 
 
-def describe_topics(names: Sequence[str]) -> Exchange[DescribeConfigsResponse, Mapping[str, Configs]]:
-    """All keys of many topics in one request; one that is unknown is left out."""
+def describe_topics(
+    names: Sequence[str], keys: Collection[str] | None = None
+) -> Exchange[DescribeConfigsResponse, Mapping[str, Configs]]:
+    """Of many topics in one request; one that is unknown is left out."""
+    wanted = None if keys is None else tuple(keys)
     resources = tuple(
-        DescribeConfigsResource(resource_type=i8(ResourceType.TOPIC), resource_name=name, configuration_keys=None)
+        DescribeConfigsResource(resource_type=i8(ResourceType.TOPIC), resource_name=name, configuration_keys=wanted)
         for name in names
     )
     request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
@@ -67,30 +70,15 @@ def describe_topics(names: Sequence[str]) -> Exchange[DescribeConfigsResponse, M
             found[result.resource_name] = {entry.name: _entry(entry) for entry in result.configs}
         return found
 
-    return Exchange(request, DescribeConfigsResponse, read, repeats=True)
+    return Exchange(request, DescribeConfigsResponse, read, keeps_answer=keys is None)
 
 
-def describe_min_isr(topics: Sequence[str]) -> Exchange[DescribeConfigsResponse, dict[str, int]]:
-    """Of many topics in one request; one that is unknown is left out."""
-    resources = tuple(
-        DescribeConfigsResource(resource_type=i8(ResourceType.TOPIC), resource_name=name, configuration_keys=(MIN_ISR,))
-        for name in topics
-    )
-    request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
-
-    def read(reply: DescribeConfigsResponse) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for result in reply.results:
-            if result.error_code is ErrorCode.unknown_topic_or_partition:
-                continue
-            check(result.error_code, result.error_message, f"describing {MIN_ISR} of topic {result.resource_name}")
-            values = [entry.value for entry in result.configs if entry.name == MIN_ISR]
-            if len(values) != 1 or values[0] is None:
-                raise KafkaAdminError(f"topic {result.resource_name} has no {MIN_ISR}")
-            found[result.resource_name] = int(values[0])
-        return found
-
-    return Exchange(request, DescribeConfigsResponse, read)
+def min_isr(topic: str, told: Configs) -> int:
+    """Raises KafkaAdminError where a broker has not told it."""
+    value = told[MIN_ISR].value if MIN_ISR in told else None
+    if value is None:
+        raise KafkaAdminError(f"topic {topic} has no {MIN_ISR}")
+    return int(value)
 
 
 def alter_broker(broker_id: int | None, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:

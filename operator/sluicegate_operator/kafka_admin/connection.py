@@ -29,8 +29,8 @@ from sluicegate_operator.kafka_admin.errors import (
 )
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply, encode_request
+from sluicegate_operator.kafka_admin.known_answers import KnownAnswers
 from sluicegate_operator.kafka_admin.reading import MalformedError
-from sluicegate_operator.kafka_admin.repeats import Repeats
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ class ConnectionSettings:
     request_timeout_s: float
     client_id: str
     may_write: Callable[[], bool] = lambda: True
-    repeats: Repeats = field(default_factory=Repeats)
+    known_answers: KnownAnswers = field(default_factory=KnownAnswers)
 
 
 async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) -> object:
@@ -107,8 +107,8 @@ class Connection(asyncio.Protocol):
         if _is_empty(frame):
             raise UnsupportedApiError(self.address, exchange.api, exchange.request.__version__, None)
         try:
-            if exchange.repeats:
-                return await self._settings.repeats.read(exchange, frame, self._read_in_time)
+            if exchange.keeps_answer:
+                return await self._settings.known_answers.read(exchange, frame, self._read_in_time)
             return await self._read_in_time(exchange, frame)
         except AdminProtocolError as broken:
             self._fail(broken)

@@ -20,15 +20,15 @@ READS_OF_GROUPS = ("FindCoordinator", "ConsumerGroupDescribe", "OffsetFetch")
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[Reply, Result]):
     """`repeatable`: sending it twice ends in the same state as sending it once, so a lost connection may retry.
-    `listed`: whether ApiVersions tells of it; what it does not tell of is asked on the off chance. `repeats`: see
-    kafka_admin.repeats."""
+    `listed`: whether ApiVersions tells of it; what it does not tell of is asked on the off chance.
+    `keeps_answer`: see kafka_admin.known_answers."""
 
     request: RequestPayload
     reply_type: type[Reply]
     read: Callable[[Reply], Result]
     repeatable: bool = True
     listed: bool = True
-    repeats: bool = False
+    keeps_answer: bool = False
 
     @property
     def api(self) -> str:

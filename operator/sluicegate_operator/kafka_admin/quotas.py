@@ -28,7 +28,7 @@ the bundled one for about 7 ms."""
 def describe_all(entity_type: str, *, strict: bool) -> Exchange[DescribeClientQuotasResponse, Mapping[QuotaKey, float]]:
     """Of all entities that have the type; `strict`: and no other one."""
     component = ComponentData(entity_type=entity_type, match_type=MATCH_ANY_NAME, match=None)
-    return replace(_describe((component,), f"describing the quotas of {entity_type}", strict=strict), repeats=True)
+    return replace(_describe((component,), f"describing the quotas of {entity_type}", strict=strict), keeps_answer=True)
 
 
 def describe_one(entity: Entity) -> Exchange[DescribeClientQuotasResponse, Mapping[QuotaKey, float]]:

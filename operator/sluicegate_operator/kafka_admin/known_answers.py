@@ -23,9 +23,9 @@ _CORRELATION_ID_BYTES = 4
 """With which a reply begins: the one part that is never the same."""
 
 
-class Repeats:
-    """Of one cluster: the last answer to each question that `Exchange.repeats` is said of, bounded. Who is given what
-    was read of it does not change it. Belongs to one event loop."""
+class KnownAnswers:
+    """Of one cluster: the last answer to each question that has `Exchange.keeps_answer`, bounded. Who is given what was
+    read of it does not change it. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._last: dict[RequestPayload, tuple[bytes, Any]] = {}

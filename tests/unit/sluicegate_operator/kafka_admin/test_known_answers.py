@@ -15,8 +15,8 @@ from kio.static.primitive import f64
 
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.known_answers import KEPT_MAX_BYTES, KnownAnswers
 from sluicegate_operator.kafka_admin.quotas import describe_all
-from sluicegate_operator.kafka_admin.repeats import KEPT_MAX_BYTES, Repeats
 from sluicegate_operator.planning.limits import IP, QuotaKey, ip_rates
 from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
 
@@ -48,7 +48,7 @@ async def test_the_same_answer_of_any_broker_is_read_once_and_another_one_is_rea
 
 
 async def test_what_many_brokers_say_at_once_is_read_once() -> None:
-    repeats, exchange, reads = Repeats(), describe_all(IP, strict=True), 0
+    known, exchange, reads = KnownAnswers(), describe_all(IP, strict=True), 0
 
     async def read(_: object, frame: bytes) -> Mapping[QuotaKey, float]:
         nonlocal reads
@@ -57,12 +57,12 @@ async def test_what_many_brokers_say_at_once_is_read_once() -> None:
         return {}
 
     frames = [number.to_bytes(4, "big") + b"the same answer" for number in range(100)]
-    answers = await asyncio.gather(*(repeats.read(exchange, frame, read) for frame in frames))
+    answers = await asyncio.gather(*(known.read(exchange, frame, read) for frame in frames))
     assert all(answer is answers[0] for answer in answers)
     assert reads == 1
     long = frames[0] + bytes(KEPT_MAX_BYTES)
     for _ in range(2):
-        await repeats.read(exchange, long, read)
+        await known.read(exchange, long, read)
     assert reads == 3, "what is too long is not kept"
 
 
