@@ -29,7 +29,7 @@ class ClusterProgress:
     config_refused: str = ""
     told: Mapping[int, BrokerWords] = field(default_factory=dict)
     """What brokers said of themselves when they were asked last."""
-    controller_epoch: int = -1
-    """Of the active controller that was seen last: the cluster's status says which it is."""
+    controller_id: int | None = None
+    """The active controller that was seen last; None before one was."""
     unreachable: Mapping[int, str] = field(default_factory=dict)
     """Brokers that have not answered the quota path for long, with why."""

@@ -13,14 +13,12 @@ from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import failing_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
@@ -88,8 +86,7 @@ class ClusterReconciler:
             return REFUSED_RETRY
         if seen.volumes is not None and seen.volumes.refused:
             return REFUSED_RETRY
-        settled = seen.brokers_ready >= seen.brokers_expected and not (seen.volumes and seen.volumes.status.growing)
-        return look_again_s(context, cluster) if settled else STARTING_RETRY
+        return look_again_s(context, cluster) if _is_settled(seen) else STARTING_RETRY
 
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> None:
         """Of a cluster that was deleted before its claims were told that they go with it. Raises KubeError."""
@@ -135,7 +132,7 @@ class ClusterReconciler:
             controllers_expected=len(layout.controller_ids),
             controllers_ready=sum(pod.ready for pod in controllers),
             cluster_id="" if applied.claims_taken else layout.cluster_id,
-            controller_id=await self._controller_id(cluster, brokers),
+            controller_id=cluster.status.controller_id if progress.controller_id is None else progress.controller_id,
             refusal=applied.refusal,
             not_starting=await self._not_starting(cluster, layout, pods),
             name_taken=applied.name_taken,
@@ -159,21 +156,18 @@ class ClusterReconciler:
         history, now_s = self._failures[cluster.namespace, cluster.name], asyncio.get_running_loop().time()
         return history.note(cluster.metadata.generation, seen.failing, seen.unwell, now_s)
 
-    async def _controller_id(self, cluster: BrokerCluster, brokers: list[NodePod]) -> int:
-        if not any(pod.ready for pod in brokers):
-            return -1
-        pool = await self._context.pool(cluster)
-        if pool is None:
-            return -1
-        try:
-            # Whoever is there now: the client itself knows the addresses that brokers had when it was made.
-            return (await pool.ask_any(lambda _, handle: handle.describe_cluster())).controller_id
-        except (KafkaAdminError, NoBrokerError) as error:
-            if self._context.is_news(str(error), "describing", cluster.metadata.uid):
-                log.info("cluster %s cannot be described: %s", cluster.name, error)
-            return -1
-
     async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
         """With a Warning when it turns out that a person is needed."""
         await self._context.write_status(cluster, status, without=without)
         await say_stalled(self._context, cluster, status)
+
+
+def _is_settled(seen: ObservedCluster) -> bool:
+    """What is still to come is told by watches, and by other queues."""
+    if seen.name_taken or seen.claims_taken:
+        # Of what is not ours no watch tells when it goes.
+        return False
+    if seen.brokers_ready < seen.brokers_expected or seen.controllers_ready < seen.controllers_expected:
+        # Why there is no pod is in Events.
+        return False
+    return not (seen.volumes and seen.volumes.status.growing)

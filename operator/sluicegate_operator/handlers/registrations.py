@@ -80,8 +80,8 @@ class RegistrationReconciler:
         states = [broker.state.value for broker in seen.view.overview.brokers]
         context.figures.note_brokers(key, cluster.spec.brokers.replicas, states)
         progress = context.progress[key]
-        if progress.controller_epoch != seen.view.overview.controller_epoch:
-            progress.controller_epoch = seen.view.overview.controller_epoch
+        if progress.controller_id != seen.view.overview.controller_id:
+            progress.controller_id = seen.view.overview.controller_id
             context.mark("clusters", key)
         told = progress.told
         brokers = SeenBrokers(seen.view.overview, seen.broker_pods, told)

@@ -1,5 +1,6 @@
 """Which pods a cluster has, also when they lack the labels by which they are found."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,6 +131,28 @@ async def test_registrations_that_a_person_made_are_left_alone(monkeypatch: pyte
     assert "status" not in kube.take("BrokerRegistration", "shop-1")
     [event] = kube.events("NameTaken")
     assert "BrokerRegistration shop-1" in event["message"]
+    await context.close()
+
+
+async def test_a_controller_that_was_not_the_active_one_makes_the_clusters_status_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = overview()
+
+    async def view(_: object) -> ControllerView:
+        return ControllerView(seen)
+
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view)
+    document = CLUSTER.model_dump(mode="json", by_alias=True, exclude={"status"}, exclude_none=True)
+    context = Context(MemoryKube(document, CONTROLLER, FIRST, SECOND), read_settings({}, None, None, None))  # type: ignore[arg-type]
+    marked: list[str] = []
+    context.mark = lambda queue, _: marked.append(queue)
+    reconciler = RegistrationReconciler(context)
+    for controller_id in (1001, 1001, 1002):
+        seen = replace(seen, controller_id=controller_id)
+        await reconciler.reconcile(("default", "shop"))
+        assert context.progress["default", "shop"].controller_id == controller_id
+    assert marked.count("clusters") == 2
     await context.close()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.engine.snapshot import UnreadableClusterError
-from sluicegate_operator.handlers.clusters import ClusterReconciler
+from sluicegate_operator.handlers.clusters import STARTING_RETRY, ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER
@@ -308,4 +308,34 @@ async def test_a_changed_cluster_is_not_ready_before_its_roll_and_its_configurat
         await reconciler.reconcile(SHOP)
         assert kube.condition("BrokerCluster", "shop")["status"] == "True"
         kube.put(cluster(config={"num.partitions": "3"}))
+    await context.close()
+
+
+async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that_nobody_tells_of() -> None:
+    kube = MemoryKube(cluster())
+    context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    reconciler = ClusterReconciler(context)
+    await reconciler.reconcile(SHOP)
+    for name in ("shop-controllers-0", "shop-brokers-0"):
+        kube.put(ready_pod(kube, name))
+    assert isinstance(await reconciler.reconcile(SHOP), float)
+    kube.remove("Pod", "shop-controllers-0")
+    assert await reconciler.reconcile(SHOP) == STARTING_RETRY, "why there is none is in Events"
+    kube.put(ready_pod(kube, "shop-controllers-0"))
+    kube.put(theirs("PodDisruptionBudget", "shop-brokers", "policy/v1"))
+    assert await reconciler.reconcile(SHOP) == STARTING_RETRY, "the name may be free again any time"
+    kube.remove("PodDisruptionBudget", "shop-brokers")
+    assert isinstance(await reconciler.reconcile(SHOP), float)
+    await context.close()
+
+
+async def test_the_status_says_which_controller_is_active_and_keeps_it_until_another_was_seen() -> None:
+    kube = MemoryKube(cluster())
+    context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    for controller_id, said in ((None, -1), (1001, 1001), (None, 1001), (1002, 1002)):
+        context.progress[SHOP].controller_id = controller_id
+        await ClusterReconciler(context).reconcile(SHOP)
+        assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == said
     await context.close()
