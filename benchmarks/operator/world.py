@@ -97,6 +97,7 @@ class World:
                     figures[f"{phase}: longest turn until then, ms"] = 1000 * await self._metric(
                         "sluicegate_operator_loop_longest_turn_seconds"
                     )
+                    figures[f"{phase}: memory (VmRSS) then, MiB"] = memory_mib(self._operator, "VmRSS")
                     for row, value in figures.items():
                         print(f"{row}: {value:,.2f}", file=sys.stderr, flush=True)
                     found |= figures
@@ -168,7 +169,6 @@ class World:
                 count for key, count in self.requests.items() if not key.endswith(LEASE)
             ),
             "idle: changes of our objects a minute": 60 * (self._seen.writes - writes) / took_s,
-            "idle: memory (VmRSS), MiB": memory_mib(self._operator, "VmRSS"),
         }
 
     async def _quiet(self) -> Figures:

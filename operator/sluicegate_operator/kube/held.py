@@ -19,7 +19,7 @@ from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
 Json = Mapping[str, Any]
-SHARED_MAX = 4096
+SHARED_MAX = 1024
 WORD_MAX = 200
 """Longer texts are rarely equal."""
 _NOBODY_PLANS_BY = ("kubectl.kubernetes.io/last-applied-configuration",)
