@@ -427,11 +427,11 @@ OPERATOR = Dashboard(
                     "Ready", "Operators with nothing to say on /readyz", [Query("sum(sluicegate_ready)")], good_from=1
                 ),
                 Stat(
-                    "Watch behind",
-                    "For how long something is in the API server that the watch has not told of",
-                    [Query("max(sluicegate_watch_behind_seconds)")],
+                    "Watch silent",
+                    "Since the watch of ConnectionQuotas said anything; it is asked again after 30 seconds",
+                    [Query('max(sluicegate_watch_silent_seconds{kind="connectionquotas"})')],
                     unit="s",
-                    bad=60,
+                    bad=75,
                 ),
                 Stat(
                     "Oldest work",

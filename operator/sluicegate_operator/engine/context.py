@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
-from sluicegate_operator.engine.first_seen import FirstSeen, Generation
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
@@ -86,8 +86,6 @@ class QuotaFigures(Protocol):
     """What is counted of quotas, for metrics."""
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None: ...
-
-    def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None: ...
 
     def note_drift(self, changes: int) -> None: ...
 

@@ -1,6 +1,6 @@
 """When each generation of an object was first heard of: what the time until it is in force is counted from."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -32,11 +32,6 @@ class FirstSeen:
 
     def of(self, resource: Resource) -> datetime | None:
         return self._times.get(resource.spec_version)
-
-    def untold(self, resources: Iterable[Resource]) -> Collection[Generation]:
-        """The generations of them that this operator has not heard of, nor of a later one."""
-        found = (resource.metadata for resource in resources)
-        return {(meta.uid, meta.generation) for meta in found if meta.generation > self._newest.get(meta.uid, -1)}
 
     def forget(self, uid: str) -> None:
         # Older generations give way to newer objects: nobody asks for them any more.

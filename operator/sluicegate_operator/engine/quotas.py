@@ -70,7 +70,6 @@ class QuotaReconciler:
         await self._in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas, datetime.now(UTC)))
         governed.forget_gone()
         context.figures.note_quotas(key, governed.states)
-        context.figures.note_untold(key, context.first_seen.untold((*snapshot.listeners, *snapshot.quotas)))
         if cluster is not None and cluster.spec.paused:
             return context.resync_s(cluster)
         if cluster is None:

@@ -4,15 +4,13 @@ Queues write here, on the event loop; /metrics is read on a thread of its own. S
 and never changed.
 """
 
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from sluicegate_operator.engine.first_seen import Generation
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
 from sluicegate_operator.planning.roll import RollStep, Wait, WaitReason
@@ -29,16 +27,14 @@ class PipelineFigures(NamedTuple):
 
 
 class TermFigures(Collector):
-    """Of one term of leadership. `clock` in seconds, from any start."""
+    """Of one term of leadership."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._now_s = clock
+    def __init__(self) -> None:
         self._quotas: dict[ClusterKey, Mapping[str, str]] = {}
         self._brokers: dict[ClusterKey, Mapping[str, int]] = {}
         self._wanted: dict[ClusterKey, int] = {}
         self._blocked: dict[ClusterKey, str] = {}
         self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
-        self._untold: dict[ClusterKey, Mapping[Generation, float]] = {}
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None:
         """`states` has one for each ConnectionQuota of the cluster: the reason of its condition Enforced. It is counted
@@ -61,11 +57,6 @@ class TermFigures(Collector):
         """All of the cluster, by name."""
         self._pipelines[key] = dict(found)
 
-    def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None:
-        """`untold`: what was found in the API server and the watch has not told of (yet)."""
-        before = self._untold.get(key, {})
-        self._untold[key] = {found: before.get(found, self._now_s()) for found in untold}
-
     def note_drift(self, changes: int) -> None:
         """Limits that a hand had changed on brokers, and that were set again."""
         DRIFT_MENDED.inc(changes)
@@ -81,7 +72,6 @@ class TermFigures(Collector):
             self._wanted,
             self._blocked,
             self._pipelines,
-            self._untold,
         )
         for figures in known:
             figures.pop(key, None)
@@ -101,11 +91,6 @@ class TermFigures(Collector):
         for key, reason in dict(self._blocked).items():
             blocked.add_metric([*key, reason], 1)
         yield from (quotas, brokers, wanted, blocked, *self._of_pipelines())
-        yield GaugeMetricFamily(
-            "sluicegate_watch_behind_seconds",
-            "For how long something has been in the API server that the watch has not told of; 0 when it has told all",
-            value=self.watch_behind_s,
-        )
 
     def _of_pipelines(self) -> Iterator[GaugeMetricFamily]:
         failing = _family(
@@ -120,11 +105,6 @@ class TermFigures(Collector):
                 if figures.missing is not None:
                     missing.add_metric([*key, name], figures.missing)
         yield from (failing, missing)
-
-    @property
-    def watch_behind_s(self) -> float:
-        since = [since_s for untold in dict(self._untold).values() for since_s in untold.values()]
-        return self._now_s() - min(since) if since else 0.0
 
 
 def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:

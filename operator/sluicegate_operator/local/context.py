@@ -8,7 +8,7 @@ from sluicegate_operator.api import BrokerCluster, ObserverPlugin, Resource
 from sluicegate_operator.api.broker_cluster import Brokers
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.engine.context import EventType, Found, QuotaFigures, reference
-from sluicegate_operator.engine.first_seen import FirstSeen, Generation
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
@@ -117,9 +117,6 @@ class NoFigures:
     """Nobody scrapes `sluicegate up`."""
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None:
-        pass
-
-    def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None:
         pass
 
     def note_drift(self, changes: int) -> None:

@@ -298,7 +298,7 @@ async def test_what_is_due_again_while_it_is_told_is_told_after_that() -> None:
     assert rates == [{"maxConnectionCreationRate": 9}] * 2, "what was said first does not come last"
 
 
-async def test_metrics_count_the_limits_by_state_and_tell_what_the_watch_has_not_told() -> None:
+async def test_metrics_count_the_limits_by_state() -> None:
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("odd", "10.0.0.2", rate=13)))
     shop.brokers.refused_rates.add(13.0)
     await shop.reconcile()
@@ -309,11 +309,6 @@ async def test_metrics_count_the_limits_by_state_and_tell_what_the_watch_has_not
         if sample.name == "sluicegate_quotas"
     }
     assert counted == {"Enforced": 1, "Refused": 1}
-    assert shop.context.figures.watch_behind_s > 0
-    for kind, name in (("BrokerListener", "shop-external"), ("ConnectionQuota", "one"), ("ConnectionQuota", "odd")):
-        shop.context.first_seen.note(shop.kube.take(kind, name))
-    await shop.reconcile()
-    assert shop.context.figures.watch_behind_s == 0
 
 
 async def test_a_quota_whose_cluster_is_not_there_says_so_and_is_in_force_once_it_is_made_anew() -> None:

@@ -3,25 +3,16 @@
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.term_figures import PipelineFigures, TermFigures
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason
-from tests.support.manual_clock import ManualClock
 
 SHOP = ("default", "shop")
 OF_SHOP = 'broker_cluster="shop",namespace="default"'
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def figures(clock: ManualClock) -> TermFigures:
-    return TermFigures(clock.monotonic)
+def figures() -> TermFigures:
+    return TermFigures()
 
 
 def shown(figures: TermFigures) -> dict[str, float]:
@@ -29,15 +20,6 @@ def shown(figures: TermFigures) -> dict[str, float]:
     registry.register(figures)
     lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
-
-
-def topic(generation: int, uid: str = "u") -> Resource:
-    return Topic.model_validate(
-        {
-            "metadata": {"name": "orders", "uid": uid, "generation": generation},
-            "spec": {"clusterRef": {"name": "shop"}, "partitions": 1},
-        }
-    )
 
 
 def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(figures: TermFigures) -> None:
@@ -51,7 +33,7 @@ def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(f
     figures.note_quotas(SHOP, {"a": "Enforced"})
     assert f'sluicegate_quotas{{{OF_SHOP},state="Applying"}}' not in shown(figures)
     figures.forget(SHOP)
-    assert shown(figures) == {"sluicegate_watch_behind_seconds": 0}
+    assert shown(figures) == {}
 
 
 @pytest.mark.parametrize(
@@ -84,28 +66,3 @@ def test_pipelines_are_shown_as_they_were_last_seen(figures: TermFigures) -> Non
     }
     figures.note_pipelines(SHOP, {})
     assert not [name for name in shown(figures) if "pipeline" in name]
-
-
-def test_the_watch_is_behind_since_the_first_look_at_what_it_has_not_told(
-    figures: TermFigures, clock: ManualClock
-) -> None:
-    figures.note_untold(SHOP, [("u", 2)])
-    clock.advance(30)
-    figures.note_untold(SHOP, [("u", 2), ("v", 1)])
-    figures.note_untold(("default", "other"), [])
-    assert figures.watch_behind_s == 30
-    figures.note_untold(SHOP, [("v", 1)])
-    assert figures.watch_behind_s == 0
-    clock.advance(5)
-    assert figures.watch_behind_s == 5
-    figures.note_untold(SHOP, [])
-    assert figures.watch_behind_s == 0
-
-
-def test_told_is_a_generation_that_was_heard_of_or_a_later_one() -> None:
-    seen = FirstSeen()
-    seen.note({"metadata": {"uid": "u", "generation": 2}})
-    assert seen.untold([topic(1), topic(2)]) == set()
-    assert seen.untold([topic(3), topic(1, "v")]) == {("u", 3), ("v", 1)}
-    seen.forget("u")
-    assert seen.untold([topic(2)]) == {("u", 2)}
