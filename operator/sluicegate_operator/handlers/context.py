@@ -102,11 +102,12 @@ class Context:
             return None
         async with self._status_slots:
             held = await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
+        written = resource.model_copy(update={"status": status})
         known = held.value if held is not None else None
-        if isinstance(known, type(resource)) and known.spec_version == resource.spec_version:
-            # Thousands that are told at once would be in memory twice.
-            return known
-        return resource.model_copy(update={"status": status})
+        if not isinstance(known, type(resource)) or known.spec_version != resource.spec_version:
+            return written
+        # Thousands that are told at once would be in memory twice. What another hand has changed meanwhile is not ours.
+        return known if known.status == written.status else written
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
         """Stalled, with a Warning when that begins; what the object's status says besides stays. Raises only what may

@@ -1,0 +1,63 @@
+"""What is known of an object after its status was written."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.engine.context import now
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.held import Held, Reader
+from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
+from sluicegate_operator.planning.conditions import conditions, ready
+from sluicegate_operator.settings import read_settings
+
+WRITTEN: dict[str, Any] = {
+    "apiVersion": CONNECTION_QUOTA.api_version,
+    "kind": CONNECTION_QUOTA.kind,
+    "metadata": {"name": "all", "namespace": "default", "uid": "u", "generation": 1, "resourceVersion": "3"},
+    "spec": {"clusterRef": {"name": "shop"}, "target": {"ip": "10.0.0.1"}, "maxConnections": 3},
+}
+
+
+class OneWrite:
+    """An API server that has more to tell than what was written: `since` are fields of the object."""
+
+    def __init__(self, **since: Any) -> None:
+        self._since = since
+        self.held: Held | None = None
+
+    async def apply_status(self, kind: Any, namespace: str, name: str, status: Any) -> Held:
+        meta = {**WRITTEN["metadata"], "resourceVersion": "4", **self._since.get("metadata", {})}
+        told = {**WRITTEN, "metadata": meta, "status": {**status, **self._since.get("status", {})}}
+        self.held = Reader().held(CONNECTION_QUOTA, told)
+        return self.held
+
+
+@pytest.mark.parametrize(
+    ("since", "is_known"),
+    [
+        ({}, True),
+        # Somebody else's hand was quicker than the answer: it is found when the quota is read again.
+        ({"status": {"brokers": "0/9"}}, False),
+        ({"metadata": {"generation": 2}}, False),
+        ({"metadata": {"uid": "of-the-next"}}, False),
+    ],
+)
+async def test_what_is_kept_of_an_object_is_what_was_written_and_the_caches_own_where_that_says_the_same(
+    since: dict[str, Any], is_known: bool
+) -> None:
+    kube = OneWrite(**since)
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    quota = Reader().held(CONNECTION_QUOTA, WRITTEN).value
+    assert isinstance(quota, ConnectionQuota)
+    progress = ready("Enforced", "enforced by all 3 brokers")
+    found = conditions(quota, quota.status, progress.findings, now())
+    status = ConnectionQuotaStatus(observed_generation=1, brokers="3/3", enforced_at=now(), conditions=found)
+    written = await context.write_status(quota, status)
+    assert written is not None
+    assert kube.held is not None
+    assert (written is kube.held.value) is is_known
+    assert (written.spec_version, written.status) == (("u", 1), status)
+    assert await context.write_status(written, status) is None
+    await context.close()
