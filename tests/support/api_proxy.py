@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-HEAD_MAX = 1 << 20
 GONE = {
     "kind": "Status",
     "apiVersion": "v1",

@@ -43,7 +43,7 @@ class MemoryKube:
             if before is not None and kept in before["metadata"]:
                 meta.setdefault(kept, before["metadata"][kept])
         meta["uid"] = meta.get("uid") or (before["metadata"]["uid"] if before else next(self._uids))
-        meta["generation"] = (before["metadata"]["generation"] if before else 0) + 1
+        meta["generation"] = (before["metadata"]["generation"] if before else 0) + _differs(before, item)
         meta["resourceVersion"] = next(self._uids)
         self._objects[key] = {**(before or {}), **deepcopy(dict(item)), "metadata": meta}
         return self._objects[key]
@@ -144,6 +144,7 @@ class MemoryKube:
         managed = self._statuses.setdefault(key, {})
         managed[manager] = deepcopy(dict(status))
         self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}
+        self._objects[key]["metadata"]["resourceVersion"] = next(self._uids)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         found = self._objects.get((kind.kind, namespace, name))
@@ -222,6 +223,12 @@ class Lists(Protocol):
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None: ...
 
     async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]: ...
+
+
+def _differs(before: Json | None, item: Mapping[str, Any]) -> bool:
+    """Whether it is another generation: what is applied as it was is none, and metadata and statuses make none."""
+    of_nobody = ("metadata", "status")
+    return before is None or any(before.get(part) != value for part, value in item.items() if part not in of_nobody)
 
 
 def _field(item: Json, path: str) -> object:

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 TIMEOUT_S = 15.0
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
-APPLY = "application/apply-patch+yaml"
 
 Json = dict[str, Any]
 
