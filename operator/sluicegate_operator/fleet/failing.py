@@ -6,8 +6,7 @@ have no pod, and less and less often while it is the same ones: a cluster that c
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.pods import NodePod, why_missing
@@ -32,15 +31,32 @@ class _Asked:
     again_s: float
 
 
-@dataclass(slots=True)
-class _SetEvents:
-    """By uid of the cluster and role; only of those that have missed a pod lately."""
+class SetEvents:
+    """What Events of StatefulSets have told of nodes without a pod. Without what it remembers they are asked for once
+    more."""
 
-    of: dict[tuple[str, Role], _Asked] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._asked: dict[tuple[str, Role], _Asked] = {}
+        """By uid of the cluster and role; only of those that have missed a pod lately."""
 
-
-_EVENTS: WeakKeyDictionary[KubeClient, _SetEvents] = WeakKeyDictionary()
-"""Of whom they were asked. Soft state: without it they are asked for once more."""
+    async def refused(
+        self, kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
+    ) -> list[FailingNode]:
+        key, now_s = (cluster.metadata.uid, role), asyncio.get_running_loop().time()
+        before = self._asked.pop(key, None)
+        # Also those of clusters that have gone.
+        self._asked = {of: one for of, one in self._asked.items() if now_s < one.again_s + LONGEST_PAUSE_S}
+        if not missing:
+            return []
+        attempt = tuple(missing), cluster.metadata.generation
+        same = before is not None and (before.missing, before.generation) == attempt
+        if before is not None and same and now_s < before.again_s:
+            self._asked[key] = before
+            return before.found
+        pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before is not None and same else FIRST_PAUSE_S
+        found = await _told(kube, cluster, role, missing)
+        self._asked[key] = _Asked(*attempt, found, pause_s, now_s + pause_s)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +68,7 @@ class NodesSeen:
 
 
 async def failing_nodes(
-    kube: KubeClient, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
+    kube: KubeClient, events: SetEvents, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
 ) -> NodesSeen:
     """A pod that is still to be restarted is left out: how it does says nothing of what is wanted now. `cluster` names
     its images, see planning.images."""
@@ -70,7 +86,7 @@ async def failing_nodes(
         ]
         missing = _missing(layout, role, of_role)
         unwell |= set(missing)
-        failing += await _refused(kube, cluster, role, missing)
+        failing += await events.refused(kube, cluster, role, missing)
     return NodesSeen(tuple(failing), frozenset(unwell))
 
 
@@ -79,27 +95,6 @@ def _missing(layout: ClusterLayout, role: Role, pods: Sequence[NodePod]) -> list
     there = {pod.ordinal for pod in pods}
     ordinals = [node_id - first for node_id in layout.node_ids(role)]
     return [f"{node_set_name(layout.name, role)}-{ordinal}" for ordinal in ordinals if ordinal not in there]
-
-
-async def _refused(kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]) -> list[FailingNode]:
-    events, key, now_s = _EVENTS.setdefault(kube, _SetEvents()), (cluster.metadata.uid, role), _now_s()
-    before = events.of.pop(key, None)
-    # Also those of clusters that have gone.
-    events.of = {of: asked for of, asked in events.of.items() if now_s < asked.again_s + LONGEST_PAUSE_S}
-    if not missing:
-        return []
-    same = before is not None and before.missing == tuple(missing) and before.generation == cluster.metadata.generation
-    if before is not None and same and now_s < before.again_s:
-        events.of[key] = before
-        return before.found
-    pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before is not None and same else FIRST_PAUSE_S
-    found = await _told(kube, cluster, role, missing)
-    events.of[key] = _Asked(tuple(missing), cluster.metadata.generation, found, pause_s, now_s + pause_s)
-    return found
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def _told(kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]) -> list[FailingNode]:

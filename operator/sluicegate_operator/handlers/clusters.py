@@ -14,7 +14,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.claims import own_claims
-from sluicegate_operator.fleet.failing import failing_nodes
+from sluicegate_operator.fleet.failing import SetEvents, failing_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.settling import Settling
@@ -52,6 +52,7 @@ class ClusterReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._failures: defaultdict[ClusterKey, FailureHistory] = defaultdict(FailureHistory)
+        self._set_events = SetEvents()
         self._settling = Settling(context.settings.settle_s)
         self._external = ExternalClusters(context)
 
@@ -152,7 +153,8 @@ class ClusterReconciler:
         self, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
     ) -> NodesNotStarting | None:
         context = self._context
-        seen = await failing_nodes(context.kube, context.settings.images.of_cluster(cluster), layout, pods)
+        named = context.settings.images.of_cluster(cluster)
+        seen = await failing_nodes(context.kube, self._set_events, named, layout, pods)
         history, now_s = self._failures[cluster.namespace, cluster.name], asyncio.get_running_loop().time()
         return history.note(cluster.metadata.generation, seen.failing, seen.unwell, now_s)
 

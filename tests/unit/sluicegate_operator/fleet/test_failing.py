@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.fleet.failing import FIRST_PAUSE_S, LONGEST_PAUSE_S, failing_nodes
+from sluicegate_operator.fleet.failing import FIRST_PAUSE_S, LONGEST_PAUSE_S, SetEvents, failing_nodes
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.kinds import EVENT, Kind
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
@@ -22,6 +22,7 @@ class CountingKube(MemoryKube):
     def __init__(self) -> None:
         super().__init__()
         self.asked_s: list[float] = []
+        self.set_events = SetEvents()
 
     async def list(self, kind: Kind, *which: Any, **options: Any) -> list[Json]:
         if kind is EVENT:
@@ -52,9 +53,10 @@ def shop(generation: int = 1, uid: str = "of-the-shop") -> BrokerCluster:
 BROKERS = [NodePod(f"shop-brokers-{number}", Role.BROKER, number, "", ready=False) for number in range(100)]
 
 
-async def look(kube: MemoryKube, of: BrokerCluster, pods: list[NodePod] | None = None) -> list[str]:
+async def look(kube: CountingKube, of: BrokerCluster, pods: list[NodePod] | None = None) -> list[str]:
     layout = plan_cluster(of, [])
-    seen = await failing_nodes(kube, of, layout, BROKERS if pods is None else pods)  # type: ignore[arg-type]
+    there = BROKERS if pods is None else pods
+    seen = await failing_nodes(kube, kube.set_events, of, layout, there)  # type: ignore[arg-type]
     return [node.sentence for node in seen.failing]
 
 
