@@ -137,14 +137,16 @@ class MemoryKube:
 
     async def apply_status(
         self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
-    ) -> None:
+    ) -> Held | None:
         key = (kind.kind, namespace, name)
         if key not in self._objects:
             raise KubeError(f"{name} not found", 404)
         managed = self._statuses.setdefault(key, {})
         managed[manager] = deepcopy(dict(status))
-        self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}
-        self._objects[key]["metadata"]["resourceVersion"] = next(self._uids)
+        found = self._objects[key]
+        found["status"] = {field: value for one in managed.values() for field, value in one.items()}
+        found["metadata"]["resourceVersion"] = next(self._uids)
+        return _held(kind, found) if kind in CUSTOM else None
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         found = self._objects.get((kind.kind, namespace, name))
@@ -206,9 +208,7 @@ class MemoryCache:
         for item in self._kube.objects.values():
             kind = kind_of(item)
             if kind in found:
-                meta = item["metadata"]
-                name, cluster = (meta["namespace"], meta["name"]), cluster_of(kind, item)
-                found[kind].objects.put(Held(*name, meta["uid"], 1, cluster, read_object(item)))
+                found[kind].objects.put(_held(kind, item))
         return found
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
@@ -223,6 +223,11 @@ class Lists(Protocol):
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None: ...
 
     async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]: ...
+
+
+def _held(kind: Kind, item: Json) -> Held:
+    meta = item["metadata"]
+    return Held(meta["namespace"], meta["name"], meta["uid"], 1, cluster_of(kind, item), read_object(item))
 
 
 def _differs(before: Json | None, item: Mapping[str, Any]) -> bool:

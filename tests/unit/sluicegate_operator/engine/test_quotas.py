@@ -19,6 +19,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.planning.doubts import AGAIN_S
 from sluicegate_operator.planning.workloads import Members
@@ -71,13 +72,14 @@ class SlowKube(MemoryKube):
         self.at_once = self.at_once_max = 0
         self.written: list[str] = []
 
-    async def apply_status(self, *arguments: Any, **options: Any) -> None:
+    async def apply_status(self, *arguments: Any, **options: Any) -> Held | None:
         self.at_once += 1
         self.at_once_max = max(self.at_once, self.at_once_max)
         await asyncio.sleep(0.01)
-        await super().apply_status(*arguments, **options)
+        held = await super().apply_status(*arguments, **options)
         self.written.append(arguments[2])
         self.at_once -= 1
+        return held
 
 
 class Shop:
@@ -277,10 +279,10 @@ class FirstIsSlow(MemoryKube):
         super().__init__(*objects)
         self.writes = 0
 
-    async def apply_status(self, *arguments: Any, **options: Any) -> None:
+    async def apply_status(self, *arguments: Any, **options: Any) -> Held | None:
         self.writes += 1
         await asyncio.sleep(0.5 if self.writes == 1 else 0.01)
-        await super().apply_status(*arguments, **options)
+        return await super().apply_status(*arguments, **options)
 
 
 async def test_what_is_due_again_while_it_is_told_is_told_after_that() -> None:
