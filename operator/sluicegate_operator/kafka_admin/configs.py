@@ -70,7 +70,7 @@ def describe_topics(
             found[result.resource_name] = {entry.name: _entry(entry) for entry in result.configs}
         return found
 
-    return Exchange(request, DescribeConfigsResponse, read, keeps_answer=keys is None)
+    return Exchange(request, DescribeConfigsResponse, read)
 
 
 def min_isr(topic: str, told: Configs) -> int:

@@ -16,7 +16,8 @@ Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
 Read = Callable[[Exchange[Reply, Result], bytes], Awaitable[Result]]
 
-QUESTIONS_MAX = 16
+QUESTIONS_MAX = 4
+"""One a type of entity that has limits."""
 KEPT_MAX_BYTES = 1 << 20
 """A longer answer is not kept: 15,000 quotas have one."""
 _CORRELATION_ID_BYTES = 4
