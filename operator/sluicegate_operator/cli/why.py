@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sluicegate_operator.api.connection_quota import is_ip
+from sluicegate_operator.api.connection_quota import ConnectionQuota, is_ip
 from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.cli.asking import REFUSED, bad_use, print_json, say
 from sluicegate_operator.cli.brokers_asked import (
@@ -25,6 +25,7 @@ from sluicegate_operator.cli.brokers_asked import (
     brokers_in_kubernetes,
 )
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
+from sluicegate_operator.cli.quotas_named import behind, quotas_here, quotas_in_kubernetes
 from sluicegate_operator.cli.why_report import Found, document, silent_words, why_tables
 from sluicegate_operator.fleet.local_data import DataDirError
 from sluicegate_operator.fleet.workload_pods import workload_pod
@@ -74,11 +75,13 @@ def why(
 async def _look(address: str, namespace: str | None, cluster: str | None, data_dir: Path) -> list[Found]:
     try:
         if namespace is None:
-            return await _asked([str(ip_address(address))], brokers_here(data_dir, cluster))
+            brokers = brokers_here(data_dir, cluster)
+            return await _asked([str(ip_address(address))], brokers, quotas_here(data_dir))
         kube = KubeClient()
         try:
             addresses = await _addresses(kube, namespace, address)
-            return await _asked(addresses, await brokers_in_kubernetes(kube, namespace, cluster))
+            brokers = await brokers_in_kubernetes(kube, namespace, cluster)
+            return await _asked(addresses, brokers, await quotas_in_kubernetes(kube, namespace))
         finally:
             kube.close()
     except DataDirError as error:
@@ -90,8 +93,12 @@ async def _look(address: str, namespace: str | None, cluster: str | None, data_d
         raise typer.Exit(REFUSED) from None
 
 
-async def _asked(addresses: Sequence[str], brokers: list[BrokerAsked]) -> list[Found]:
-    return [Found(one, tuple(await ask_brokers(brokers, PATH, {"address": one}))) for one in addresses]
+async def _asked(
+    addresses: Sequence[str], brokers: list[BrokerAsked], quotas: Sequence[ConnectionQuota]
+) -> list[Found]:
+    return [
+        Found(one, tuple(await ask_brokers(brokers, PATH, {"address": one})), behind(quotas, one)) for one in addresses
+    ]
 
 
 async def _addresses(kube: KubeClient, namespace: str, address: str) -> Sequence[str]:

@@ -4,7 +4,7 @@ docs/reference/connection-groups.md has what a broker answers; of what it says, 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,9 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sluicegate_operator.cli.printable import printable
+from sluicegate_operator.cli.quotas_named import Behind
 
 Json = Mapping[str, Any]
-_WHO = {"ip": "quota of this address", "default": "default of all addresses"}
+_WHO = {"ip": "set for this address", "default": "set for all addresses"}
+"""Where no ConnectionQuota says so: somebody else has set it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Found:
 
     address: str
     answers: tuple[BrokerAnswer, ...]
+    quotas: Behind = field(default_factory=dict)
 
     @property
     def silent(self) -> tuple[BrokerAnswer, ...]:
@@ -42,7 +45,17 @@ class Found:
 
 def document(found: Sequence[Found]) -> dict[str, Any]:
     return {
-        "addresses": [{"address": one.address, "brokers": [_said(answer) for answer in one.answers]} for one in found]
+        "addresses": [
+            {
+                "address": one.address,
+                "brokers": [_said(answer) for answer in one.answers],
+                "quotas": [
+                    {"cluster": cluster, "kind": kind, "names": list(names)}
+                    for (cluster, kind), names in sorted(one.quotas.items())
+                ],
+            }
+            for one in found
+        ]
     }
 
 
@@ -79,25 +92,31 @@ def _table(found: Found, cluster: str, now: datetime) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for answer in found.answers:
         if answer.cluster == cluster and answer.document is not None:
-            for row in _rows(answer.document, now):
+            for row in _rows(answer.document, _by_kind(found, cluster), now):
                 table.add_row(str(answer.broker_id), *(Text(printable(cell)) for cell in row))
     return table
 
 
-def _rows(said: Json, now: datetime) -> list[tuple[str, ...]]:
-    rows = [_cells(limit, now) for limit in (*said["holders"], *said["observers"])]
+def _by_kind(found: Found, cluster: str) -> Mapping[str, str]:
+    """What is said of a limit that is no group's."""
+    named = {kind: ", ".join(names) for (of, kind), names in found.quotas.items() if of == cluster}
+    return _WHO | named
+
+
+def _rows(said: Json, who: Mapping[str, str], now: datetime) -> list[tuple[str, ...]]:
+    rows = [_cells(limit, who, now) for limit in (*said["holders"], *said["observers"])]
     per_ip = said["max_connections_per_ip"]
     if per_ip is not None:
         rows.append(("max per ip", "", "-", _used(str(said["connections"]), per_ip), "-", "-"))
     return rows or [("nothing", "", "-", str(said["connections"]), "-", "-")]
 
 
-def _cells(limit: Json, now: datetime) -> tuple[str, ...]:
+def _cells(limit: Json, who: Mapping[str, str], now: datetime) -> tuple[str, ...]:
     observes = limit["mode"] == "Observe"
     counts = limit.get("would_hold" if observes else "held")
     held = "-" if counts is None else str(sum(counts.values()))
     return (
-        str(limit.get("group") or _WHO.get(limit["kind"], limit["kind"])),
+        str(limit.get("group") or who.get(limit["kind"], limit["kind"])),
         str(limit.get("member") or "") + (" shared" if limit["shared"] else ""),
         _used(f"{limit['rate']:.1f}", limit["connection_creation_rate"]),
         _used(str(limit["connections"]), limit["max_connections"]),

@@ -11,6 +11,9 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.manifests import parse_resource
+from sluicegate_operator.api.metadata import API_VERSION
 from sluicegate_operator.cli.bootstrap import bootstrap_addresses
 from sluicegate_operator.cli.brokers_asked import (
     AskingError,
@@ -20,6 +23,7 @@ from sluicegate_operator.cli.brokers_asked import (
     brokers_here,
     brokers_in_kubernetes,
 )
+from sluicegate_operator.cli.quotas_named import behind, quotas_here
 from sluicegate_operator.cli.why import why
 from sluicegate_operator.cli.why_report import BrokerAnswer, Found, document, silent_words, why_tables
 from sluicegate_operator.fleet.local_data import DataDir
@@ -79,6 +83,54 @@ def test_clusters_are_apart_and_a_silent_broker_is_told_once() -> None:
     assert silent_words(found) == ["broker 2 of shop did not answer: away"]
 
 
+OF_ADDRESS = GROUP | {"kind": "ip", "group": None, "member": None, "shared": False}
+OF_ALL = OF_ADDRESS | {"kind": "default"}
+
+
+def a_quota(name: str, cluster: str = "shop", **target: Any) -> ConnectionQuota:
+    spec = {"clusterRef": {"name": cluster}, "target": target, "maxConnectionCreationRate": 5}
+    manifest = {"apiVersion": API_VERSION, "kind": "ConnectionQuota", "metadata": {"name": name}, "spec": spec}
+    found = parse_resource(manifest)
+    assert isinstance(found, ConnectionQuota)
+    return found
+
+
+QUOTAS = [
+    a_quota("one", ip="2001:db8:0::1"),
+    a_quota("everybody", defaultIp={}),
+    a_quota("elsewhere", cluster="bar", ip="2001:db8::1"),
+    a_quota("other", ip="10.0.0.2"),
+    a_quota("office", cidr="2001:db8::/32"),
+]
+
+
+def test_a_limit_of_one_address_or_of_all_is_said_by_the_quotas_that_ask_for_it() -> None:
+    named = behind(QUOTAS, "2001:db8::1")
+    assert named == {
+        ("shop", "ip"): ("default/one",),
+        ("shop", "default"): ("default/everybody",),
+        ("bar", "ip"): ("default/elsewhere",),
+    }
+    said = BrokerAnswer("shop", 0, FREE | {"holders": [OF_ADDRESS, OF_ALL]})
+    for quotas, words in ((named, ["default/one", "default/everybody"]), ({}, ["set for this", "set for all"])):
+        found = Found("2001:db8::1", (said,), quotas)
+        out = io.StringIO()
+        [table] = why_tables(found, NOW)
+        Console(file=out, width=200).print(table)
+        assert [word for word in words if word not in out.getvalue()] == []
+    assert document([Found("2001:db8::1", (said,), named)])["addresses"][0]["quotas"][2] == {
+        "cluster": "shop",
+        "kind": "ip",
+        "names": ["default/one"],
+    }
+
+
+def test_quotas_of_this_machine_are_those_that_up_has_read(tmp_path: Path) -> None:
+    with DataDir(tmp_path) as data:
+        data.write_manifests(QUOTAS)
+    assert [quota.name for quota in quotas_here(tmp_path)] == [quota.name for quota in QUOTAS]
+
+
 def test_machines_get_all_that_brokers_have_said() -> None:
     found = Found("10.0.0.1", (BrokerAnswer("shop", 0, SAID), BrokerAnswer("shop", 2, None, "away")))
     assert document([found]) == {
@@ -89,6 +141,7 @@ def test_machines_get_all_that_brokers_have_said() -> None:
                     {"cluster": "shop", "broker": 0, "answer": SAID},
                     {"cluster": "shop", "broker": 2, "problem": "away"},
                 ],
+                "quotas": [],
             }
         ]
     }
