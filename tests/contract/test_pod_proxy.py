@@ -17,6 +17,7 @@ import pytest
 import typer
 
 from e2e.cluster.control_plane import ControlPlane
+from e2e.shop import install_crds
 from sluicegate_operator.cli import brokers_asked
 from sluicegate_operator.cli.options import Output
 from sluicegate_operator.cli.why import why
@@ -24,6 +25,13 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 
 SAID = {"enforced": [{"group": "default/office", "rate": 5.0}], "observed": []}
+ADDRESS = "2001:db8::1"
+QUOTA = {
+    "apiVersion": "sluicegate.dev/v1alpha1",
+    "kind": "ConnectionQuota",
+    "metadata": {"name": "office", "namespace": "default"},
+    "spec": {"clusterRef": {"name": "shop"}, "target": {"ip": ADDRESS}, "maxConnectionCreationRate": 5},
+}
 LOOPBACK = "127.20.255.9"
 
 
@@ -48,13 +56,15 @@ class Broker(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with ControlPlane() as plane:
+        install_crds(plane)
+        plane.kubectl("apply", "-f", "-", input=json.dumps(QUOTA))
         yield plane
 
 
 @pytest.fixture
 def own_address() -> str:
     """Of this machine, by which others would reach it, whether or not it has a way to them."""
-    local = re.findall(r"-- (\S+)\n\s+/32 host LOCAL", Path("/proc/net/fib_trie").read_text())
+    local: list[str] = re.findall(r"-- (\S+)\n\s+/32 host LOCAL", Path("/proc/net/fib_trie").read_text())
     return next(address for address in local if not ip_address(address).is_loopback)
 
 
@@ -91,10 +101,11 @@ def test_brokers_are_asked_by_the_api_server_at_their_pods_own_address(
     # The environment's kubeconfig is read once in a process.
     monkeypatch.setattr("sluicegate_operator.cli.why.KubeClient", lambda: KubeClient(str(plane.kubeconfig)))
     run_pod(plane, "shop-brokers-0", own_address)
-    why("2001:db8::1", namespace="default", output=Output.JSON)
+    why(ADDRESS, namespace="default", output=Output.JSON)
     assert asked == ["/connection-quotas?address=2001%3Adb8%3A%3A1"]
     [found] = json.loads(capsys.readouterr().out)["addresses"]
     assert found["brokers"] == [{"cluster": "shop", "broker": 0, "answer": SAID}]
+    assert found["quotas"] == [{"cluster": "shop", "kind": "ip", "names": ["default/office"]}]
 
     run_pod(plane, "shop-brokers-1", LOOPBACK)
     with pytest.raises(typer.Exit) as ended:
