@@ -293,6 +293,8 @@ def emptied(on: Play) -> None:
         old.ask_to_join("somebody joins", **group.protocols())
         old.id = ""
         old.ask_to_join("an id is given", **group.protocols())
+        # Kafka says that an id is needed before the log has it that the group is a classic one now.
+        group.is_type("classic")
         group.described("an id was given")
         group.alone(old, "the old one joins")
         given = [{"member_id": old.id, "assignment": assignment({group.topic: range(PARTITIONS)})}]
