@@ -13,26 +13,26 @@ Generation = tuple[str, int]
 
 @dataclass(slots=True)
 class FirstSeen:
-    """When this operator first heard of each generation of each object. Bounded."""
+    """When this operator first heard of the newest generation of each object; bounded by the objects that there are.
+    Nobody asks for an older one: it gives way to the next."""
 
-    MAX = 20_000
-
-    _times: dict[Generation, datetime] = field(default_factory=dict)
-    _newest: dict[str, int] = field(default_factory=dict)
-    """Of each object that is there, by its uid."""
+    _newest: dict[str, tuple[int, datetime]] = field(default_factory=dict)
+    """By uid."""
 
     def note(self, body: Mapping[str, Any], at: datetime | None = None) -> None:
         """`at`: when it became so, where that is known; now otherwise."""
         meta = body["metadata"]
         uid, generation = meta["uid"], meta.get("generation", 0)
-        self._newest[uid] = max(generation, self._newest.get(uid, 0))
-        self._times.setdefault((uid, generation), at or datetime.now(UTC))
-        while len(self._times) > self.MAX:
-            del self._times[next(iter(self._times))]
+        if generation > self._generation(uid):
+            self._newest[uid] = generation, at or datetime.now(UTC)
 
     def of(self, resource: Resource) -> datetime | None:
-        return self._times.get(resource.spec_version)
+        generation, moment = self._newest.get(resource.metadata.uid, (-1, None))
+        return moment if generation == resource.metadata.generation else None
 
     def forget(self, uid: str) -> None:
-        # Older generations give way to newer objects: nobody asks for them any more.
-        self._times.pop((uid, self._newest.pop(uid, -1)), None)
+        self._newest.pop(uid, None)
+
+    def _generation(self, uid: str) -> int:
+        """-1 of what was never heard of."""
+        return self._newest[uid][0] if uid in self._newest else -1

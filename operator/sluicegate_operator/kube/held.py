@@ -54,6 +54,10 @@ class Held:
         return self.namespace, self.name
 
 
+_NOTHING: dict[str, Any] = {}
+"""Labels and annotations of nearly all objects; nobody changes a model."""
+
+
 class Reader:
     """Makes what is held of what the API server says. Any thread may ask, each with a Reader of its own."""
 
@@ -89,6 +93,8 @@ class Reader:
                 fields[name] = tuple(self._one(part) for part in value)
             elif isinstance(value, datetime):
                 fields[name] = self._kept(value, value)
+            elif value == {}:
+                fields[name] = _NOTHING
         named = model.__pydantic_fields_set__
         object.__setattr__(model, "__pydantic_fields_set__", self._kept(frozenset(named), named))
 

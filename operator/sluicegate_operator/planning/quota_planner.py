@@ -78,7 +78,7 @@ class QuotaPlanner:
         self._scope: _Scope | None = None
         self._targets: dict[str, TargetKey] = {}
         self._rivals: dict[TargetKey, set[str]] = {}
-        self._values: dict[TargetKey, dict[LimitKey, str | float]] = {}
+        self._set_keys: dict[TargetKey, tuple[LimitKey, ...]] = {}
         self._configs: dict[str, str] = {}
         self._client_quotas: dict[QuotaKey, float] = {}
         self._limits: dict[TargetKey, Limits] = {}
@@ -234,12 +234,12 @@ class QuotaPlanner:
         self._closing.pop(target, None)
         limits = self._judged(target, rivals)
         values = limit_values(target, limits) if limits is not None else {}
-        self._set(values, self._values.get(target, ()))
+        self._set(values, self._set_keys.get(target, ()))
         if limits is not None:
-            self._limits[target], self._values[target] = limits, values
+            self._limits[target], self._set_keys[target] = limits, tuple(values)
         else:
             self._limits.pop(target, None)
-            self._values.pop(target, None)
+            self._set_keys.pop(target, None)
         self.changed_quotas.update(quota.name for quota in rivals)
         return len(rivals) + 1
 

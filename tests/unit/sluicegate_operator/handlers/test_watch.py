@@ -317,5 +317,13 @@ def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:
     assert first is not None
     seen.note(item)
     assert seen.of(quota) is first
+    item["metadata"]["generation"] = 2
+    seen.note(item)
+    newer = seen.of(parse_resource(item))
+    assert newer is not None
+    assert newer >= first
+    item["metadata"]["generation"] = 1
+    seen.note(item)
+    assert seen.of(quota) is None, "nobody asks for what is older"
     seen.forget("uid-q")
     assert seen.of(quota) is None
