@@ -97,7 +97,10 @@ class World:
                     figures[f"{phase}: longest turn until then, ms"] = 1000 * await self._metric(
                         "sluicegate_operator_loop_longest_turn_seconds"
                     )
-                    figures[f"{phase}: memory (VmRSS) then, MiB"] = memory_mib(self._operator, "VmRSS")
+                    figures[f"{phase}: memory then (VmRSS), MiB"] = memory_mib(self._operator, "VmRSS")
+                    figures[f"{phase}: memory at its most until then (VmHWM), MiB"] = memory_mib(
+                        self._operator, "VmHWM"
+                    )
                     for row, value in figures.items():
                         print(f"{row}: {value:,.2f}", file=sys.stderr, flush=True)
                     found |= figures
@@ -106,8 +109,6 @@ class World:
                 )
                 found["turns that worked over 50 ms"] = await self._metric("sluicegate_operator_loop_long_turns")
                 found["Leases lost"] = self._operator.output().count("has lost the Lease")
-                found["memory at its most (VmHWM), MiB"] = memory_mib(self._operator, "VmHWM")
-                found["memory at the end (VmRSS), MiB"] = memory_mib(self._operator, "VmRSS")
         return found
 
     async def _metric(self, name: str) -> float:
@@ -133,7 +134,6 @@ class World:
         figures["start: processor time, s"] = processor_s(self._operator)
         self.requests_of_start = dict(sorted((await asyncio.to_thread(self._requests.take)).items()))
         figures["start: requests"] = sum(self.requests_of_start.values())
-        figures["start: memory at its most, MiB"] = memory_mib(self._operator, "VmHWM")
         return figures
 
     async def _until_ready(self, wanted: Mapping[str, int]) -> dict[str, float]:
