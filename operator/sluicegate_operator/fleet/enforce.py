@@ -25,6 +25,7 @@ from sluicegate_operator.planning.limits import (
     IP,
     Action,
     DesiredLimits,
+    Entity,
     Lifted,
     LimitKey,
     Missing,
@@ -45,6 +46,8 @@ WORDS_MAX = 10
 """Of what a broker lacks, in words."""
 SINGLES_MIN, SINGLES_SHARE = 8, 40
 """A request for one entity costs about as much as 40 entities in the answer to a request for all."""
+SINGLES_AT_A_TIME = 2
+"""Of one broker: a hundred brokers are asked in the same turn of the event loop."""
 
 STRAGGLER_A_QUOTA_S = 0.0001
 """So much longer a broker that has to tell everything may take than those that have to tell little."""
@@ -328,12 +331,22 @@ async def _quotas(
 ) -> dict[QuotaKey, float]:
     entities = None if asked is None else {key[0] for key in asked if not isinstance(key, str)}
     if entities is not None and len(entities) <= max(SINGLES_MIN, questions.total // SINGLES_SHARE):
-        answers = await asyncio.gather(*(handle.describe_quotas_of(entity) for entity in entities))
+        left = iter(entities)
+        at_a_time = min(len(entities), SINGLES_AT_A_TIME)
+        answers = await asyncio.gather(*(_single_quotas(handle, left) for _ in range(at_a_time)))
     else:
         # Those of groups have an address as well in some entities, and no address alone.
         all_of = (handle.describe_quotas(kind, strict=kind == IP) for kind in questions.entity_types)
         answers = await asyncio.gather(*all_of)
     return {key: value for answer in answers for key, value in answer.items()}
+
+
+async def _single_quotas(handle: BrokerHandle, left: Iterator[Entity]) -> Mapping[QuotaKey, float]:
+    """Several may take from what is left."""
+    found: dict[QuotaKey, float] = {}
+    for entity in left:
+        found |= await handle.describe_quotas_of(entity)
+    return found
 
 
 async def observe_limits(
