@@ -59,9 +59,9 @@ class Watch:
             return
         if after is not None:
             self._first_seen.note({"metadata": {"uid": after.uid, "generation": _generation(after)}})
-        elif before is not None:
+        if before is not None and (after is None or after.uid != before.uid):
             self._first_seen.forget(before.uid)
-            if kind == BROKER_CLUSTER and isinstance(before.value, BrokerCluster | Misread):
+            if kind == BROKER_CLUSTER and after is None and isinstance(before.value, BrokerCluster | Misread):
                 self._departed[before.namespace, before.cluster] = before.value
         for key in _clusters(before, after):
             for queue in KINDS[kind.kind].queues:

@@ -146,6 +146,8 @@ class LocalRun:
         for resource in changes.written:
             meta = resource.metadata
             self._context.first_seen.note({"metadata": {"uid": meta.uid, "generation": meta.generation}}, since)
+        for resource in changes.gone:
+            self._context.first_seen.forget(resource.metadata.uid)
         self._choose()
         began_s = asyncio.get_running_loop().time() - changed_ago_s
         # Of a cluster that goes nothing is lifted: its processes end, or are others'.

@@ -327,3 +327,15 @@ def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:
     assert seen.of(quota) is None, "nobody asks for what is older"
     seen.forget("uid-q")
     assert seen.of(quota) is None
+
+
+def test_of_an_object_that_was_made_anew_unseen_the_one_before_is_forgotten(queues: dict[str, Marks]) -> None:
+    seen = FirstSeen()
+    watch = Watch(seen, queues, {})  # type: ignore[arg-type]
+    item = body(CONNECTION_QUOTA, "q", {**REF, "target": {"broker": {}}, "maxConnectionCreationRate": 5})
+    before, quota = Reader().held(CONNECTION_QUOTA, item), parse_resource(item)
+    watch.on_change(CONNECTION_QUOTA, None, before)
+    item["metadata"]["uid"] = "uid-of-the-next"
+    watch.on_change(CONNECTION_QUOTA, before, Reader().held(CONNECTION_QUOTA, item))
+    assert seen.of(quota) is None
+    assert seen.of(parse_resource(item)) is not None
