@@ -1,8 +1,10 @@
 """Ranges, observed limits, limits that end, and `sluicegate why`, as somebody tries them with `sluicegate up`."""
 
 import json
+import socket
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,25 @@ def test_why_says_what_holds_an_address_and_who_only_observes(running: LocalUp) 
     table = run_command("why", "127.0.4.9", "--data-dir", str(running.data_dir))
     assert table.returncode == 0
     assert "default/range" in table.stdout
+
+
+def test_status_says_what_would_have_been_held(running: LocalUp) -> None:
+    host, _, port = running.external().rpartition(":")
+
+    def says() -> str:
+        [row] = [one for one in running.state()["clusters"]["shop"]["resources"] if one["name"] == "what-if"]
+        return str(row["message"])
+
+    running.wait_until(lambda: "observed by all 1 brokers" in says(), "the quota is in force")
+    with ExitStack() as stack:
+        for _ in range(3):
+            source = ("127.0.4.9", 0)
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=15, source_address=source))
+        running.wait_until(
+            lambda: "2 connections would have been held (1/1 brokers)" in says(), "two of three are told", 60
+        )
+    shown = run_command("status", "--data-dir", str(running.data_dir))
+    assert "would have been held" in " ".join(shown.stdout.replace("│", " ").split())
 
 
 def test_a_limit_ends_by_itself_at_its_moment(running: LocalUp) -> None:

@@ -37,7 +37,7 @@ not told that it waits for brokers."""
 STATUSES = "statuses"
 """The queue of engine.quota_statuses."""
 OBSERVED = "observed"
-"""The queue of handlers.observed_quotas."""
+"""The queue of engine.observed_quotas."""
 _END = object()
 
 

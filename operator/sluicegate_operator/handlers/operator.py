@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from sluicegate_operator.engine.configs import ConfigReconciler
+from sluicegate_operator.engine.observed_quotas import ObservedReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
 from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
@@ -15,8 +16,8 @@ from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import DescriptionReconciler
+from sluicegate_operator.handlers.http_places import http_places
 from sluicegate_operator.handlers.listeners import ListenerReconciler
-from sluicegate_operator.handlers.observed_quotas import ObservedReconciler
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
@@ -72,7 +73,7 @@ def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None 
     return {
         "quotas": quotas.reconcile,
         STATUSES: QuotaStatuses(context, quotas.governed).reconcile,
-        OBSERVED: ObservedReconciler(context, quotas.governed).reconcile,
+        OBSERVED: ObservedReconciler(context, quotas.governed, partial(http_places, context)).reconcile,
         "clusters": ClusterReconciler(context).reconcile,
         "listeners": ListenerReconciler(context).reconcile,
         "topics": topics.reconcile,

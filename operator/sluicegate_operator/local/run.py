@@ -16,9 +16,10 @@ from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.external_clusters import ExternalClusters
+from sluicegate_operator.engine.observed_quotas import HttpPlaces, ObservedReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
-from sluicegate_operator.engine.quotas import STATUSES, QuotaReconciler
+from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.topics import TopicReconciler
@@ -106,6 +107,7 @@ class LocalRun:
             "clusters": self._keep_nodes,
             "quotas": self._keep_quotas,
             STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
+            OBSERVED: ObservedReconciler(self._context, self._quotas.governed, self._http_places).reconcile,
             "topics": topics.reconcile,
             "configs": ConfigReconciler(self._context, no_node_labels).reconcile,
             "observers": self._keep_observers,
@@ -304,6 +306,10 @@ class LocalRun:
             self._limits.looked(key, Look(complete, brokers, asyncio.get_running_loop().time(), error))
             self.write_state()
         return again
+
+    async def _http_places(self, key: ClusterKey) -> HttpPlaces:
+        nodes = self._fleet.describe(key[1]) if key in self._clusters else []
+        return {node["id"]: (LOOPBACK, _port(node["http"])) for node in nodes if node["role"] == Role.BROKER}
 
     def _quota_plan(self, key: ClusterKey) -> QuotaPlan:
         snapshot = self._objects.snapshot(key, [BROKER_LISTENER, CONNECTION_QUOTA])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sluicegate_operator.api import Resource
+from sluicegate_operator.api import ConnectionQuota, Resource
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.local.nodes import LocalNodes, Progress
@@ -21,7 +21,13 @@ def resource_row(resource: Resource) -> dict[str, Any]:
     ready = resource.status.condition("Ready")
     if ready is None:
         return {**row, "ready": False, "message": "not looked at yet"}
-    return {**row, "ready": ready.status == "True", "message": ready.message}
+    return {**row, "ready": ready.status == "True", "message": ready.message + _observed(resource)}
+
+
+def _observed(resource: Resource) -> str:
+    """What mode Observe has counted."""
+    found = resource.status.observed if isinstance(resource, ConnectionQuota) else None
+    return "" if found is None else f"; {found.would_hold} connections would have been held ({found.brokers} brokers)"
 
 
 def cluster_row(name: str, nodes: Nodes, going_on: Mapping[str, Progress]) -> dict[str, Any]:

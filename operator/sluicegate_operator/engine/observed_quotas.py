@@ -3,19 +3,15 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlencode
 
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context import QuotaContext, now
 from sluicegate_operator.engine.governed_quotas import GovernedQuotas
 from sluicegate_operator.engine.quotas import STATUSES
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
-from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.http_get import http_get
-from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.snapshot import gather_cluster
-from sluicegate_operator.planning.cluster_layout import HTTP_PORT
 from sluicegate_operator.planning.connection_groups import group_name
 from sluicegate_operator.planning.observed_counts import Counts, observed, would_hold
 
@@ -25,13 +21,23 @@ PACE_S = 30.0
 ASK_TIMEOUT_S = 3.0
 PAGES_MAX = 100
 
+HttpPlaces = Mapping[int, tuple[str, int]]
+"""Where the brokers of a cluster answer over HTTP, by id."""
+
 
 class ObservedReconciler:
     """One look at the brokers of a cluster every half a minute, however often it is asked to."""
 
-    def __init__(self, context: Context, governed: Mapping[ClusterKey, GovernedQuotas]) -> None:
+    def __init__(
+        self,
+        context: QuotaContext,
+        governed: Mapping[ClusterKey, GovernedQuotas],
+        places_of: Callable[[ClusterKey], Awaitable[HttpPlaces]],
+    ) -> None:
+        """`places_of` has none for a cluster that has gone."""
         self._context = context
         self._governed = governed
+        self._places_of = places_of
         self._next_look_s: dict[ClusterKey, float] = {}
 
     async def reconcile(self, key: ClusterKey) -> Again:
@@ -41,12 +47,11 @@ class ObservedReconciler:
         if names and (left_s := self._next_look_s.get(key, 0.0) - now_s) > 0:
             return left_s
         self._next_look_s[key] = now_s + PACE_S
-        cluster = await gather_cluster(self._context.kube, key) if names else None
-        if governed is None or cluster is None:
+        places = await self._places_of(key) if names else {}
+        if governed is None or not places:
             self._next_look_s.pop(key, None)
             return None
-        brokers = await self._context.fleet.broker_addresses(cluster)
-        answers = await asyncio.gather(*(self._ask(broker) for broker in brokers))
+        answers = await asyncio.gather(*(self._ask(broker_id, place) for broker_id, place in places.items()))
         changed = []
         for name in names:
             before = governed.observed_of(name)
@@ -60,14 +65,14 @@ class ObservedReconciler:
             self._context.mark(STATUSES, key)
         return PACE_S
 
-    async def _ask(self, broker: BrokerAddress) -> Counts | None:
+    async def _ask(self, broker_id: int, place: tuple[str, int]) -> Counts | None:
         """None where it gives no answer: its counts are missing then, and status.observed.brokers says so."""
         counts: dict[str, Mapping[str, int]] = {}
         after = ""
         try:
             for _ in range(PAGES_MAX):
                 path = f"/connection-quotas?{urlencode({'after': after})}"
-                answer = await http_get((broker.host, HTTP_PORT), path, timeout_s=ASK_TIMEOUT_S)
+                answer = await http_get(place, path, timeout_s=ASK_TIMEOUT_S)
                 if answer.status != 200:
                     raise ValueError(f"HTTP {answer.status}")
                 page = json.loads(answer.body)
@@ -76,5 +81,5 @@ class ObservedReconciler:
                 if after is None:
                     return counts
         except (OSError, ValueError) as error:
-            log.info("broker %d does not say what it observes: %s", broker.broker_id, str(error) or "no answer in time")
+            log.info("broker %d does not say what it observes: %s", broker_id, str(error) or "no answer in time")
         return None

@@ -1,0 +1,13 @@
+"""Where brokers answer over HTTP: at their pods' addresses."""
+
+from sluicegate_operator.engine.observed_quotas import HttpPlaces
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.snapshot import gather_cluster
+from sluicegate_operator.planning.cluster_layout import HTTP_PORT
+
+
+async def http_places(context: Context, key: ClusterKey) -> HttpPlaces:
+    cluster = await gather_cluster(context.kube, key)
+    brokers = await context.fleet.broker_addresses(cluster) if cluster is not None else ()
+    return {broker.broker_id: (broker.host, HTTP_PORT) for broker in brokers}
