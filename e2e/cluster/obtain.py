@@ -50,7 +50,7 @@ def _fill(folder: Path, names: tuple[str, ...], fresh: Path) -> None:
         if name not in missing:
             shutil.copy2(folder / name, fresh / name)
         elif not download_binary(name, fresh, progress):
-            build_binary(name, fresh, progress)
+            build_binary(name, fresh)
 
 
 if __name__ == "__main__":

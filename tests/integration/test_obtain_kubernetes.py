@@ -118,7 +118,7 @@ def test_what_go_says_of_its_failure_is_shown(tmp_path: Path) -> None:
     go.chmod(0o755)
     code, _, stderr = run_obtain({"XDG_CACHE_HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}"})
     assert code == 1
-    assert "building etcd failed:\nmain.go:1:1: expected package" in stderr
+    assert "the build of etcd with Go failed:\nmain.go:1:1: expected package" in stderr
 
 
 def test_a_control_plane_builds_nothing_and_says_what_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_control_plane_builds_nothing_and_says_what_does(tmp_path: Path, monke
 def test_without_go_and_without_a_download_the_error_says_what_to_set(tmp_path: Path) -> None:
     code, _, stderr = run_obtain({"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)})
     assert code == 1
-    assert "Install Go" in stderr
+    assert "Go is not installed: install Go" in stderr
     assert "SLUICEGATE_KUBE_BINARIES" in stderr
 
 

@@ -42,7 +42,9 @@ def obtain() -> Path:
 def _obtain(name: str) -> Path:
     module = CONTROLLERS[name]
     return obtained(
-        _place(name), lambda place: (place / name).is_file(), lambda fresh: module.take([_FOLDER / name], fresh)
+        _place(name),
+        lambda place: (place / name).is_file(),
+        lambda fresh: module.take([_FOLDER / name], fresh, target="flux-crds"),
     )
 
 

@@ -1,29 +1,27 @@
-"""A program that Go builds once, for tests: in the cache, unless an environment variable names one that is there."""
+"""A program that Go builds once, for tests: in the cache, unless an environment variable names an existing one."""
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from tests.support.cache import ObtainError, cache_root, obtained, show
+from tests.support.cache import ObtainError, cache_root, obtained
+from tests.support.go_build import build
 
-_BUILD_TIMEOUT_S = 900
 _FLAGS = ("-trimpath", "-ldflags=-s -w")
 
 
 @dataclass(frozen=True, slots=True)
 class GoProgram:
-    """Tests only look for it, by `program`: what is built is built before them, by `obtain`."""
+    """A set-up step builds it by `obtain`; tests find it by `program` and build nothing."""
 
     what: str
     """As messages name it."""
     target: str
-    """Of the Makefile, which obtains it."""
+    """The `make` target that obtains it."""
     variable: str
-    """Names the program where somebody has it already."""
+    """Environment variable with the path of an existing program."""
     cached: Path
     """Below the cache; elsewhere for what is built of something else."""
     command: Callable[[Path], Sequence[str]]
@@ -48,24 +46,14 @@ class GoProgram:
         return Path(os.environ.get(self.variable) or cache_root() / self.cached)
 
     def _build(self, fresh: Path) -> None:
-        go = shutil.which("go")
-        if go is None:
-            raise ObtainError(
-                f"{self.what} is not in {self._place()} and Go is not installed to build it; install Go, or let "
-                f"{self.variable} name the program"
-            )
-        show(self.target, f"building {self.what} with Go ...")
-        done = subprocess.run(
-            [go, *self.command(fresh)],
+        build(
+            self.target,
+            self.what,
+            self.command(fresh),
+            without_go=f"install it, or let {self.variable} name the program",
             cwd=self.source,
-            env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(fresh.parent)},
-            capture_output=True,
-            text=True,
-            timeout=_BUILD_TIMEOUT_S,
-            check=False,
+            env={"GOBIN": str(fresh.parent)},
         )
-        if done.returncode != 0:
-            raise ObtainError(f"Go could not build {self.what}: {done.stderr[-800:]}")
 
 
 def of_folder(source: Path, name: str, what: str, *, target: str, variable: str, cached_as: str) -> GoProgram:

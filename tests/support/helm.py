@@ -5,12 +5,12 @@ is built is built before them.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.cache import ObtainError, cache_root, main, obtained, show
+from tests.support.cache import ObtainError, cache_root, main, obtained
+from tests.support.go_build import build
 
 MODULE, VERSION = "helm.sh/helm/v3", "v3.21.4"
 KUBERNETES_MINOR = "36"
@@ -18,7 +18,6 @@ KUBERNETES_MINOR = "36"
 PROGRAM_VARIABLE = "SLUICEGATE_HELM"
 CHART = Path(__file__).parents[2] / "charts" / "sluicegate"
 RELEASE, NAMESPACE = "sluicegate", "sluicegate-system"
-_BUILD_TIMEOUT_S = 1800
 _RUN_TIMEOUT_S = 300
 
 
@@ -47,20 +46,13 @@ def place() -> Path:
 
 
 def _build(fresh: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise ObtainError(
-            f"Helm is not in {place()} and Go is not installed to build it; install Go, or let {PROGRAM_VARIABLE} name"
-            " the program"
-        )
-    show("helm", f"building Helm {VERSION} with Go ...")
-    environment = {**os.environ, "GOBIN": str(fresh.parent), "GOFLAGS": "-trimpath", "CGO_ENABLED": "0"}
-    command = [go, "install", f"-ldflags={_ldflags()}", f"{MODULE}/cmd/helm@{VERSION}"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False
+    build(
+        "helm",
+        f"Helm {VERSION}",
+        ["install", "-trimpath", f"-ldflags={_ldflags()}", f"{MODULE}/cmd/helm@{VERSION}"],
+        without_go=f"install it, or let {PROGRAM_VARIABLE} name the program",
+        env={"GOBIN": str(fresh.parent)},
     )
-    if done.returncode != 0:
-        raise ObtainError(f"Go could not build Helm {VERSION}: {done.stderr[-800:]}")
 
 
 def _ldflags() -> str:

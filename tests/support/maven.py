@@ -1,17 +1,16 @@
 """Jars from Maven Central by a pom that pins them."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
-from tests.support.cache import ObtainError, show
+from tests.support.cache import ObtainError
+from tests.support.long_command import run_long
 
-_TIMEOUT_S = 600
 
+def fetch_jars(name: str, pom: Path, into: Path, *, variable: str, target: str) -> None:
+    """Fetch the artifacts that the pom names, and their dependencies, into a folder.
 
-def fetch_jars(name: str, pom: Path, into: Path, variable: str) -> None:
-    """All that the pom names, and what that needs, into a folder. `variable` is named to who cannot fetch them.
-
+    `variable` names a folder of jars that a user may have already; `target` is the `make` target that runs this.
     Raises ObtainError.
     """
     maven = shutil.which("mvn")
@@ -20,11 +19,6 @@ def fetch_jars(name: str, pom: Path, into: Path, variable: str) -> None:
             f"{name} is not in {into.parent} and Maven (mvn) is not installed to fetch it; install Maven, or let "
             f"{variable} name a folder with its jars"
         )
-    show("maven", f"fetching {name} with Maven ...")
     copied = shutil.copy(pom, into.with_name("pom.xml"))
-    command = [maven, "-q", "-B", "-f", str(copied), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    done = subprocess.run(
-        [*command, f"-DoutputDirectory={into}"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-    )
-    if done.returncode != 0:
-        raise ObtainError(f"Maven could not fetch {name}: {(done.stdout + done.stderr)[-800:]}")
+    command = [maven, "-B", "-ntp", "-f", str(copied), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    run_long(target, f"the download of {name} by Maven", [*command, f"-DoutputDirectory={into}"], count=lambda _: "")

@@ -28,7 +28,11 @@ def prometheus_operator_crds() -> list[Path]:
 
 def obtain() -> Path:
     """Their folder, filled when it is not. Raises ObtainError."""
-    return obtained(_place(), _is_complete, lambda fresh: MODULE.take([_FOLDER / name for name in NAMES], fresh))
+    return obtained(
+        _place(),
+        _is_complete,
+        lambda fresh: MODULE.take([_FOLDER / name for name in NAMES], fresh, target="prometheus"),
+    )
 
 
 def _place() -> Path:

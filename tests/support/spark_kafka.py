@@ -40,7 +40,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _fetch(fresh: Path) -> None:
-    fetch_jars(f"Spark's connector for Kafka {VERSION}", POM, fresh, LIBS_VARIABLE)
+    fetch_jars(f"Spark's connector for Kafka {VERSION}", POM, fresh, variable=LIBS_VARIABLE, target="spark-kafka")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,11 @@ def apache_crd() -> Path:
 
 def obtain() -> Path:
     """The folder of kubeflow's, filled when it is not. Raises ObtainError."""
-    return obtained(_place(), _is_complete, lambda fresh: MODULE.take([_FOLDER / name for name in NAMES], fresh))
+    return obtained(
+        _place(),
+        _is_complete,
+        lambda fresh: MODULE.take([_FOLDER / name for name in NAMES], fresh, target="spark-crds"),
+    )
 
 
 def _place() -> Path:
