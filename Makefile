@@ -120,8 +120,8 @@ integration: setup  ## real sockets, processes and clients; Apache Kafka beside 
 
 .PHONY: soak
 soak: setup  ## what takes long: brokers, landers and builds of the audit log killed twenty times
-	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/test_audit_kills.py \
-		tests/integration/test_audit_build_kills.py tests/integration/test_audit_arrivals.py
+	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/audit/test_kills.py \
+		tests/integration/audit/test_build_kills.py tests/integration/audit/test_arrivals.py
 
 .PHONY: e2e
 e2e: venv java kubernetes helm spark-crds flux-crds prometheus  ## a real kube-apiserver with pods as processes; LEVEL=short or full: on nodes (kind, root)

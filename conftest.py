@@ -11,8 +11,6 @@ from xdist.remote import Producer
 
 from tests.support.by_file import ByFileScheduling
 
-pytest_plugins = ["tests.support.spark_session", "tests.support.two_days"]
-
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e import used_rights
 from e2e.cluster.control_plane import ControlPlane
 from e2e.engine_world import EngineWorld
 from e2e.forked_operator import Forks
@@ -23,6 +24,7 @@ def plane() -> Iterator[ControlPlane]:
         plane.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
         install_crds(plane)
         yield plane
+        used_rights.keep(plane.audit_log)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ PAGES = [path for path in TRACKED if path.endswith(".md") and (ROOT / path).is_f
 STEPS = sorted(set(re.findall(r"`([\w/]+\.py):(\w+)`", PAGE)))
 
 
+@cache
 def names_in(path: Path) -> set[str]:
-    """Functions, classes, and what is assigned: of the module, of its classes, and of their instances."""
+    """Names of functions and classes, and names that are assigned: in the module, its classes, and their instances."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:

@@ -1,4 +1,4 @@
-"""Segments as they are landed, and what is read of them."""
+"""Landed segments, the paths whose footers a test reads, and the Spark session that tests of results share."""
 
 import shutil
 from pathlib import Path
@@ -11,6 +11,9 @@ from audit_pipeline.segment import Footer
 from audit_pipeline.targets import FolderTarget, Target
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
+from tests.support.spark_session import compiling_spark, spark
+
+__all__ = ["compiling_spark", "copied", "landed", "read", "spark"]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """What the chart grants is what the operator asks for: nothing is missing, and nothing is granted that nobody asks for.
 
-deploy/ is rendered from the chart. Whether the table is true is for e2e/test_used_rights.py to say.
+deploy/ is rendered from the chart. e2e/used_rights.py compares the table with what a run has used.
 """
 
 from collections import defaultdict

@@ -161,7 +161,7 @@ def test_what_spark_writes_is_what_others_read(spark: SparkSession, broker: Brok
 STREAM = """
 import sys
 from audit_pipeline.jobs.session import spark_session
-from tests.integration.test_spark_client import follow
+from tests.integration.audit.test_spark_client import follow
 from tests.support.spark_session import connector
 with spark_session("stream", {"spark.master": "local[2]", **connector()}) as spark:
     print(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid(), flush=True)

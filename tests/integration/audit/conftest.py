@@ -1,0 +1,6 @@
+"""Fixtures of tests that build results with Spark; the root conftest imports no Spark, so other tests start fast."""
+
+from tests.support.spark_session import compiling_spark, spark
+from tests.support.two_days import two_days
+
+__all__ = ["compiling_spark", "spark", "two_days"]
