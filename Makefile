@@ -5,6 +5,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
+P ?= tests/unit
+K ?=
 SEEDS ?= 200
 FIRST ?= 0
 FAULTS ?=
@@ -12,9 +14,12 @@ IMAGES ?=
 LEVEL ?=
 BUILDER ?= auto
 
+# Python keeps compiled modules even where the environment forbids it: tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help
 help:  ## show this help
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 .venv/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; set PYTHON=/path/to/python3" >&2; exit 1; }
@@ -29,11 +34,17 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv java kafka spark-kafka kubernetes helm s3 go-client thin-consumer spark-crds flux-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, a Go client, the example of a thin consumer, CRDs of a Spark operator and of Flux, Prometheus, Chromium, the example of an observer
+setup:  ## all that `make test` needs: .venv, Java, the example of an observer
+	@$(MAKE) --no-print-directory -j2 java observer-plugin
+
+FULL_SETUP := kubernetes helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka spark-kafka chromium
+.PHONY: setup-all
+setup-all: setup  ## all that `make test-all` needs: Apache Kafka, Kubernetes, Helm, an S3 server, Go clients, CRDs of others, Prometheus, Chromium
+	@$(MAKE) --no-print-directory -j2 $(FULL_SETUP)
 
 .PHONY: java
-java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
-	@$(BIN)/python -m tests.support.java
+java:  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
+	@$(PYTHON) -m tests.support.java
 
 .PHONY: kafka
 kafka: java  ## Apache Kafka's jars by Maven
@@ -50,6 +61,7 @@ kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: min
 .PHONY: helm
 helm: venv  ## Helm, for the chart: a minute of Go once, then a cache
 	@$(BIN)/python -m tests.support.helm
+
 .PHONY: kind
 kind: venv  ## what clusters of nodes are made of (e2e/README.md): as root on Debian, minutes once, then a cache
 	@$(BIN)/python -m e2e.kind prepare
@@ -104,29 +116,47 @@ fmt: venv  ## format and mend what ruff can
 	$(BIN)/ruff check --fix .
 
 .PHONY: test
-test: setup check unit integration e2e  ## everything: what CI runs
+test: setup check  ## what to run first, 15 minutes at most from nothing: unit, contracts, simulation, real brokers, clients and Spark
+	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full" tests
+
+.PHONY: test-all
+test-all: test full e2e nodes  ## everything: `make test`, and beside Apache Kafka, with Go and Java clients, a browser, a real kube-apiserver, real nodes
+
+.PHONY: full
+full: setup-all  ## what `make test-all` adds to `make test`, without e2e
+	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m full tests
+
+.PHONY: nodes
+nodes: kubernetes helm  ## the short level of the scenarios on a real node; a machine that cannot have nodes says why
+	@$(BIN)/python -m e2e.nodes short --where-possible
+
+.PHONY: t
+t: venv  ## some tests, in seconds: make t P=tests/unit/broker_runtime/network, or one file, and K="some words" chooses by name
+	@$(PYTEST) -q -p no:randomly $(P) $(if $(K),-k "$(K)")
 
 .PHONY: unit
-unit: venv  ## pure tests: unit, contracts in memory, simulation
-	$(PYTEST) -q -n $(WORKERS) --dist worksteal tests/unit tests/simulation
+unit: venv  ## the pure tests of `make test`: unit and simulation
+	$(PYTEST) -q -n $(WORKERS) --dist worksteal -m "not full" tests/unit tests/simulation
 
 .PHONY: simulate
 simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000 FAULTS=kill,damage SHAPE=push
 	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST) --faults "$(FAULTS)" $(if $(SHAPE),--shape $(SHAPE))
 
 .PHONY: integration
-integration: setup  ## real sockets, processes and clients; Apache Kafka beside ours
-	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/contract tests/integration
+integration: setup  ## the tests of `make test` with real sockets, processes and clients
+	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full" tests/contract tests/integration
 
 .PHONY: soak
-soak: setup  ## what takes long: brokers, landers and builds of the audit log killed twenty times
+soak: setup-all  ## what takes long: brokers, landers and builds of the audit log killed twenty times
 	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/audit/test_kills.py \
 		tests/integration/audit/test_build_kills.py tests/integration/audit/test_arrivals.py
 
 .PHONY: e2e
 e2e: venv java kubernetes helm spark-crds flux-crds prometheus  ## a real kube-apiserver with pods as processes; LEVEL=short or full: on nodes (kind, root)
 ifeq ($(LEVEL),)
-	$(PYTEST) -q -p no:randomly e2e
+	@rm -rf reports/used-rights
+	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder e2e
+	@PYTHONPATH=.:operator $(BIN)/python -m e2e.used_rights
 else
 	@$(BIN)/python -m e2e.nodes $(LEVEL)
 endif
@@ -148,7 +178,7 @@ image: venv  ## images as archives in dist/, on Debian without a builder: make i
 	@$(BIN)/python -m tools.image --builder $(BUILDER) $(IMAGES)
 
 .PHONY: bench
-bench: setup .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
+bench: setup-all .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
 .PHONY: images

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.single_node import IMPLEMENTATIONS, SingleNode, running_node
+from tests.support.single_node import SingleNode, running_node
 
 
-@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+@pytest.fixture(scope="module", params=[pytest.param("apache", marks=pytest.mark.full), "sluicegate"])
 def node(request: pytest.FixtureRequest) -> Iterator[SingleNode]:
     with running_node(request.param) as running:
         yield running

@@ -20,6 +20,8 @@ from e2e.cluster.waiting import wait_for
 from tests.support.apache_kafka import free_port
 from tests.support.helm import CHART, NAMESPACE, RELEASE, HelmError, helm, render
 
+pytestmark = pytest.mark.full
+
 ANNOTATIONS = ("meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
 RELEASE_BYTES_MAX = 768 * 1024
 """Helm keeps chart and manifests of a release in one Secret, which is 1 MiB at most."""

@@ -168,7 +168,7 @@ def api_store(plane: ControlPlane, namespace: str, tmp_path: Path) -> Callable[[
     return lambda: KubeStore(NAME, namespace, 4.0, {"KUBECONFIG": str(path)})
 
 
-@pytest.fixture(params=["file", "disk", "memory", "api"])
+@pytest.fixture(params=["file", "disk", "memory", pytest.param("api", marks=pytest.mark.full)])
 async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
     found: Place
     if request.param == "file":
@@ -184,7 +184,7 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
     await found.close()
 
 
-@pytest.fixture(params=["memory", "api"])
+@pytest.fixture(params=["memory", pytest.param("api", marks=pytest.mark.full)])
 async def shared_place(request: pytest.FixtureRequest) -> AsyncIterator[StorePlace]:
     shared = SharedObjects()
     store = (lambda: MemoryStore(shared)) if request.param == "memory" else request.getfixturevalue("api_store")
@@ -318,6 +318,7 @@ async def test_the_lease_goes_from_one_to_the_next(shared_place: StorePlace) -> 
     assert (one.held, two.held, two.holder_id) == (False, True, 2)
 
 
+@pytest.mark.full
 async def test_a_lease_says_where_its_holder_is_and_ends_for_one_that_has_not_renewed_it_since(
     shared_place: StorePlace,
 ) -> None:
@@ -337,10 +338,12 @@ async def test_a_lease_says_where_its_holder_is_and_ends_for_one_that_has_not_re
     assert await one.put_lease(renewed) is None, "its term is over"
 
 
+@pytest.mark.full
 def test_a_controller_is_reached_where_its_way_to_the_api_server_begins(api_store: Callable[[], KubeStore]) -> None:
     assert api_store().own_host() == "127.0.0.1"
 
 
+@pytest.mark.full
 async def test_an_api_server_that_is_away(plane: ControlPlane, api_store: Callable[[], ObjectStore]) -> None:
     place = StorePlace(api_store)
     one = place.process()

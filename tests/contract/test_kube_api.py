@@ -32,6 +32,8 @@ from sluicegate_operator.planning.controller_lease import JOURNAL_LABEL
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels
 from tests.support.bad_manifests import cluster
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 SYSTEM = "sluicegate-system"
 ACCOUNT = f"system:serviceaccount:{SYSTEM}:sluicegate-operator"

@@ -24,6 +24,8 @@ from sluicegate_operator.cli.why import why
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 
+pytestmark = pytest.mark.full
+
 SAID = {"enforced": [{"group": "default/office", "rate": 5.0}], "observed": []}
 ADDRESS = "2001:db8::1"
 QUOTA = {

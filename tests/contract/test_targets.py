@@ -15,7 +15,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield running
 
 
-@pytest.fixture(params=["folder", "store"])
+@pytest.fixture(params=["folder", pytest.param("store", marks=pytest.mark.full)])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     """One in which nothing is yet."""
     if request.param == "folder":

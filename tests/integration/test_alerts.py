@@ -54,15 +54,18 @@ def run(folder: Path, *cases: AlertCase) -> None:
     check_rule_tests(*files)
 
 
+@pytest.mark.full
 def test_prometheus_reads_the_rules() -> None:
     check_rules(ALERTS)
 
 
+@pytest.mark.full
 def test_every_alert_fires_says_so_and_ends_and_a_near_miss_does_not_fire(tmp_path: Path) -> None:
     run(tmp_path, *CASES)
     assert {case.alert for case in CASES if case.near} == RULES.keys()
 
 
+@pytest.mark.full
 def test_a_rule_that_says_something_else_is_noticed(tmp_path: Path) -> None:
     [case] = [case for case in CASES if case.alert == "SluicegateBrokerFenced"]
     with pytest.raises(AssertionError, match="SluicegateBrokerFenced"):

@@ -9,6 +9,8 @@ import yaml
 
 from tests.support.helm import CHART, HelmError, render
 
+pytestmark = pytest.mark.full
+
 Json = dict[str, Any]
 ALL = tuple(
     f"monitoring.{part}.enabled=true" for part in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboards")

@@ -7,6 +7,8 @@ import yaml
 
 from tests.support.helm import NAMESPACE, render
 
+pytestmark = pytest.mark.full
+
 TEMPLATE = ("release-topics.yaml",)
 Json = dict[str, Any]
 

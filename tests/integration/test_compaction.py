@@ -126,6 +126,7 @@ def test_a_new_replica_takes_what_the_leader_has_left_and_leads_with_it() -> Non
         assert len(found) < TOTAL / 2
 
 
+@pytest.mark.full
 def test_apache_kafkas_tool_reads_a_cleaned_segment(tmp_path: Path) -> None:
     house = LogHouse(TopicConfig(cleanup_policy=("compact",)))
     for number in range(10):

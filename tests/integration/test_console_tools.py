@@ -15,6 +15,8 @@ from tests.support.java import java
 from tests.support.kafka_libs import kafka_libs
 from tests.support.wire_client import ConnectionEnded, WireClient
 
+pytestmark = pytest.mark.full
+
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"

@@ -15,6 +15,8 @@ from tests.support.process_kubelet.api import Access
 from tests.support.process_kubelet.delays import Delays
 from tests.support.process_kubelet.kubelet import ProcessKubelet
 
+pytestmark = pytest.mark.full
+
 SERVER = """
 import http.server, os, pathlib, signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: (print("stopping in order", flush=True), sys.exit(0)))

@@ -14,6 +14,8 @@ from e2e.cluster.waiting import wait_for
 from tests.support.apache_kafka import free_port
 from tests.support.broker_process import CLUSTER_ID, BrokerProcess
 
+pytestmark = pytest.mark.full
+
 LEASE_S = 4.0
 TAKEOVER_MAX_S = 10.0
 PATIENCE_S = 180.0

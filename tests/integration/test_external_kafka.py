@@ -19,6 +19,8 @@ from tests.support.governed import Governed, external_cluster, governing, quota_
 from tests.support.local_fleet import LocalUp, edit
 from tests.support.memory_kube import Json, MemoryKube
 
+pytestmark = pytest.mark.full
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external"
 LISTENER = "EXTERNAL"
 NOISY, OTHERS = "127.0.1.7", "127.0.1.99"

@@ -24,6 +24,8 @@ from tests.support.groups_at_work import (
     wait_until_read,
 )
 
+pytestmark = pytest.mark.full
+
 TOPIC, PARTITIONS, GROWN = "orders", 6, 8
 OFFSETS_TOPIC = "__consumer_offsets"
 PROPERTIES = {

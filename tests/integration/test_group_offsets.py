@@ -43,6 +43,7 @@ def broker() -> Iterator[BrokerProcess]:
         yield running
 
 
+@pytest.mark.full
 def test_offsets_of_a_consumer_with_assigned_partitions_outlast_a_restart_and_a_kill(broker: BrokerProcess) -> None:
     make_topic(broker, 1)
     consumer = member(broker.bootstrap, "billing")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -44,6 +45,8 @@ from broker_runtime.storage.manager import LogManager
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.java import java
 from tests.support.kafka_libs import kafka_libs
+
+pytestmark = pytest.mark.full
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 3

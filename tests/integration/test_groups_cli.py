@@ -22,7 +22,7 @@ DEADLINE_S = 60.0
 SETTINGS = {"num.partitions": str(PARTITIONS), "group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
 
 
-@pytest.fixture(scope="module", params=["sluicegate", "apache"])
+@pytest.fixture(scope="module", params=["sluicegate", pytest.param("apache", marks=pytest.mark.full)])
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     kind = {"sluicegate": BrokerProcess, "apache": ApacheKafka}[request.param]
     with kind(properties=SETTINGS) as broker:

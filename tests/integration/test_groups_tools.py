@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, Producer
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_tools import KafkaTools
 
+pytestmark = pytest.mark.full
+
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 VERIFIABLE = "org.apache.kafka.tools.VerifiableConsumer"

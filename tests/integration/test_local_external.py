@@ -10,6 +10,8 @@ from sluicegate_operator.planning.limits import IP, ip_rates
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.local_fleet import LocalUp, edit
 
+pytestmark = pytest.mark.full
+
 NOISY, OTHERS, ENDED = "127.0.1.7", "127.0.1.99", "127.0.1.50"
 MANIFESTS = """
 apiVersion: sluicegate.dev/v1alpha1

@@ -39,6 +39,7 @@ def shown(tool: Tools, topic: str) -> list[tuple[int, list[int], set[int]]]:
     ]
 
 
+@pytest.mark.full
 def test_a_partition_moves_and_its_preferred_leader_is_elected(tool: Tools, tmp_path: Path) -> None:
     tool(TOPICS, "--create", "--topic", "moved", "--replica-assignment", "0:1,1:2")
     plan = tmp_path / "plan.json"
@@ -52,6 +53,7 @@ def test_a_partition_moves_and_its_preferred_leader_is_elected(tool: Tools, tmp_
     until(lambda: [leader for leader, _, _ in shown(tool, "moved")] == [2, 1], "the preferred replicas lead", WAIT_S)
 
 
+@pytest.mark.full
 def test_the_metadata_quorum_is_the_active_controller_with_brokers_observing(group: BrokerGroup, tool: Tools) -> None:
     text = tool(QUORUM, "describe", "--status")
     shown_as = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

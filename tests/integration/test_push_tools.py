@@ -177,6 +177,7 @@ def everywhere(offset: int) -> dict[int, int]:
     return dict.fromkeys(range(PARTITIONS), offset)
 
 
+@pytest.mark.full
 def test_kafkas_tools_show_a_live_group_in_all_ways_and_are_refused_what_would_disturb_it(
     broker: BrokerProcess, tools: KafkaTools
 ) -> None:

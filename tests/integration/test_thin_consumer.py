@@ -13,6 +13,8 @@ from tests.support.groups_at_work import GroupProducer, address, coordinator_of
 from tests.support.lying_broker import RUBBISH, Liar
 from tests.support.thin_consumer import ThinConsumer
 
+pytestmark = pytest.mark.full
+
 PARTITIONS = 6
 SESSION_S = 1.5
 PROPERTIES = {

@@ -1,12 +1,18 @@
-"""Whole clusters under seeded faults on virtual time (tests/simulation/cluster); `make simulate SEEDS=n` for more."""
+"""Whole clusters under seeded faults on virtual time (tests/simulation/cluster).
+
+`make test` simulates as many seeds as a budget of processor time allows, `make test-all` all of SEEDS; `make simulate
+SEEDS=n` simulates more.
+"""
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained, main
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import DEPOSED, PIPELINED
@@ -15,32 +21,63 @@ SEEDS = 200
 DEPOSED_SEEDS = 8
 PIPELINED_SEEDS = 8
 BLOCK = 10
+BUDGET_S = 15.0
+SMALL_BUDGET_S = 5.0
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize("first", [0, SEEDS // 2])
+def test_nothing_acknowledged_is_lost_within_the_budget(first: int) -> None:
+    _nothing_acknowledged_is_lost(seeds_within(BUDGET_S, first))
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_nothing_acknowledged_is_lost(first: int) -> None:
-    for seed in range(first, first + BLOCK):
+    _nothing_acknowledged_is_lost(range(first, first + BLOCK))
+
+
+def _nothing_acknowledged_is_lost(seeds: Iterable[int]) -> None:
+    for seed in seeds:
         result = simulate(seed)
         assert not result.problems, explained(result, 40)
         assert result.figures["acknowledged"] > 0
 
 
-def test_a_wrong_word_that_the_active_controller_is_gone_loses_nothing() -> None:
-    for seed in range(DEPOSED_SEEDS):
+def test_a_wrong_report_that_the_active_controller_is_gone_loses_nothing_within_the_budget() -> None:
+    _a_deposed_controller_loses_nothing(seeds_within(SMALL_BUDGET_S))
+
+
+@pytest.mark.full
+def test_a_wrong_report_that_the_active_controller_is_gone_loses_nothing() -> None:
+    _a_deposed_controller_loses_nothing(range(DEPOSED_SEEDS))
+
+
+def _a_deposed_controller_loses_nothing(seeds: Iterable[int]) -> None:
+    for seed in seeds:
         result = simulate(seed, DEPOSED)
         assert not result.problems, explained(result, 40)
         assert result.figures["terms ended"] > 1
 
 
-def test_nothing_is_repeated_or_out_of_order_with_several_batches_in_flight() -> None:
-    """Also when all brokers are killed at once, and batches arrive while replicas come back."""
-    for seed in range(PIPELINED_SEEDS):
+def test_batches_in_flight_stay_in_order_within_the_budget() -> None:
+    _batches_in_flight_stay_in_order(seeds_within(SMALL_BUDGET_S))
+
+
+@pytest.mark.full
+def test_batches_in_flight_stay_in_order() -> None:
+    _batches_in_flight_stay_in_order(range(PIPELINED_SEEDS))
+
+
+def _batches_in_flight_stay_in_order(seeds: Iterable[int]) -> None:
+    """None is repeated, also when all brokers are killed at once, and batches arrive while replicas come back."""
+    for seed in seeds:
         result = simulate(seed, PIPELINED)
         assert not result.problems, explained(result, 40)
         assert result.figures["acknowledged"] > 0
 
 
+@pytest.mark.full
 def test_a_seed_is_the_same_run_in_every_process() -> None:
     """Neither the order of sets of texts nor anything else that a process has of its own decides."""
     command = [sys.executable, "-m", "tests.simulation.cluster", "--seeds", "6", "--checksums"]

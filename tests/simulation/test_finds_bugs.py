@@ -42,6 +42,7 @@ REPLACED = replace(
 )
 LOSSY = replace(HARSH, faults=LOSSES, fault_interval_s=0.8, delay_factor=5.0)
 Break = Callable[[pytest.MonkeyPatch], None]
+FULL = pytest.mark.full
 
 
 def acknowledge_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,20 +179,21 @@ def cut_damaged_logs_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "break_it",
     [
-        acknowledge_before_replication,  # 1000
-        elect_outside_the_in_sync_set,  # 1005
+        pytest.param(acknowledge_before_replication, marks=FULL),  # 1000
+        pytest.param(elect_outside_the_in_sync_set, marks=FULL),  # 1005
         follow_without_truncation,  # 1000
-        count_a_removal_before_it_is_committed,  # 1010
-        join_without_catching_up,  # 1005
-        forget_producers,  # 1000
-        answer_before_the_journal_is_durable,  # 1000
-        fence_whoever_has_the_id,  # 1005
+        pytest.param(count_a_removal_before_it_is_committed, marks=FULL),  # 1010
+        pytest.param(join_without_catching_up, marks=FULL),  # 1005
+        pytest.param(forget_producers, marks=FULL),  # 1000
+        pytest.param(answer_before_the_journal_is_durable, marks=FULL),  # 1000
+        pytest.param(fence_whoever_has_the_id, marks=FULL),  # 1005
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break) -> None:
     _finds(break_it, HARSH)
 
 
+@FULL
 @pytest.mark.parametrize(
     "break_it",
     [
@@ -203,6 +205,7 @@ def test_a_broken_rule_about_lost_data_is_found(break_it: Break) -> None:
     _finds(break_it, LOSSY)
 
 
+@FULL
 @pytest.mark.parametrize(
     ("break_it", "replicas"),
     [
@@ -228,16 +231,19 @@ def take_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProducerStates, "duplicate_or_check", lenient)
 
 
+@FULL
 def test_batches_in_flight_that_are_taken_out_of_order_are_found() -> None:
     """1002."""
     _finds(take_any_sequence, PIPELINED)
 
 
+@FULL
 def test_an_early_answer_to_a_deletion_is_found() -> None:
     """1005."""
     _finds(answer_deletions_before_the_followers_have_them, replace(HARSH, faults=("delete_records", "kill")))
 
 
+@FULL
 def test_checkpoints_of_a_deleted_log_are_found() -> None:
     """1001."""
     faults = ("topic_made_again", "delete_records", "kill")
@@ -258,6 +264,7 @@ def keep_what_comes_after_a_lost_beginning(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("broker_runtime.storage.manager.load_log", load)
 
 
+@FULL
 def test_a_lost_beginning_is_found() -> None:
     """1006."""
     faults = ("lost_beginning", "kill", "controlled_restart", "elect_preferred")
@@ -277,11 +284,13 @@ def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(KubernetesJournal, "_create", overwrite)
 
 
+@FULL
 def test_two_controllers_that_both_commit_are_found() -> None:
     """1001."""
     _finds(commit_whether_or_not_the_name_is_free, DEPOSED)
 
 
+@FULL
 @pytest.mark.timeout(900)
 def test_progress_of_an_earlier_incarnation_is_found() -> None:
     """1048; one seed in 60: the high watermark must stand while the follower is away, and the leader die soon after."""

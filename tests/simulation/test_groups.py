@@ -1,6 +1,6 @@
 """Groups of a simulated cluster under faults: no partition has two owners, no commit is lost, and all converge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,13 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import classic_members, upgrading
 from broker_runtime.groups.consumer.owners import PartitionOwners
 from broker_runtime.groups.environment import GroupEnvironment
+from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import GROUPS, Shape
 
 SEEDS = 7
+BUDGET_S = 6.0
 BROKEN_SEEDS = range(1_000, 1_060)
 OFFSETS = replace(GROUPS, groups=(), committers=4, faults=("kill", "power_loss"))
 CLASSIC = replace(GROUPS, groups=("classic",), committers=0)
@@ -25,10 +27,19 @@ MIXED = replace(GROUPS, groups=("mixed",), committers=0)
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
+def test_groups_keep_their_promises_within_the_budget() -> None:
+    _groups_keep_their_promises(seeds_within(BUDGET_S))
+
+
+@pytest.mark.full
 def test_groups_keep_their_promises() -> None:
+    _groups_keep_their_promises(range(SEEDS))
+
+
+def _groups_keep_their_promises(seeds: Iterable[int]) -> None:
     """Offsets of clients without members, a group of the classic protocol, one of KIP-848 and one whose members come
     back with either, side by side; some members are static, and the topic grows."""
-    for seed in range(SEEDS):
+    for seed in seeds:
         result = simulate(seed, GROUPS)
         assert not result.problems, explained(result, 40)
         assert result.figures["committed"] > 0
@@ -75,10 +86,10 @@ def forget_what_members_had_before_a_conversion(monkeypatch: pytest.MonkeyPatch)
     ("break_it", "shape", "first"),
     [
         (answer_before_replication, OFFSETS, 1_016),
-        (end_sessions_whatever_members_say, CLASSIC, 1_000),
-        (give_away_what_another_member_holds, MODERN, 1_000),
-        (ask_no_classic_member_to_join, MIXED, 1_001),
-        (forget_what_members_had_before_a_conversion, MIXED, 1_009),
+        pytest.param(end_sessions_whatever_members_say, CLASSIC, 1_000, marks=pytest.mark.full),
+        pytest.param(give_away_what_another_member_holds, MODERN, 1_000, marks=pytest.mark.full),
+        pytest.param(ask_no_classic_member_to_join, MIXED, 1_001, marks=pytest.mark.full),
+        pytest.param(forget_what_members_had_before_a_conversion, MIXED, 1_009, marks=pytest.mark.full),
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:

@@ -4,7 +4,7 @@ Consumers die, pause, are cut off one way or both, are slow, and come back under
 pause in the midst of rebalances; groups move between protocols.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,24 +21,36 @@ from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
+from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import PUSH, Shape
 
 SEEDS = 5
+BUDGET_S = 4.0
 BROKEN_SEEDS = range(1_000, 1_030)
 ONE_GROUP = replace(PUSH, groups=("push",))
 SILENT = replace(ONE_GROUP, faults=("coordinator_falls_silent",))
 """Coordinators are gone, and consumers do not know it."""
 Break = Callable[[pytest.MonkeyPatch], None]
+FULL = pytest.mark.full
 
 
+def test_push_groups_keep_their_promises_within_the_budget() -> None:
+    _push_groups_keep_their_promises(seeds_within(BUDGET_S))
+
+
+@pytest.mark.full
 def test_push_groups_keep_their_promises() -> None:
+    _push_groups_keep_their_promises(range(SEEDS))
+
+
+def _push_groups_keep_their_promises(seeds: Iterable[int]) -> None:
     """One group of consumers that are called, and one whose members speak it, the classic protocol or KIP-848 in turn.
 
     More of it: make simulate SEEDS=300 SHAPE=push.
     """
-    for seed in range(SEEDS):
+    for seed in seeds:
         result = simulate(seed, PUSH)
         assert not result.problems, explained(result, 40, shape="push")
         assert result.figures["committed"] > 0
@@ -127,13 +139,13 @@ def commit_an_earlier_offset(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("break_it", "shape", "first", "what"),
     [
-        (start_without_a_stop, ONE_GROUP, 1_000, "for another"),
-        (start_when_the_first_has_stopped, ONE_GROUP, 1_000, ""),
+        pytest.param(start_without_a_stop, ONE_GROUP, 1_000, "for another", marks=FULL),
+        pytest.param(start_when_the_first_has_stopped, ONE_GROUP, 1_000, "", marks=FULL),
         (commit_after_the_start, ONE_GROUP, 1_000, "told before"),
-        (lose_registrations, SILENT, 1_000, "for another"),
-        (give_up_at_once, SILENT, 1_000, "for another"),
-        (leave_a_partition_out, ONE_GROUP, 1_000, "has not converged"),
-        (commit_an_earlier_offset, ONE_GROUP, 1_000, ""),
+        pytest.param(lose_registrations, SILENT, 1_000, "for another", marks=FULL),
+        pytest.param(give_up_at_once, SILENT, 1_000, "for another", marks=FULL),
+        pytest.param(leave_a_partition_out, ONE_GROUP, 1_000, "has not converged", marks=FULL),
+        pytest.param(commit_an_earlier_offset, ONE_GROUP, 1_000, "", marks=FULL),
     ],
 )
 def test_a_broken_rule_of_push_groups_is_found(break_it: Break, shape: Shape, first: int, what: str) -> None:

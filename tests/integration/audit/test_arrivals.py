@@ -29,6 +29,8 @@ from tests.support.audit_oracle.oracle import audit_results
 from tests.support.audit_weeks.spoiling import Landed
 from tests.support.audit_weeks.week import Week, arrivals, cluster_id, put
 
+pytestmark = pytest.mark.full
+
 EXAMPLES = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "1"))
 LOOKED_AT = 10 * EXAMPLES
 DAYS = Week(

@@ -31,6 +31,8 @@ from tests.support.broker_process import ROOT
 from tests.support.java import SHORT_LIVED
 from tests.support.spark_session import FEW_ROWS
 
+pytestmark = pytest.mark.full
+
 ROUNDS = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "3"))
 SEED = int(os.environ.get("SLUICEGATE_AUDIT_SEED", "10"))
 END_S = 300.0

@@ -18,6 +18,8 @@ from tests.support.audit_oracle.comparing import all_differences
 from tests.support.s3_server import S3Server
 from tests.support.two_days import DAYS, SETTINGS, TwoDays
 
+pytestmark = pytest.mark.full
+
 HOUR_US = 3_600_000_000
 LEFT = ("rollup/event_date=2024-05-06/20240508T000000-0badcafe-00000.parquet", "_state/20240508T000000-0badcafe.json")
 

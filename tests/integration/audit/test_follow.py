@@ -34,6 +34,8 @@ from tests.support.audit import AuditBench
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_kafka import spark_kafka_libs
 
+pytestmark = pytest.mark.full
+
 QUERIES = ("request", "partition", "rollup")
 EACH = 6
 """Produce requests of a minute; there is one more."""

@@ -20,6 +20,8 @@ from tests.support.audit import AuditBench
 from tests.support.broker_admin import until
 from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
+pytestmark = pytest.mark.full
+
 LATER_US = 1_700_000_000_000_000 + 36_000_000_000
 
 

@@ -19,6 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.spark_kafka import spark_kafka_libs
 
+pytestmark = pytest.mark.full
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 START_MS = 1_700_000_000_000

@@ -15,6 +15,8 @@ from tests.support.audit_oracle.comparing import all_differences
 from tests.support.spark_cluster import SparkCluster
 from tests.support.two_days import SETTINGS_TEXTS, TwoDays
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:

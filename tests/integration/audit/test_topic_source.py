@@ -23,6 +23,8 @@ from tests.support.audit_weeks.week import Week, write_week
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_kafka import spark_kafka_libs
 
+pytestmark = pytest.mark.full
+
 WEEK = Week(
     days=1, clusters=1, segments=5, events=400, topics=2, principals=4, spoils=("skewed", "hole", "late", "gap")
 )

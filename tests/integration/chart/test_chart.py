@@ -15,6 +15,8 @@ from sluicegate_operator.api.manifests import validate
 from tests.support.helm import CHART, NAMESPACE, HelmError, helm, render
 from tools.chart import DEPLOY, chart_crds, manifests
 
+pytestmark = pytest.mark.full
+
 FULL_VALUES = Path(__file__).with_name("full-values.yaml")
 FULL = Path(__file__).with_name("full.yaml")
 BROKER_CLUSTER = "sluicegate.dev/v1alpha1/BrokerCluster"

@@ -14,6 +14,8 @@ from tests.integration.differential.conftest import Pair, running
 from tests.integration.differential.test_differences import compare, play
 from tests.integration.differential.wanted import unexplained
 
+pytestmark = pytest.mark.full
+
 AT_A_TIME = 4
 
 

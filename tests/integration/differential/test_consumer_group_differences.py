@@ -9,6 +9,8 @@ from tests.integration.differential.consumer_groups import PROPERTIES
 from tests.integration.differential.script import OF_CONSUMER_GROUPS
 from tests.integration.differential.test_differences import compare
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def grouped_pair() -> Iterator[Pair]:

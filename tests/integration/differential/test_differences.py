@@ -8,6 +8,8 @@ from tests.integration.differential.play import Sequence
 from tests.integration.differential.script import PLAYED_AGAIN, SEQUENCES, WITH_COORDINATORS, WITH_LIMITS_IN_THE_FILE
 from tests.integration.differential.wanted import PAGE, outdated, page, unexplained
 
+pytestmark = pytest.mark.full
+
 TRIES = 3
 
 

@@ -3,10 +3,14 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, Type
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
 from tests.support.java import java
 from tests.support.kafka_libs import kafka_libs
+
+pytestmark = pytest.mark.full
 
 PROGRAM = Path(__file__).with_name("Keys.java")
 

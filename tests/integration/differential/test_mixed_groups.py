@@ -13,6 +13,8 @@ from tests.integration.differential.mixed_groups import (
 )
 from tests.integration.differential.test_differences import compare
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def migrating_pair() -> Iterator[Pair]:

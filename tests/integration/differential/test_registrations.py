@@ -18,6 +18,8 @@ from tests.support.apache_kafka import CONTROLLER_LISTENER, ApacheKafka
 from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import Plain, WireClient
 
+pytestmark = pytest.mark.full
+
 GUEST, NOBODY = 5, 9
 FIRST, SECOND = UUID(int=10**20 + 1), UUID(int=10**20 + 2)
 CAUGHT_UP = 10**6
