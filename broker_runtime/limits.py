@@ -43,6 +43,7 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
         ip_action=IpAction(static.connection_quota_ip_action),
         max_tracked_ips=static.connection_quota_tracked_ips_max,
         max_delayed_closes=static.connection_quota_delayed_close_max,
+        count_abandoned=static.connection_quota_count_abandoned,
         trusted_proxies={
             listener: networks(items)
             for listener, items in effective.per_listener(BrokerConfig.proxy_protocol_trusted).items()

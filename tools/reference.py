@@ -156,6 +156,8 @@ class _IdleAcceptor:
     listener = "EXTERNAL"
     delayed_count = 0
     accept_errors_total = 0
+    abandoned_total = 0
+    waiting_count = 0
     is_for_proxies = True
     awaited_headers = 0
     header_outcomes: Mapping[HeaderOutcome, int] = {}

@@ -5,9 +5,10 @@ or belong to the seed (KIP-612 draft). Every limit of the broker is here, and a 
 from collections.abc import Mapping
 from typing import TypeVar
 
-from broker_runtime.config.addresses import networks_problem, per_ip_overrides_problem
+from broker_runtime.config.addresses import networks_problem
 from broker_runtime.config.allowed import at_least, between, one_of
 from broker_runtime.config.cleaner import LogCleanerConfig
+from broker_runtime.config.connection_limits import QuotaConfig
 from broker_runtime.config.declaration import Config, dynamic, static
 from broker_runtime.config.definition import (
     INT_MAX,
@@ -16,7 +17,6 @@ from broker_runtime.config.definition import (
     Key,
     Type,
     UpdateMode,
-    Validator,
 )
 from broker_runtime.config.groups import GroupConfig
 from broker_runtime.config.identity import IdentityConfig
@@ -29,117 +29,11 @@ BOOLEAN, STRING, INT, LONG, LIST = Type.BOOLEAN, Type.STRING, Type.INT, Type.LON
 T = TypeVar("T")
 
 
-def _listener(name: str, kind: Type, default: T, doc: str, validator: Validator | None = None) -> Key[T]:
-    """A dynamic key that a listener may have for itself, by its prefix."""
-    return Key(name, kind, default, doc, validator, UpdateMode.CLUSTER_WIDE, listener_prefixed=True)
-
-
 def _default_of(key: Key[T]) -> Key[T]:
     """The broker key that topics without a value of `key` have theirs from."""
     if key.synonym is None:
         raise TypeError(f"{key.name} has no broker key")
     return dynamic(key.synonym, key.type, key.default, f"Default of the topic key {key.name}.", key.validator)
-
-
-class QuotaConfig(Config):
-    """The limits of connections."""
-
-    max_connections_per_ip: Key[int] = dynamic(
-        "max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)
-    )
-    max_connections_per_ip_overrides: Key[str] = dynamic(
-        "max.connections.per.ip.overrides",
-        STRING,
-        "",
-        "host:count, comma separated, instead of the above; names are resolved at the start and when they change.",
-        per_ip_overrides_problem,
-    )
-    max_connections: Key[int] = _listener(
-        "max.connections", INT, INT_MAX, "Connections of the broker, or with a prefix of a listener.", at_least(0)
-    )
-    max_connection_creation_rate: Key[int] = _listener(
-        "max.connection.creation.rate",
-        INT,
-        INT_MAX,
-        "New connections a second of the broker, or with a prefix of a listener (KIP-612).",
-        at_least(0),
-    )
-    max_connection_creation_rate_per_ip: Key[int] = dynamic(
-        "max.connection.creation.rate.per.ip",
-        INT,
-        INT_MAX,
-        "New connections a second of each address (KIP-612 as drafted); the `ip` quota entity wins over it.",
-        at_least(0),
-    )
-    quota_window_num: Key[int] = static(
-        "quota.window.num", INT, 11, "Samples that a rate is taken over, the current one included.", at_least(1)
-    )
-    quota_window_size_seconds: Key[int] = static(
-        "quota.window.size.seconds", INT, 1, "Length of a sample; also the longest delay.", at_least(1)
-    )
-    connection_quota_strategy: Key[str] = static(
-        "connection.quota.strategy",
-        STRING,
-        "windowed",
-        "windowed: Kafka's average, which admits ten windows at once by default; token-bucket: one second's worth.",
-        one_of("windowed", "token-bucket"),
-    )
-    connection_quota_ip_action: Key[str] = static(
-        "connection.quota.ip.action",
-        STRING,
-        "delay",
-        "An address over its rate: delay holds the connection, then closes it (as shipped); drop closes at once.",
-        one_of("delay", "drop"),
-    )
-    sluicegate_host_resolution_timeout_ms: Key[int] = static(
-        "sluicegate.host.resolution.timeout.ms",
-        INT,
-        5_000,
-        "Host names in limits that are not resolved by then count as unknown.",
-        at_least(1),
-    )
-    sluicegate_host_resolution_threads_max: Key[int] = static(
-        "sluicegate.host.resolution.threads.max",
-        INT,
-        16,
-        "Host names that are resolved at the same time.",
-        at_least(1),
-    )
-    connection_quota_tracked_ips_max: Key[int] = static(
-        "connection.quota.tracked.ips.max",
-        INT,
-        100_000,
-        "Addresses whose rate is remembered; the longest idle one is forgotten first.",
-        at_least(1),
-    )
-    connection_quota_delayed_close_max: Key[int] = static(
-        "connection.quota.delayed.close.max",
-        INT,
-        10_000,
-        "Refused connections held open until their delay is over; beyond it they are closed at once.",
-        at_least(1),
-    )
-    sluicegate_connection_groups_max: Key[int] = static(
-        "sluicegate.connection.groups.max",
-        INT,
-        10_000,
-        "Connection groups that the cluster may have, as its controller is configured.",
-        at_least(0),
-    )
-    sluicegate_connection_groups_members_max: Key[int] = static(
-        "sluicegate.connection.groups.members.max",
-        INT,
-        100_000,
-        "Addresses and ranges that all connection groups may have together.",
-        at_least(0),
-    )
-    sluicegate_connection_group_members_max: Key[int] = static(
-        "sluicegate.connection.group.members.max",
-        INT,
-        20_000,
-        "Addresses and ranges that one connection group may have.",
-        at_least(0),
-    )
 
 
 class ProxyConfig(Config):

@@ -1,11 +1,13 @@
 """One listening socket: accepts, asks the quotas, and does what they say. Shell.
 
-While the quotas tell it to wait it holds the one accepted socket and does not look at the listening socket:
-further clients wait in the kernel's backlog, as Kafka's acceptor makes them (KIP-612). Decides nothing itself.
+While the quotas tell it to wait, it holds the accepted sockets in the order of their arrival, and closes those whose
+clients hang up meanwhile: they cost no rate (decision 44). Held sockets take places of the backlog. As in Kafka the
+quotas know of one socket at a time (KIP-612); with `connection.quota.count.abandoned` it is the only one that is held,
+and all other clients wait in the kernel. Decides nothing itself.
 
-While it is paused (a fenced broker serves nobody) it accepts and closes at once. Not accepting would leave clients
-waiting in the backlog for a broker that may never serve again; closing the listening socket would give the port away
-to whoever comes first, be it an outgoing connection of this host. A client that is hung up on tries another broker.
+While it is paused (the broker is fenced) it accepts and closes at once. Not accepting would leave clients waiting in
+the backlog for a broker that may never serve again. Closing the listening socket would give the port away, for example
+to an outgoing connection of this host. A client whose connection is closed tries another broker.
 """
 
 import errno
@@ -17,8 +19,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.config.addresses import is_within, peer_host
+from broker_runtime.network.abandoned import is_abandoned
 from broker_runtime.network.awaited_headers import AwaitedHeaders
-from broker_runtime.network.connection_notices import BACKLOG, ConnectionNotice, NoticeKind
+from broker_runtime.network.connection_notices import ABANDONED, BACKLOG, ConnectionNotice, NoticeKind
+from broker_runtime.network.held_clients import HELD_MAX, HeldClient, HeldClients
 from broker_runtime.network.limit_met import limit_met
 from broker_runtime.network.listening import waiting_clients
 from broker_runtime.network.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome, PassedOn
@@ -36,6 +40,9 @@ _BUSY_S = 0.1
 
 _EXTRA_PLACE = 1
 """Linux lets one more wait than `listen` has asked for."""
+
+_CHECK_S = 0.05
+"""Time between two checks for held clients that have hung up."""
 
 
 class ConnectionFactory(Protocol):
@@ -76,8 +83,11 @@ class Acceptor:
     ) -> None:
         self.listener = listener
         self.accept_errors_total = 0
+        self.abandoned_total = 0
+        """Connections that their client had closed before they were accepted."""
         self._listening = listening
-        self._backlog = runtime.limits.listen_backlog
+        self._backlog = self._places = runtime.limits.listen_backlog
+        """Clients that may wait, and those of them that may wait in the kernel."""
         self._quotas = quotas
         self._connect = connection_factory
         self._runtime = runtime
@@ -85,16 +95,20 @@ class Acceptor:
         self._now: Callable[[], float] = runtime.clock.monotonic
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
         self._turn_s = runtime.limits.turn_s
-        self._held: tuple[socket.socket, tuple[str, int], bool] | None = None
-        """With its peer, and whether that is a proxy."""
+        self._held = HeldClients(self._has_hung_up)
+        self._waits = False
+        """Whether the quotas delay the first held client; the acceptor has not asked them for the others."""
         self._accepting = False
+        self._started = False
         self._stopped = False
         self._paused: str | None = None
         self._wait_timer: TimerHandle | None = None
+        self._pause_timer: TimerHandle | None = None
+        self._check_timer: TimerHandle | None = None
         self._trusted = quotas.settings.trusted_proxies.get(listener, ())
         self._headers = AwaitedHeaders(self._loop, self._now, runtime.limits, self._identified, self._not_identified)
         self.header_outcomes: Counter[HeaderOutcome] = Counter()
-        """Of connections that a PROXY header was awaited of."""
+        """Results of connections that had to send a PROXY header."""
         self._refused = RefusedSockets(self._loop, self._now, quotas.settings.max_delayed_closes)
         self._fit_backlog()
 
@@ -112,96 +126,132 @@ class Acceptor:
         return len(self._headers)
 
     @property
+    def waiting_count(self) -> int:
+        return len(self._held)
+
+    @property
     def is_for_proxies(self) -> bool:
         return bool(self._trusted)
 
     def limits_changed(self) -> None:
-        """The quotas have other limits.
+        """Apply changed limits of the quotas.
 
-        Who waits beyond the places that a lower rate leaves is hung up on: a limit that meets a storm finds thousands
-        in the queue, most of whom have given up, and newcomers would wait behind them for a minute and more.
+        Clients that wait beyond the places that a lower rate leaves are disconnected. A limit that is set during a
+        storm finds thousands in the queue: most have given up, and new clients would wait behind them for a minute.
         """
         self._trusted = self._quotas.settings.trusted_proxies.get(self.listener, ())
         self._refused.set_limit(self._quotas.settings.max_delayed_closes)
         before = self._backlog
         self._fit_backlog()
+        self._watch_listening()
         if self._backlog < before:
             self._loop.call_soon(self._shed)
 
+    @property
+    def _behind(self) -> int:
+        """Held clients that take a place of the backlog: the client that the quotas delay takes none."""
+        return len(self._held) - self._waits
+
     def _shed(self) -> None:
-        """Without telling the quotas, a few in each turn of the loop."""
-        surplus = 0 if self._stopped else waiting_clients(self._listening) - self._backlog - _EXTRA_PLACE
+        """Without telling the quotas, a few in each turn of the loop, those first that have waited longest."""
+        surplus = 0
+        if not self._stopped:
+            surplus = waiting_clients(self._listening) + self._behind - self._backlog - _EXTRA_PLACE
         for _ in range(min(surplus, self._accepts_per_wakeup)):
-            try:
-                accepted, address = self._listening.accept()
-            except OSError:
-                # Clients that have gone, or no descriptors: who is left waits as before.
-                return
+            if self._behind:
+                accepted, peer, _ = self._held.take(int(self._waits))
+            else:
+                try:
+                    accepted, address = self._listening.accept()
+                except OSError:
+                    # Clients have gone, or there are no descriptors: those that are left wait as before.
+                    return
+                peer = (peer_host(address[0]), address[1])
             accepted.close()
-            self._tell(NoticeKind.REFUSED, (peer_host(address[0]), address[1]), reason=BACKLOG)
+            self._tell(NoticeKind.REFUSED, peer, reason=BACKLOG)
             self._warn("backlog", f"hung up on clients that waited for {self.listener}: its limit leaves fewer places")
         if surplus > self._accepts_per_wakeup:
             self._loop.call_soon(self._shed)
+        elif surplus > 0:
+            self._fit_backlog()
 
     def _fit_backlog(self) -> None:
-        backlog = self._quotas.backlog(self.listener, self._runtime.limits.listen_backlog)
-        if backlog != self._backlog:
-            self._backlog = backlog
+        """Let the kernel's queue have the places of the backlog that no held client has."""
+        self._backlog = self._quotas.backlog(self.listener, self._runtime.limits.listen_backlog)
+        places = max(self._backlog - self._behind, 0)
+        if places != self._places:
+            self._places = places
             # Listening once more changes nothing but the length of the queue.
-            self._listening.listen(backlog)
+            self._listening.listen(places)
 
     def start(self) -> None:
-        self._resume_accepting()
+        self._started = True
+        self._watch_listening()
 
-    def _resume_accepting(self) -> None:
-        if not self._accepting and not self._stopped:
-            self._accepting = True
+    def _watch_listening(self) -> None:
+        """Accept, or do not, as everything now is."""
+        wanted = self._started and not self._stopped and self._pause_timer is None and self._has_room
+        if wanted and not self._accepting:
             self._loop.add_reader(self._listening.fileno(), self._on_ready)
-
-    def _pause_accepting(self) -> None:
-        if self._accepting:
-            self._accepting = False
+        elif self._accepting and not wanted:
             self._loop.remove_reader(self._listening.fileno())
+        self._accepting = wanted
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more client may be accepted while the quotas make one wait."""
+        if not self._waits:
+            return True
+        return not self._quotas.settings.count_abandoned and self._behind < min(self._backlog, HELD_MAX)
 
     def pause(self, why: str) -> None:
-        """Hang up on whoever connects, without asking or telling the quotas, until `resume`."""
+        """Close each new connection without asking the quotas, until `resume`."""
         self._paused = why
         self._headers.close_all()
-        if self._held is not None:
-            self._abandon_held()
-            self._resume_accepting()
+        if self._waits:
+            self._abandon_first()
+            self._watch_listening()
+            self._loop.call_soon(self._on_ready)
 
     def resume(self) -> None:
         self._paused = None
 
     def _on_ready(self) -> None:
+        """Take the next clients, for a bounded time: first those that are held and were not asked for yet."""
         accept = self._listening.accept
         stop_s = self._now() + self._turn_s
-        for _ in range(self._accepts_per_wakeup):
-            try:
-                accepted, address = accept()
-            except BlockingIOError:
-                break
-            except OSError as error:
-                if not self._accept_failed(error):
-                    return
-                continue
+        for _ in range(0 if self._stopped else self._accepts_per_wakeup):
+            if self._behind and not self._waits:
+                accepted, peer, _ = self._held.take()
+            else:
+                try:
+                    accepted, address = accept()
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    if not self._accept_failed(error):
+                        return
+                    continue
+                peer = (peer_host(address[0]), address[1])
             accepted_s = self._now()
-            self._decide(accepted, (peer_host(address[0]), address[1]), accepted_s)
-            if not self._accepting:
-                self._fit_backlog()
-                return
+            self._take(accepted, peer, accepted_s)
+            if self._waits:
+                self._watch_listening()
+                if not self._accepting:
+                    break
             if accepted_s >= stop_s:
                 # What newcomers have sent along took that long.
                 break
         self._fit_backlog()
-        if self._accepting and self._runtime.established_busy(self._now()):
-            self._yield()
+        if self._accepting and (self._waits or self._runtime.established_busy(self._now())):
+            self._pause_for(self._runtime.limits.accept_yield_s)
+        elif self._behind and not self._waits:
+            self._loop.call_soon(self._on_ready)
 
-    def _yield(self) -> None:
+    def _pause_for(self, pause_s: float) -> None:
         """Leave the loop to the clients that are there; the next ones wait in the backlog for a moment."""
-        self._pause_accepting()
-        self._wait_timer = self._loop.call_later(self._runtime.limits.accept_yield_s, self._after_pause)
+        self._pause_timer = self._loop.call_later(pause_s, self._after_pause)
+        self._watch_listening()
 
     def _accept_failed(self, error: OSError) -> bool:
         """True when the next accept may be tried at once."""
@@ -209,53 +259,96 @@ class Acceptor:
             return error.errno in (errno.ECONNABORTED, errno.EINTR, errno.EPROTO)
         self.accept_errors_total += 1
         self._warn("accept-error", f"listener {self.listener} cannot accept: {error.strerror}; trying again shortly")
-        self._pause_accepting()
-        self._wait_timer = self._loop.call_later(self._runtime.limits.accept_error_pause_s, self._after_pause)
+        self._pause_for(self._runtime.limits.accept_error_pause_s)
         return False
 
     def _after_pause(self) -> None:
-        self._wait_timer = None
-        self._resume_accepting()
+        self._pause_timer = None
+        self._watch_listening()
+        if self._behind and not self._waits:
+            self._on_ready()
 
     def _warn(self, kind: str, text: str) -> None:
         line = self._runtime.refusals.note(kind, text, int(self._now() * 1000))
         if line is not None:
             _log.warning("%s", line)
 
-    def _decide(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
+    def _take(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
+        """Close a socket that is not to be served, hold it while others wait, or ask the quotas.
+
+        A proxy that is not trusted could claim any address. Its connection costs the listener's rate nothing.
+        """
+        by_proxy = bool(self._trusted)
         if self._paused is not None:
             accepted.close()
             self._tell(NoticeKind.REFUSED, peer, reason=self._paused)
             self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
-            return
-        if self._trusted:
-            self._decide_of_proxy(accepted, peer, now_s)
-            return
-        decision = self._quotas.on_accepted(self.listener, peer[0], int(now_s * 1000))
-        if decision.outcome is Outcome.ADMIT:
-            accepted.setblocking(False)
-            self._connect(accepted, self.listener, peer, now_s)
-        else:
-            self._carry_out(decision, accepted, peer)
-
-    def _decide_of_proxy(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
-        """Whoever is no proxy that is trusted could claim to be anybody. It costs the listener's rate nothing."""
-        if not is_within(peer[0], self._trusted):
+        elif by_proxy and not is_within(peer[0], self._trusted):
             accepted.close()
             self._note_refusal(peer, HeaderOutcome.UNTRUSTED)
+        elif not self._quotas.settings.count_abandoned and is_abandoned(accepted, self._header_bytes_max(by_proxy)):
+            self._close_abandoned(HeldClient(accepted, peer, by_proxy))
+        elif self._waits:
+            self._held.add(HeldClient(accepted, peer, by_proxy))
+            self._check_held_soon()
+        else:
+            decision = self._quotas.on_accepted(self.listener, None if by_proxy else peer[0], int(now_s * 1000))
+            if decision.outcome is Outcome.ADMIT and not by_proxy:
+                accepted.setblocking(False)
+                self._connect(accepted, self.listener, peer, now_s)
+            else:
+                self._carry_out(decision, HeldClient(accepted, peer, by_proxy))
+
+    def _header_bytes_max(self, by_proxy: bool) -> int | None:
+        return self._runtime.limits.proxy_header_max_bytes if by_proxy else None
+
+    def _has_hung_up(self, client: HeldClient) -> bool:
+        return is_abandoned(client.accepted, self._header_bytes_max(client.by_proxy))
+
+    def _close_abandoned(self, client: HeldClient) -> None:
+        self.abandoned_total += 1
+        self._tell(NoticeKind.REFUSED, client.peer, reason=ABANDONED)
+        if client.by_proxy:
+            is_probe = is_abandoned(client.accepted)
+            self.header_outcomes[HeaderOutcome.PROBE if is_probe else HeaderOutcome.ABANDONED] += 1
+        client.accepted.close()
+
+    def _check_held_soon(self) -> None:
+        if self._check_timer is None and self._behind:
+            self._check_timer = self._loop.call_later(_CHECK_S, self._check_held)
+
+    def _check_held(self) -> None:
+        """Make room for others in the place of clients that have hung up."""
+        self._check_timer = None
+        self._drop_abandoned()
+        self._watch_listening()
+        self._fit_backlog()
+        self._check_held_soon()
+
+    def _drop_abandoned(self) -> None:
+        """Close the held sockets whose clients have hung up. The next client takes the wait of the first one over."""
+        if self._quotas.settings.count_abandoned:
             return
-        decision = self._quotas.on_accepted(self.listener, None, int(now_s * 1000))
-        self._carry_out(decision, accepted, peer, by_proxy=True)
+        for client in self._held.take_abandoned():
+            self._close_abandoned(client)
+        if self._waits and not self._held:
+            self._end_wait()
+            self._quotas.on_wait_abandoned(self.listener, int(self._now() * 1000), by_client=True)
 
     def _identified(
         self, accepted: socket.socket, proxy: tuple[str, int], passed_on: PassedOn, waited_s: float
     ) -> None:
         """The header has arrived: from here on the connection is its client's."""
         peer = passed_on.client or proxy
-        self.header_outcomes[HeaderOutcome.CLIENT if passed_on.client else HeaderOutcome.LOCAL] += 1
         now_ms, waited_ms = int(self._now() * 1000), int(waited_s * 1000)
+        if not self._quotas.settings.count_abandoned and is_abandoned(accepted):
+            self._quotas.on_identified(self.listener, None, now_ms, waited_ms, abandoned=True)
+            self.header_outcomes[HeaderOutcome.ABANDONED] += 1
+            self._close_abandoned(HeldClient(accepted, peer, by_proxy=False))
+            return
+        self.header_outcomes[HeaderOutcome.CLIENT if passed_on.client else HeaderOutcome.LOCAL] += 1
         decision = self._quotas.on_identified(self.listener, peer[0], now_ms, waited_ms)
-        self._carry_out(decision, accepted, peer)
+        self._carry_out(decision, HeldClient(accepted, peer, by_proxy=False))
 
     def _not_identified(self, proxy: tuple[str, int], outcome: HeaderOutcome) -> None:
         self._quotas.on_identified(self.listener, None, int(self._now() * 1000))
@@ -268,15 +361,8 @@ class Acceptor:
             self._tell(NoticeKind.REFUSED, peer, reason=meaning)
             self._warn(f"proxy-{outcome}", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
 
-    def _carry_out(
-        self,
-        decision: AcceptDecision,
-        accepted: socket.socket,
-        peer: tuple[str, int],
-        *,
-        by_proxy: bool = False,
-    ) -> None:
-        outcome = decision.outcome
+    def _carry_out(self, decision: AcceptDecision, client: HeldClient) -> None:
+        outcome, (accepted, peer, by_proxy) = decision.outcome, client
         if outcome is not Outcome.ADMIT and self._runtime.shared.notices.tell is not None:
             self._tell_of_limit(decision, peer)
         if outcome is Outcome.ADMIT:
@@ -286,10 +372,11 @@ class Acceptor:
             else:
                 self._connect(accepted, self.listener, peer, self._now())
         elif outcome is Outcome.WAIT_UNTIL or outcome is Outcome.WAIT_FOR_SLOT:
-            self._held = (accepted, peer, by_proxy)
-            self._pause_accepting()
+            self._held.put_first(client)
+            self._waits = True
             if outcome is Outcome.WAIT_UNTIL:
                 self._arm_wait(decision.at_ms)
+            self._check_held_soon()
         elif outcome is Outcome.REFUSE_DELAYED:
             self._refused.add(accepted, decision.at_ms)
         else:
@@ -319,48 +406,60 @@ class Acceptor:
 
     def wake(self) -> None:
         """A slot is free; not at once, as the quotas are in the middle of a change."""
-        if self._held is not None:
+        if self._waits:
             self._loop.call_soon(self._on_wait_over)
 
     def _on_wait_over(self) -> None:
-        if self._held is None:
+        if not self._waits:
             return
+        self._cancel_wait_timer()
+        self._drop_abandoned()
+        if self._waits and not self._ask_again():
+            return
+        self._watch_listening()
+        # Often the next client is already there; the loop's next turn would find it only after a poll.
+        self._on_ready()
+
+    def _ask_again(self) -> bool:
+        """Ask the quotas for the first client that is held. Returns whether its wait has ended."""
+        client = self._held.first
+        ip = None if client.by_proxy else client.peer[0]
+        decision = self._quotas.on_wait_over(self.listener, ip, int(self._now() * 1000))
+        if decision.outcome is Outcome.WAIT_UNTIL:
+            self._arm_wait(decision.at_ms)
+            return False
+        if decision.outcome is Outcome.WAIT_FOR_SLOT:
+            return False
+        self._end_wait()
+        self._carry_out(decision, self._held.take())
+        return True
+
+    def _end_wait(self) -> None:
+        self._cancel_wait_timer()
+        self._waits = False
+
+    def _cancel_wait_timer(self) -> None:
         if self._wait_timer is not None:
             self._wait_timer.cancel()
             self._wait_timer = None
-        accepted, peer, by_proxy = self._held
-        decision = self._quotas.on_wait_over(self.listener, int(self._now() * 1000))
-        if decision.outcome is Outcome.WAIT_UNTIL:
-            self._arm_wait(decision.at_ms)
-            return
-        if decision.outcome is Outcome.WAIT_FOR_SLOT:
-            return
-        self._held = None
-        self._carry_out(decision, accepted, peer, by_proxy=by_proxy)
-        self._resume_accepting()
-        # Often the next client is already there; the loop's next turn would find it only after a poll.
-        self._on_ready()
 
     def stop_accepting(self) -> None:
         """Clients that connect from now on are refused by the kernel once `close` is called."""
         self._stopped = True
-        self._pause_accepting()
-        if self._wait_timer is not None:
-            self._wait_timer.cancel()
-            self._wait_timer = None
-        if self._held is not None:
-            self._abandon_held()
+        self._watch_listening()
+        for timer in (self._pause_timer, self._check_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._waits:
+            self._abandon_first()
+        self._held.close_all()
         self._headers.close_all()
         self._refused.close_all()
 
-    def _abandon_held(self) -> None:
-        assert self._held is not None
-        if self._wait_timer is not None:
-            self._wait_timer.cancel()
-            self._wait_timer = None
-        held, _, _ = self._held
-        self._held = None
-        held.close()
+    def _abandon_first(self) -> None:
+        """Close the connection of the client that the quotas delay."""
+        self._end_wait()
+        self._held.take().accepted.close()
         self._quotas.on_wait_abandoned(self.listener, int(self._now() * 1000))
 
     def close(self) -> None:

@@ -42,6 +42,7 @@ IDLE = "idle"
 LISTENER_CLOSED = "its listener is closed"
 STOPPED = "the broker stops"
 BACKLOG = "it waited beyond the places that a limit leaves"
+ABANDONED = "its client closed it before it was accepted"
 
 _REASONS = {
     ConnectionEvent.END_OF_STREAM: BY_CLIENT,

@@ -8,15 +8,12 @@ from broker_runtime.network.settings import QuotaSettings
 
 
 class Wait:
-    """An accepted socket that is held: until when, and whether the broker's rate counts it.
+    """An accepted socket that is held: since when, until when, and whether the broker's rate counts it."""
 
-    The address of a proxy's client is None: it is not known yet.
-    """
+    __slots__ = ("deadline_ms", "in_broker_rate", "since_ms")
 
-    __slots__ = ("deadline_ms", "in_broker_rate", "ip")
-
-    def __init__(self, ip: str | None, deadline_ms: int, in_broker_rate: bool) -> None:
-        self.ip = ip
+    def __init__(self, since_ms: int, deadline_ms: int, in_broker_rate: bool) -> None:
+        self.since_ms = since_ms
         self.deadline_ms = deadline_ms
         self.in_broker_rate = in_broker_rate
 

@@ -69,6 +69,12 @@ class AcceptorFigures(Protocol):
     def accept_errors_total(self) -> int: ...
 
     @property
+    def abandoned_total(self) -> int: ...
+
+    @property
+    def waiting_count(self) -> int: ...
+
+    @property
     def is_for_proxies(self) -> bool: ...
 
     @property
@@ -263,6 +269,22 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
             "Accepts that failed for want of descriptors or memory",
             {"listener": acceptor.listener},
         )
+    for acceptor in acceptors:
+        yield Sample(
+            _ACCEPTOR + "abandoned_total",
+            acceptor.abandoned_total,
+            "counter",
+            "Connections that their client had closed before they were accepted; they cost no rate",
+            {"listener": acceptor.listener},
+        )
+    for acceptor in acceptors:
+        yield Sample(
+            _ACCEPTOR + "connections_waiting",
+            acceptor.waiting_count,
+            "gauge",
+            "Connections that are accepted and wait for a rate or a slot; more may wait in the kernel",
+            {"listener": acceptor.listener},
+        )
     # What was counted before proxies were not trusted any more stays.
     proxied = [acceptor for acceptor in acceptors if acceptor.is_for_proxies or acceptor.header_outcomes]
     for acceptor in proxied:
@@ -280,7 +302,8 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
                 acceptor.header_outcomes.get(outcome, 0),
                 "counter",
                 "Connections where a PROXY protocol header was awaited, by what has become of them: client and local "
-                "are served, probe is a health check without a byte, all others were refused",
+                "are served, probe is a health check without a byte, abandoned ended before it was accepted, all "
+                "others were refused",
                 {"listener": acceptor.listener, "outcome": outcome.value},
             )
 

@@ -29,6 +29,8 @@ class HeaderOutcome(StrEnum):
     """It is the proxy's own, by its word: a health check."""
     PROBE = "probe"
     """It ended without a byte: a health check, too."""
+    ABANDONED = "abandoned"
+    """It ended behind its header, before it was accepted or identified: its client had given up."""
     UNTRUSTED = "untrusted"
     """It did not come from a network that is trusted."""
     VERSION_1 = "version-1"
@@ -67,6 +69,19 @@ class PassedOn(NamedTuple):
     """Whose connection it is; without an address it is the proxy's own."""
 
     client: tuple[str, int] | None
+
+
+def is_bare_header(data: bytes, max_bytes: int) -> bool:
+    """Whether `data` is one whole header that can be used, and nothing else."""
+    header = ProxyHeader(max_bytes)
+    try:
+        while len(data) >= header.missing:
+            part, data = data[: header.missing], data[header.missing :]
+            if header.receive(part) is not None:
+                return not data
+    except ProxyHeaderError:
+        pass
+    return False
 
 
 class ProxyHeader:

@@ -142,13 +142,17 @@ class ConnectionQuotas:
             listener.throttle.record(throttle_ms, now_ms)
         elif self._slot_free(listener):
             return self._after_wait(listener, ip, in_broker_rate, now_ms)
-        listener.waiting = Wait(ip, now_ms + throttle_ms, in_broker_rate)
+        listener.waiting = Wait(now_ms, now_ms + throttle_ms, in_broker_rate)
         listener.waits_total += 1
         listener.blocked.begin(now_ms)
         return AcceptDecision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
 
-    def on_wait_over(self, listener_name: str, now_ms: int) -> AcceptDecision:
-        """Ask again for the socket that `listener_name` holds; too early is harmless."""
+    def on_wait_over(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
+        """Ask again for the socket that `listener_name` holds; too early is harmless.
+
+        `ip` is the address of that socket, as in `on_accepted`. It may be another one than before: when a client hangs
+        up during its wait, the next client takes the wait over, and the place in the rates with it.
+        """
         listener = self._listener(listener_name)
         wait = listener.waiting
         if wait is None:
@@ -158,24 +162,32 @@ class ConnectionQuotas:
         if not self._slot_free(listener):
             return _WAIT_FOR_SLOT
         self._end_wait(listener, now_ms)
-        return self._after_wait(listener, wait.ip, wait.in_broker_rate, now_ms)
+        return self._after_wait(listener, ip, wait.in_broker_rate, now_ms)
 
-    def on_identified(self, listener_name: str, ip: str | None, now_ms: int, waited_ms: int = 0) -> AcceptDecision:
+    def on_identified(
+        self, listener_name: str, ip: str | None, now_ms: int, waited_ms: int = 0, *, abandoned: bool = False
+    ) -> AcceptDecision:
         """What becomes of a connection that was admitted without an address, `waited_ms` ago; None: it has ended
-        without one."""
+        without one. `abandoned`: its client had hung up before it was identified, so it costs no rate."""
         listener = self._listener(listener_name)
         decision = _DROPPED
         if ip is not None:
             decision = self._limited_by_address(listener, ip, not listener.protected, now_ms, waited_ms) or ADMIT
+        elif abandoned:
+            self._take_back(listener, not listener.protected, now_ms, waited_ms)
         if decision is ADMIT:
             listener.admitted_total += 1
         else:
             self._give_back_slot(listener, now_ms)
         return decision
 
-    def on_wait_abandoned(self, listener_name: str, now_ms: int) -> None:
-        """The acceptor closed the socket that it held."""
-        self._end_wait(self._listener(listener_name), now_ms)
+    def on_wait_abandoned(self, listener_name: str, now_ms: int, *, by_client: bool = False) -> None:
+        """The acceptor closed the socket that it held; `by_client`: as its client had hung up, so it costs no rate."""
+        listener = self._listener(listener_name)
+        wait = listener.waiting
+        if by_client and wait is not None:
+            self._take_back(listener, wait.in_broker_rate, now_ms, now_ms - wait.since_ms)
+        self._end_wait(listener, now_ms)
 
     def on_closed(self, listener_name: str, ip: str, now_ms: int, accepted_ms: int | None = None) -> None:
         """An admitted connection has ended; `accepted_ms` is when it was admitted, where that is known."""
@@ -227,8 +239,7 @@ class ConnectionQuotas:
         holders = self.groups.holders(ip) if self.groups.active else NOBODY
         over = self._over_rate(holders, ip, now_ms)
         if over is not None:
-            if waited_ms <= self.settings.window_ms:
-                self._take_back(listener, in_broker_rate, now_ms)
+            self._take_back(listener, in_broker_rate, now_ms, waited_ms)
             return self._refuse_for_rate(listener, *over, now_ms)
         group = self.groups.full(holders.enforcing, ip) if holders.enforcing else None
         if group is not None or not self.ip_counts.try_add(ip):
@@ -257,12 +268,14 @@ class ConnectionQuotas:
             self.ip_rates.unrecord(ip, now_ms)
         return over
 
-    def _take_back(self, listener: ListenerQuota, in_broker_rate: bool, now_ms: int) -> None:
-        """A refused storm must not eat the budget of the listener's other clients.
+    def _take_back(self, listener: ListenerQuota, in_broker_rate: bool, now_ms: int, waited_ms: int) -> None:
+        """Take a connection out of the rates: a refused storm must not eat the budget of the listener's other clients.
 
-        It is taken from the current sample. Of a client that lets its proxy wait longer than a window the rates may
-        have forgotten the connection by then or do so soon, and would let in others above their limits for it.
+        It is taken from the current sample. After more than a window the rates may have forgotten the connection, or
+        do so soon, and would let in others above their limits for it: then nothing is taken back.
         """
+        if waited_ms > self.settings.window_ms:
+            return
         if in_broker_rate:
             self.broker_meter.unrecord(now_ms)
         listener.meter.unrecord(now_ms)

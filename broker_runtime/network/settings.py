@@ -55,6 +55,8 @@ class QuotaSettings:
     ip_action: IpAction = _IP_ACTION
     max_tracked_ips: int = BrokerConfig.connection_quota_tracked_ips_max.default
     max_delayed_closes: int = BrokerConfig.connection_quota_delayed_close_max.default
+    count_abandoned: bool = BrokerConfig.connection_quota_count_abandoned.default
+    """Connections that their clients have closed before they are accepted take a place in every rate, as in Kafka."""
     trusted_proxies: Mapping[str, Sequence[Network]] = field(default_factory=dict)
     """By the names of those listeners that only proxies connect to; an address is then what they say it is."""
 

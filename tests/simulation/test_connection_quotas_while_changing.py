@@ -206,6 +206,36 @@ def test_the_drafts_key_limits_every_address_and_the_ip_entity_wins_over_it() ->
     assert len(broker.connect(ip="10.0.0.4", count=10).admitted_ms) == 5
 
 
+def patient_waits_s(settings: QuotaSettings) -> list[float]:
+    """How long each of ten patient clients waits that come once a second, as far as they are let in meanwhile.
+
+    240 others a second knock and hang up after 30 ms, which is what eight clients do.
+    """
+    broker = Broker(replace(settings, listener_max_connection_creation_rate={EXTERNAL: 10}), (EXTERNAL,))
+    broker.connect_paced(EXTERNAL, per_second=240, count=240 * 60, gives_up_ms=30)
+    broker.run(ms=20_000)
+    waits_s = []
+    for number in range(10):
+        start_ms = broker.now_ms
+        patient = broker.connect(EXTERNAL, f"192.168.2.{number}")
+        broker.run(ms=1_500)
+        waits_s += [(at_ms - start_ms) / 1000 for at_ms in patient.admitted_ms]
+    assert broker.admitted(EXTERNAL) <= 35 * 10 + 110, "the rate holds for those that are let in"
+    return waits_s
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_patient_client_does_not_wait_for_those_that_have_given_up(strategy: Strategy) -> None:
+    waits_s = patient_waits_s(QuotaSettings(strategy=strategy))
+    assert len(waits_s) == 10
+    assert max(waits_s) <= 1.1
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_as_in_kafka_a_patient_client_waits_for_them_when_the_key_says_so(strategy: Strategy) -> None:
+    assert patient_waits_s(QuotaSettings(strategy=strategy, count_abandoned=True)) == []
+
+
 def test_kafkas_window_admits_ten_windows_at_once_and_the_token_bucket_one() -> None:
     for strategy, at_once in ((Strategy.WINDOWED, 100), (Strategy.TOKEN_BUCKET, 10)):
         broker = limited(

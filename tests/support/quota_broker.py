@@ -1,8 +1,8 @@
 """Connection quotas in virtual time.
 
-`Broker` plays acceptors and clients around the pure quotas: a backlog for each listener, one held socket, delayed
-closes. Three listeners with a client address each, two samples of a second, and (unless a test is about it)
-listeners that do not inherit the broker's limits, as in Kafka's test.
+`Broker` plays acceptors and clients around the pure quotas: a backlog for each listener, clients that may give up, one
+held socket, delayed closes. It has three listeners with a client address each, and two samples of a second. Unless a
+test is about it, listeners do not inherit the broker's limits, as in Kafka's test.
 """
 
 from collections import deque
@@ -12,6 +12,10 @@ from heapq import heappop, heappush
 from broker_runtime.network.delayed_closes import DelayedCloses
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+
+Client = tuple[str, int]
+"""Its address, and the time at which it gives up, in milliseconds."""
+PATIENT_MS = 1 << 60
 
 EXTERNAL, REPLICATION, ADMIN = LISTENERS = ("EXTERNAL", "REPLICATION", "ADMIN")
 IP = {EXTERNAL: "192.168.1.1", REPLICATION: "192.168.1.2", ADMIN: "192.168.1.3"}
@@ -44,11 +48,12 @@ class Broker:
         self.quotas = ConnectionQuotas(settings, self.now_ms, self._wake)
         for name in listeners:
             self.quotas.add_listener(name, self.now_ms)
-        self.backlog: dict[str, deque[str]] = {name: deque() for name in listeners}
-        self.held: dict[str, str] = {}
+        self.backlog: dict[str, deque[Client]] = {name: deque() for name in listeners}
+        self.held: dict[str, Client] = {}
+        self.abandoned = 0
         self.tally: dict[tuple[str, str], Tally] = {}
         self.delayed = DelayedCloses(settings.max_delayed_closes)
-        self._events: list[tuple[int, int, str, str]] = []
+        self._events: list[tuple[int, int, str, str, int]] = []
         self._woken: list[str] = []
         self._order = 0
 
@@ -58,15 +63,18 @@ class Broker:
         """`count` clients connect now."""
         ip = ip or IP[listener]
         for _ in range(count):
-            self.backlog[listener].append(ip)
+            self.backlog[listener].append((ip, PATIENT_MS))
             self._serve(listener)
         return self.of(listener, ip)
 
-    def connect_paced(self, listener: str, per_second: int, count: int, ip: str | None = None) -> Tally:
-        """`count` clients will connect, evenly, beginning now; `run` makes it happen."""
+    def connect_paced(
+        self, listener: str, per_second: int, count: int, ip: str | None = None, gives_up_ms: int = PATIENT_MS
+    ) -> Tally:
+        """`count` clients will connect, evenly, beginning now; each hangs up after `gives_up_ms`, unless it is
+        admitted. `run` makes it happen."""
         ip = ip or IP[listener]
         for index in range(count):
-            self._at(self.now_ms + index * 1000 // per_second, listener, ip)
+            self._at(self.now_ms + index * 1000 // per_second, listener, ip, gives_up_ms)
         return self.of(listener, ip)
 
     def close(self, listener: str = EXTERNAL, ip: str | None = None, count: int = 1) -> None:
@@ -82,10 +90,10 @@ class Broker:
         """Until nothing more is planned, or for so long."""
         end_ms = None if ms is None else self.now_ms + ms
         while self._events and (end_ms is None or self._events[0][0] <= end_ms):
-            at_ms, _, listener, ip = heappop(self._events)
+            at_ms, _, listener, ip, gives_up_ms = heappop(self._events)
             self.now_ms = max(self.now_ms, at_ms)
             if ip:
-                self.backlog[listener].append(ip)
+                self.backlog[listener].append((ip, at_ms + gives_up_ms))
                 self._serve(listener)
             elif listener:
                 self._ask_again(listener)
@@ -123,9 +131,9 @@ class Broker:
 
     # The acceptors
 
-    def _at(self, at_ms: int, listener: str, ip: str) -> None:
+    def _at(self, at_ms: int, listener: str, ip: str, gives_up_ms: int = PATIENT_MS) -> None:
         self._order += 1
-        heappush(self._events, (at_ms, self._order, listener, ip))
+        heappush(self._events, (at_ms, self._order, listener, ip, gives_up_ms))
 
     def _wake(self, listener: str) -> None:
         self._woken.append(listener)
@@ -136,24 +144,44 @@ class Broker:
             self._ask_again(listener)
 
     def _serve(self, listener: str) -> None:
-        while self.backlog[listener] and listener not in self.held:
-            ip = self.backlog[listener].popleft()
-            decision = self.quotas.on_accepted(listener, ip, self.now_ms)
-            self._carry_out(listener, ip, decision.outcome, decision.at_ms)
+        while listener not in self.held:
+            client = self._next(listener)
+            if client is None:
+                return
+            decision = self.quotas.on_accepted(listener, client[0], self.now_ms)
+            self._carry_out(listener, client, decision.outcome, decision.at_ms)
+
+    def _next(self, listener: str) -> Client | None:
+        """The client that has waited longest, as far as the acceptor can see."""
+        waiting = self.backlog[listener]
+        while waiting and self._has_hung_up(waiting[0]):
+            waiting.popleft()
+            self.abandoned += 1
+        return waiting.popleft() if waiting else None
+
+    def _has_hung_up(self, client: Client) -> bool:
+        return client[1] <= self.now_ms and not self.quotas.settings.count_abandoned
 
     def _ask_again(self, listener: str) -> None:
-        if listener in self.held:
-            ip = self.held.pop(listener)
-            decision = self.quotas.on_wait_over(listener, self.now_ms)
-            self._carry_out(listener, ip, decision.outcome, decision.at_ms)
-            self._serve(listener)
+        client: Client | None = self.held.pop(listener, None)
+        if client is None:
+            return
+        if self._has_hung_up(client):
+            self.abandoned += 1
+            client = self._next(listener)
+        if client is None:
+            self.quotas.on_wait_abandoned(listener, self.now_ms, by_client=True)
+            return
+        decision = self.quotas.on_wait_over(listener, client[0], self.now_ms)
+        self._carry_out(listener, client, decision.outcome, decision.at_ms)
+        self._serve(listener)
 
-    def _carry_out(self, listener: str, ip: str, outcome: Outcome, at_ms: int) -> None:
-        tally = self.of(listener, ip)
+    def _carry_out(self, listener: str, client: Client, outcome: Outcome, at_ms: int) -> None:
+        tally = self.of(listener, client[0])
         if outcome is Outcome.ADMIT:
             tally.admitted_ms.append(self.now_ms)
         elif outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT):
-            self.held[listener] = ip
+            self.held[listener] = client
             if outcome is Outcome.WAIT_UNTIL:
                 assert self.now_ms <= at_ms <= self.now_ms + self.quotas.settings.window_ms
                 self._at(at_ms, listener, "")

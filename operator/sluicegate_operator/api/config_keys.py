@@ -89,6 +89,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "broker.heartbeat.interval.ms": Whole(1),
     "broker.session.timeout.ms": Whole(1),
     "compression.type": _COMPRESSION,
+    "connection.quota.count.abandoned": FLAG,
     "connection.quota.delayed.close.max": Whole(1),
     "connection.quota.tracked.ips.max": Whole(1),
     "connections.max.idle.ms": long(1),

@@ -407,6 +407,10 @@ def page() -> str:
         "that takes part in a rebalance is told to send its next heartbeat after",
         "`sluicegate.group.consumer.rebalance.heartbeat.interval.ms` and hears of its partitions then; Kafka tells",
         "everybody `group.consumer.heartbeat.interval.ms`, five seconds.",
+        "",
+        "A connection that its client has closed before it is accepted counts in no connection rate and no number of",
+        "connections; Kafka counts it in every rate. `connection.quota.count.abandoned=true` counts as Kafka does",
+        "(connection-quotas.md).",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]

@@ -15,6 +15,7 @@ NOW = 1_000_000
 
 class Acceptor:
     listener, delayed_count, accept_errors_total = "EXTERNAL", 3, 1
+    abandoned_total, waiting_count = 4, 2
     is_for_proxies, awaited_headers = False, 0
     header_outcomes: Mapping[HeaderOutcome, int] = {}
 
@@ -52,6 +53,8 @@ def test_the_names_that_kafkas_users_know() -> None:
     assert value(found, rejected, listener="EXTERNAL", reason="delayed") == 10
     assert value(found, "kafka_server_socket_server_connections_delayed", listener="EXTERNAL") == 3
     assert value(found, "kafka_network_acceptor_accept_errors_total", listener="EXTERNAL") == 1
+    assert value(found, "kafka_network_acceptor_abandoned_total", listener="EXTERNAL") == 4
+    assert value(found, "kafka_network_acceptor_connections_waiting", listener="EXTERNAL") == 2
 
 
 def test_refusals_are_counted_by_kind() -> None:

@@ -33,7 +33,7 @@ def test_a_waiting_listener_must_not_accept_another_connection() -> None:
 
 def test_only_a_waiting_listener_may_ask_again() -> None:
     with pytest.raises(RuntimeError, match="was not told to wait"):
-        quotas_of(QuotaSettings()).on_wait_over(CLIENTS, NOW)
+        quotas_of(QuotaSettings()).on_wait_over(CLIENTS, IPS[0], NOW)
 
 
 def test_a_connection_that_was_never_admitted_cannot_be_closed() -> None:
@@ -49,6 +49,36 @@ def test_an_abandoned_wait_frees_the_listener_and_ends_the_blocked_time() -> Non
     quotas.on_wait_abandoned(CLIENTS, NOW + 500)
     assert quotas.listeners[CLIENTS].blocked.total_s(NOW + 900) == 0.5
     assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_client_that_hangs_up_while_it_waits_costs_no_rate(strategy: Strategy) -> None:
+    quotas = quotas_of(QuotaSettings(max_connection_creation_rate=1, quota_window_num=2, strategy=strategy))
+    meters = [quotas.broker_meter, quotas.listeners[CLIENTS].meter]
+    while quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.ADMIT:
+        pass
+    with_the_wait = [meter.measure(NOW + 300) for meter in meters]
+    quotas.on_wait_abandoned(CLIENTS, NOW + 300, by_client=True)
+    assert all(meter.measure(NOW + 300) < before for meter, before in zip(meters, with_the_wait, strict=True))
+    assert quotas.listeners[CLIENTS].blocked.total_s(NOW + 900) == 0.3
+
+
+def test_after_more_than_a_window_nothing_is_taken_back_for_a_client_that_hangs_up() -> None:
+    quotas = quotas_of(QuotaSettings(max_connections=0))
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
+    before = quotas.listeners[CLIENTS].meter.measure(NOW + 1_001)
+    quotas.on_wait_abandoned(CLIENTS, NOW + 1_001, by_client=True)
+    assert quotas.listeners[CLIENTS].meter.measure(NOW + 1_001) == before
+
+
+def test_the_next_client_takes_a_wait_over_and_is_judged_by_its_own_address() -> None:
+    quotas = quotas_of(QuotaSettings(max_connection_creation_rate=1, quota_window_num=2, max_connections_per_ip=1))
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.ADMIT
+    waits = quotas.on_accepted(CLIENTS, IPS[0], NOW)
+    assert waits.outcome is Outcome.WAIT_UNTIL
+    assert quotas.on_wait_over(CLIENTS, IPS[1], waits.at_ms).outcome is Outcome.ADMIT
+    assert (quotas.ip_count(IPS[0]), quotas.ip_count(IPS[1])) == (1, 1)
+    assert quotas.listeners[CLIENTS].waits_total == 1
 
 
 def test_a_listener_goes_with_its_last_connection() -> None:
@@ -229,8 +259,20 @@ class QuotaMachine(RuleBasedStateMachine):
     def ask_again(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.held)))
         ip, _ = self.held.pop(name)
-        decision = self.quotas.on_wait_over(name, self.now_ms)
+        decision = self.quotas.on_wait_over(name, ip, self.now_ms)
         self.settle(name, ip, decision.outcome, decision.at_ms)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), ip=st.sampled_from(IPS))
+    def hang_up_while_waiting(self, data: st.DataObject, ip: str) -> None:
+        """The next client, if there is one, has the wait from here on."""
+        name = data.draw(st.sampled_from(sorted(self.held)))
+        _, at_ms = self.held[name]
+        if data.draw(st.booleans()):
+            self.held[name] = (ip, at_ms)
+        else:
+            del self.held[name]
+            self.quotas.on_wait_abandoned(name, self.now_ms, by_client=True)
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())

@@ -29,7 +29,7 @@ def test_one_that_has_not_said_whose_it_is_has_a_slot_and_gives_it_back() -> Non
     assert quotas.on_accepted(PROXIED, None, NOW).outcome is Outcome.WAIT_FOR_SLOT
     quotas.on_identified(PROXIED, None, NOW)
     assert woken == [PROXIED]
-    assert quotas.on_wait_over(PROXIED, NOW).outcome is Outcome.ADMIT
+    assert quotas.on_wait_over(PROXIED, None, NOW).outcome is Outcome.ADMIT
     assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is Outcome.ADMIT
     assert (quotas.total, quotas.ip_count(ALICE), quotas.listeners[PROXIED].admitted_total) == (1, 1, 1)
 
