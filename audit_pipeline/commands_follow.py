@@ -16,6 +16,8 @@ from audit_pipeline.targets import open_target
 
 log = logging.getLogger(__name__)
 
+_SHORTEST_INTERVAL_S = 0.1
+
 
 def add_follow(found: Any) -> None:
     """`follow` among the commands of `found`, as argparse's add_subparsers returns it."""
@@ -40,8 +42,8 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
             f"there is no folder {given.source}: follow reads the folder that `land` was given, or a topic; what is in "
             "an object store `build` reads"
         )
-    if "://" in given.results or not 0 < given.interval_s < math.inf:
-        raise BadUseError("--results has to be a folder, and --interval-s more than 0")
+    if "://" in given.results or not _SHORTEST_INTERVAL_S <= given.interval_s < math.inf:
+        raise BadUseError(f"--results has to be a folder, and --interval-s at least {_SHORTEST_INTERVAL_S}")
     open_target(given.results)
     results = Path(given.results).absolute()
     request = FollowRequest(given.source, results, given.interval_s if given.continuous else None)

@@ -40,6 +40,8 @@ _GROUP_KEYS: Mapping[str, Type] = {
 }
 _MEMBER_KEYS: Mapping[str, Type] = {MEMBER_KEY: Type.DOUBLE}
 _LARGEST = {Type.INT: INT_MAX, Type.LONG: LONG_MAX}
+_SMALLEST: Mapping[Type, float] = {Type.INT: 1, Type.LONG: 1, Type.DOUBLE: 0.001}
+"""Less counts as nothing: Apache Kafka takes 5e-324 for a rate of connections, and then enforces a rate of 0."""
 _FRACTION_MAX = 1e-6
 
 
@@ -152,11 +154,12 @@ def _check_value(key: str, kind: Type, value: float) -> None:
     if largest is None:
         if math.isinf(value):
             raise _invalid(f"Quota {key} must be a finite number")
-        return
-    if value > largest:
+    elif value > largest:
         raise _invalid(f"Proposed value for {key} is too large for {'an INT' if kind is Type.INT else 'a LONG'}.")
-    if value - math.floor(value) > _FRACTION_MAX:
+    elif value - math.floor(value) > _FRACTION_MAX:
         raise _invalid(f"{key} cannot be a fractional value.")
+    if value < _SMALLEST[kind]:
+        raise _invalid(f"Quota {key} must be at least {_SMALLEST[kind]}, not {value}; remove the quota to lift it")
 
 
 def _invalid(message: str) -> KafkaError:

@@ -74,3 +74,10 @@ def test_other_peoples_brokers_are_refused() -> None:
     done = run_command("storm", "--to", "192.0.2.1:9092", "--seconds", "1")
     assert done.returncode == 2
     assert "--yes-i-own-this-target" in done.stderr
+
+
+@pytest.mark.parametrize("rate", ["inf", "nan", "5e-324"])
+def test_a_rate_that_cannot_be_kept_is_refused(rate: str) -> None:
+    done = run_command("storm", "--to", "127.0.0.1:9", "--rate", rate)
+    assert done.returncode == 2
+    assert "Invalid value for '--rate'" in done.stderr

@@ -17,7 +17,9 @@ from pydantic_core import ErrorDetails
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.metadata import API_VERSION, DEFAULT_NAMESPACE, GROUP, Resource
+from sluicegate_operator.api.replica_numbers import cluster_contradictions, topic_contradictions
 from sluicegate_operator.api.rules import Problem, broken_rules
+from sluicegate_operator.api.topic import Topic
 
 SUFFIXES = (".yaml", ".yml", ".json")
 Found = TypeVar("Found", bound=Resource)
@@ -115,7 +117,7 @@ def load_manifests(
     none."""
     resources: list[Resource] = []
     errors: list[ManifestError] = []
-    seen: dict[tuple[str, str, str], str] = {}
+    seen: dict[tuple[str, str, str], tuple[str, int]] = {}
     for file, index, document in _documents(paths, errors):
         if skip_others and not _is_of_our_group(document):
             continue
@@ -131,12 +133,26 @@ def load_manifests(
         identity = resource.identity
         if identity in seen:
             name = resource.name if resource.namespace == DEFAULT_NAMESPACE else f"{resource.namespace}/{resource.name}"
-            sentence = f"{resource.kind} {name} is already in {seen[identity]}; give each object its own name"
+            sentence = f"{resource.kind} {name} is already in {seen[identity][0]}; give each object its own name"
             errors.append(ManifestError(file, index, "metadata.name", sentence))
             continue
-        seen[identity] = file
+        seen[identity] = file, index
         resources.append(resource)
+    for resource, problem in _contradictions(resources):
+        errors.append(ManifestError(*seen[resource.identity], problem.field, problem.message))
     return Manifests.of(resources, errors)
+
+
+def _contradictions(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Problem]]:
+    """What the API server does not see: numbers of replicas that cannot hold together."""
+    clusters = {(one.namespace, one.name): one for one in resources if isinstance(one, BrokerCluster)}
+    for one in resources:
+        if isinstance(one, BrokerCluster):
+            for problem in cluster_contradictions(one):
+                yield one, problem
+        elif isinstance(one, Topic):
+            for problem in topic_contradictions(one, clusters.get((one.namespace, one.cluster_name))):
+                yield one, problem
 
 
 def _placed(resource: Found, namespace: str) -> Found:

@@ -69,7 +69,9 @@ def _descriptors_allowed() -> int:
 
 def storm(
     to: Annotated[str, typer.Option(help="HOST:PORT of the listener.")],
-    rate: Annotated[float, typer.Option(min=0.1, help="Attempts a second, whatever the answers (open loop).")] = 100.0,
+    rate: Annotated[
+        float, typer.Option(min=0.1, max=1_000_000, help="Attempts a second, whatever the answers (open loop).")
+    ] = 100.0,
     workers: Annotated[
         int | None, typer.Option(min=1, max=4096, help="Instead of a rate: each worker tries again when answered.")
     ] = None,

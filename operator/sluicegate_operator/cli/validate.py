@@ -1,4 +1,4 @@
-"""`sluicegate validate`: what the API server would refuse, without one."""
+"""`sluicegate validate`: what the API server would refuse, and numbers that cannot hold together, without one."""
 
 import json
 import sys

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus, RolloutStatus
+from sluicegate_operator.api.replica_numbers import cluster_contradictions
 from sluicegate_operator.planning.conditions import (
     CLAIMS_TAKEN,
     NAME_TAKEN,
@@ -77,6 +78,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         _paused(cluster, seen),
         *(roll_findings(seen.roll) if seen.roll is not None else ()),
         *((_racks_known(seen.racks),) if seen.racks is not None else ()),
+        *_contradictions(cluster),
     )
     return BrokerClusterStatus(
         observed_generation=observed_generation(cluster, old, progress),
@@ -187,6 +189,13 @@ def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
             "ConfigApplying", f"{len(seen.config_lagging)} brokers lag, for example broker {broker_id}: {what}"
         )
     return ready("Running", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+
+
+def _contradictions(cluster: BrokerCluster) -> tuple[Finding, ...]:
+    """ConfigContradictory, only while it holds: the brokers run, and requests that follow the config fail."""
+    problems = cluster_contradictions(cluster)
+    message = "; ".join(map(str, problems))[:MESSAGE_MAX]
+    return (Finding("ConfigContradictory", True, "ReplicaNumbers", message),) if problems else ()
 
 
 def _racks_known(racks: RacksPlan) -> Finding:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from sluicegate_operator.api.replica_numbers import MIN_IN_SYNC, min_in_sync
 from sluicegate_operator.api.topic import Topic, TopicStatus
 from sluicegate_operator.planning.conditions import (
     Progress,
@@ -64,4 +65,9 @@ def _progress(
         return working("Creating", "the topic is not there yet")
     if diff_topic(topic, observed, topic.status.config_keys):
         return working("Altering", "the topic differs from what the Topic says")
-    return ready("Applied", f"{observed.partitions} partitions, {observed.replicas} replicas")
+    counted = f"{observed.partitions} partitions, {observed.replicas} replicas"
+    if min_in_sync(topic) > observed.replicas:
+        counted += (
+            f"; {MIN_IN_SYNC} is {min_in_sync(topic)} and counts as {observed.replicas}: there are no more replicas"
+        )
+    return ready("Applied", counted)

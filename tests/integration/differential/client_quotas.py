@@ -72,6 +72,9 @@ WRONG: dict[str, Plain] = {
     "fraction of bytes": entry(USER, ("producer_byte_rate", 10.5)),
     "fraction of a share": entry(USER, ("request_percentage", 10.5)),
     "share of zero": entry(USER, ("request_percentage", 0)),
+    "nearly nothing": entry(IP, (IP_RATE, 5e-324)),
+    "nearly no bytes": entry(USER, ("producer_byte_rate", 1e-9)),
+    "nearly no share": entry(USER, ("request_percentage", 5e-324)),
     "rate of changes": entry(USER, ("controller_mutation_rate", 2.5)),
     "bytes above 64 bits": entry(USER, ("producer_byte_rate", 1e30)),
 }

@@ -61,6 +61,10 @@ NAMED_AGAIN = (
     "A group that OffsetFetch names again is refused: a request of a megabyte could ask for all offsets of one group "
     "tens of thousands of times."
 )
+TOO_LITTLE = (
+    "A quota below 1, and one of a share or of changes below 0.001, counts as nothing; Kafka stores such a value, and"
+    " enforces a rate of 0."
+)
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
 AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
 FIXED_HERE = "One event loop and threads that are made at the start: these keys need a restart."
@@ -331,6 +335,14 @@ TABLE: Sequence[Wanted] = (
     *(
         Wanted(sequence, "*/listener.name.*/read_only", "True", "False", LISTENER_KEYS)
         for sequence in ("limits of the file described", "limits of the file changed")
+    ),
+    *(
+        Wanted("quota changes", f"*nearly no*/{where}", kafka, ours, TOO_LITTLE)
+        for where, kafka, ours in (
+            ("entries/*/error_code", "none", "invalid_request"),
+            ("entries/*/error_message", "*", "?*"),
+            ("entries/*", ENTRY, ABSENT),
+        )
     ),
     Wanted(
         "quota changes",

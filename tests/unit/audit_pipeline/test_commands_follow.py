@@ -18,8 +18,9 @@ BAD_USE = 2
         ("--results", "s3://audit/results", "--results has to be a folder"),
         ("--results", "", "an empty name is no folder"),
         ("--results", "kafka:127.0.0.1:9092/audit", "is a topic, and here a folder"),
-        ("--interval-s", "0", "--interval-s more than 0"),
-        ("--interval-s", "nan", "--interval-s more than 0"),
+        ("--interval-s", "0", "--interval-s at least 0.1"),
+        ("--interval-s", "5e-324", "--interval-s at least 0.1"),
+        ("--interval-s", "nan", "--interval-s at least 0.1"),
     ],
 )
 def test_what_cannot_be_followed_is_named(

@@ -11,6 +11,7 @@ from broker_runtime.controller.client_quotas import (
     hosts_to_resolve,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.quotas import ClientQuotaRecord
 from tests.support.controller import Metadata
 
 RATE = "connection_creation_rate"
@@ -67,6 +68,15 @@ def test_a_host_name_is_kept_as_it_is_when_it_resolves() -> None:
         ([(IP, "::1")], RATE, -1.0, f"Quota {RATE} must be greater than 0"),
         ([(IP, "::1")], RATE, math.nan, f"Quota {RATE} must be greater than 0"),
         ([(IP, "::1")], RATE, 1.5, f"{RATE} cannot be a fractional value."),
+        ([(IP, "::1")], RATE, 0.5, f"{RATE} cannot be a fractional value."),
+        ([(IP, "::1")], RATE, 5e-324, f"Quota {RATE} must be at least 1, not 5e-324; remove the quota to lift it"),
+        ([(IP, None)], RATE, 1e-9, f"Quota {RATE} must be at least 1, not 1e-09"),
+        ([("connection-group", "g")], RATE, 1e-9, f"Quota {RATE} must be at least 1"),
+        ([("connection-group", "g")], "max_connections", 1e-9, "Quota max_connections must be at least 1"),
+        ([("user", "u")], "producer_byte_rate", 1e-7, "Quota producer_byte_rate must be at least 1"),
+        ([("user", "u")], "request_percentage", 5e-324, "Quota request_percentage must be at least 0.001"),
+        ([("user", "u")], "controller_mutation_rate", 0.0009, "must be at least 0.001"),
+        ([("user", "u")], "controller_mutation_rate", math.nan, "must be greater than 0"),
         ([(IP, "::1")], RATE, 2.0**31, f"Proposed value for {RATE} is too large for an INT."),
         ([(IP, "::1")], RATE, math.inf, f"Proposed value for {RATE} is too large for an INT."),
         ([("user", "u")], "consumer_byte_rate", 1e20, "too large for a LONG"),
@@ -78,6 +88,14 @@ def test_quotas_that_are_refused(entity: EntityParts, key: str, value: float, me
         alter_quotas(entity, [QuotaChange(key, value)], Metadata().image, ())
     assert refused.value.code == ErrorCode.INVALID_REQUEST
     assert message in str(refused.value)
+
+
+def test_a_rate_that_was_taken_before_there_was_a_minimum_can_be_removed_and_replaced() -> None:
+    metadata = Metadata()
+    metadata.write(ClientQuotaRecord(((IP, "::1"),), RATE, 5e-324))
+    for value in (None, 5.0):
+        (record,) = alter_quotas([(IP, "::1")], [QuotaChange(RATE, value)], metadata.image, ())
+        assert record.value == value
 
 
 def test_a_key_twice_is_refused() -> None:

@@ -396,3 +396,14 @@ def test_a_pod_that_the_scheduler_may_still_place_needs_nobody() -> None:
     assert found["RacksKnown"] == ("False", "NotScheduled", UNBOUND.message)
     assert found["Ready"][1] == "BrokersStarting"
     assert found["Stalled"][0] == "False"
+
+
+def test_a_cluster_whose_replica_numbers_contradict_each_other_says_so_while_it_runs() -> None:
+    seen = ObservedCluster(3, 3)
+    status = cluster_status(a_cluster(config={"default.replication.factor": "5"}), seen, NOW)
+    told = status.condition("ConfigContradictory")
+    assert told is not None
+    assert (told.status, told.reason) == ("True", "ReplicaNumbers")
+    assert told.message.startswith("spec.config: default.replication.factor is 5, and spec.brokers.replicas is 3")
+    assert kstatus(status, 1) == "Current", "its brokers run, and topics may name other numbers"
+    assert cluster_status(a_cluster(), seen, NOW).condition("ConfigContradictory") is None

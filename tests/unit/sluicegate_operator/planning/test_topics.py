@@ -225,3 +225,14 @@ def test_what_an_object_may_rule_that_cannot_be_read_is_left_alone() -> None:
     assert verdicts["orders"] == TopicVerdict(
         TopicOutcome.CONFLICTED, "topic orders is left alone: Topic strange names it and cannot be read"
     )
+
+
+def test_a_topic_with_fewer_replicas_than_have_to_be_in_sync_says_how_many_count() -> None:
+    strict = a_topic(config={"min.insync.replicas": "3"})
+    observed = seen(configs={"min.insync.replicas": "3"})
+    told = topic_status(strict, ACCEPTED, observed, NOW).condition("Ready")
+    assert told is not None
+    assert told.status == "True"
+    assert told.message.endswith(
+        f"min.insync.replicas is 3 and counts as {observed.replicas}: there are no more replicas"
+    )
