@@ -442,7 +442,7 @@ class Broker:
             yield from coordinator_families(self.broker.groups.figures())
             groups = self.broker.groups
             yield from group_tally_families(groups.tally, groups.census.groups)
-            yield from push_families(len(groups.callers), groups.tally.push)
+            yield from push_families(groups.push_consumers, groups.tally.push)
             if self.settings.config.sluicegate_group_lag_groups_max > 0:
                 behind = self.broker.group_lag
                 yield from group_lag_families(behind.shown.figures, behind.age_s())

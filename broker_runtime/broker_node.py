@@ -10,7 +10,8 @@ from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.apis.dispatch import Dispatcher
-from broker_runtime.apis.push import PushFrames
+from broker_runtime.apis.on_demand import FirstRequests
+from broker_runtime.apis.push_on_demand import PushOnDemand
 from broker_runtime.apis.request_metrics import RequestMetrics
 from broker_runtime.apis.table import BROKER_APIS, COUNTED_APIS
 from broker_runtime.broker_services import BrokerServices
@@ -24,7 +25,7 @@ from broker_runtime.config.effective import effective_config
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.log_ends import LogEnds
 from broker_runtime.groups.lag.watch import LagWatch
-from broker_runtime.groups.service import GroupCoordinatorService
+from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.listeners_in_force import ListenersInForce
@@ -35,6 +36,7 @@ from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.network.server import SocketServer
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import HeldPartition, Surroundings
+from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.manager import LogManager
@@ -83,38 +85,33 @@ class BrokerNode:
         self._host_names = host_names(settings)
         self._services = BrokerServices(settings, clock, cluster_id, self.image, logs, self.replicas, clients)
         self.request_metrics = RequestMetrics(COUNTED_APIS)
+        importer = Importer()
+        self._first_requests = FirstRequests(importer)
         self.dispatcher: Dispatcher[BrokerContext] = Dispatcher(
-            self._services, BROKER_APIS, self.request_metrics.on_call, replies_empty=self._replies_empty
+            self._services,
+            BROKER_APIS,
+            self.request_metrics.on_call,
+            replies_empty=self._replies_empty,
+            first_requests=self._first_requests,
         )
         limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(
-            PushFrames(self._services, self.dispatcher.handle, self.dispatcher.completion).handle,
+            PushOnDemand(
+                self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
+            ).handle,
             limits,
             clock,
             self._loop,
         )
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
-        self.observers = ObserversOnDemand(
-            Surroundings(
-                settings.node_id,
-                cluster_id,
-                settings.log_dir,
-                clock,
-                self._loop.call_soon_threadsafe,
-                self._loop.call_later,
-                self._held_partitions,
-            ),
-            self._topic_name,
-            _Observed(self.dispatcher, self.server),
-        )
+        self.observers = self._no_observers_yet()
         self._services.note_on_config = self.observers.note_on
         self.listeners = self._services.listeners = ListenersInForce(settings, self.server)
         self.metadata = MetadataPublisher(
             settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
         )
-        self.groups = self._services.groups = GroupCoordinatorService(
-            lambda: self.metadata.effective.config, self.image, clock
-        )
+        self.groups = GroupsOnDemand(lambda: self.metadata.effective.config, self.image, clock, importer)
+        self._services.groups_on_demand = self.groups
         self.replicas.observers[GROUPS_TOPIC] = self.groups
         self.metadata.on_topics = self.groups.topics_changed
         ends = LogEnds(
@@ -123,6 +120,18 @@ class BrokerNode:
         self.group_lag = LagWatch(settings.config, clock, self.groups.committed, ends)
         self.open = False
         """Whether the listeners accept clients."""
+
+    def _no_observers_yet(self) -> ObserversOnDemand:
+        surroundings = Surroundings(
+            self.settings.node_id,
+            self.cluster_id,
+            self.settings.log_dir,
+            self.clock,
+            self._loop.call_soon_threadsafe,
+            self._loop.call_later,
+            self._held_partitions,
+        )
+        return ObserversOnDemand(surroundings, self._topic_name, _Observed(self.dispatcher, self.server))
 
     def _replies_empty(self) -> bool:
         return self.metadata.effective.config.unsupported_request_reply == "empty"
@@ -148,6 +157,7 @@ class BrokerNode:
         self.group_lag.close()
         await self.groups.close()
         await self.server.shutdown(drain_s)
+        await self._first_requests.close()
         await self.dispatcher.close()
         await self.observers.close()
         await self._services.close()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from typing import TYPE_CHECKING
 
 from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
 from broker_runtime.apis.context import ControllerRequests, OwnListeners
@@ -15,11 +16,14 @@ from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.service import GroupCoordinatorService
+from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
+
+if TYPE_CHECKING:
+    from broker_runtime.groups.service import GroupCoordinatorService
 
 _ASIDE_THREADS = 2
 
@@ -48,7 +52,7 @@ class BrokerServices:
         self.controller, self.slow_controller = controllers
         self.note_on_config: Callable[[str], str | None] = _nothing
         self.listeners: OwnListeners
-        self.groups: GroupCoordinatorService
+        self.groups_on_demand: GroupsOnDemand
         self.all_topics = KeptAnswers()
         self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
@@ -65,6 +69,10 @@ class BrokerServices:
         self._loop = asyncio.get_running_loop()
         self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
         self._waiting_aside = 0
+
+    @property
+    def groups(self) -> "GroupCoordinatorService":
+        return self.groups_on_demand.coordinator()
 
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
         leader = self.led(topic, partition)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from broker_runtime.apis.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
-from broker_runtime.groups.group import GroupType
+from broker_runtime.groups.kinds import GroupType
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
@@ -19,8 +19,6 @@ from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
-from broker_runtime.controller.service import ControllerService
-from broker_runtime.groups.service import GroupCoordinatorService
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
@@ -28,6 +26,10 @@ from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS
+
+if TYPE_CHECKING:
+    from broker_runtime.controller.service import ControllerService
+    from broker_runtime.groups.service import GroupCoordinatorService
 
 
 class NodeContext(Protocol):
@@ -122,7 +124,7 @@ class BrokerContext(FetchContext, Protocol):
     def auto_topic_creation(self) -> TopicCreation: ...
 
     @property
-    def groups(self) -> GroupCoordinatorService:
+    def groups(self) -> "GroupCoordinatorService":
         """Coordinates the groups of which this broker leads the partition."""
         ...
 
@@ -161,7 +163,7 @@ class ControllerContext(FetchContext, Protocol):
     """What handlers may use on a controller, be it active or on standby. It leads the log of the metadata only."""
 
     @property
-    def controller(self) -> ControllerService: ...
+    def controller(self) -> "ControllerService": ...
 
     async def resolve_hosts(self, names: Iterable[str], /) -> Mapping[str, Sequence[str]]:
         """The addresses of those host names that have any, all asked for at once and within a time."""

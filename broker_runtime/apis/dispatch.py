@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from broker_runtime.apis.call import Call, Completion, RequestObserver
 from broker_runtime.apis.context import ApiSpec, Gate, NodeContext
+from broker_runtime.apis.on_demand import ApiOnDemand, FirstRequests
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header
@@ -42,11 +43,17 @@ class Dispatcher(Generic[C]):
         observer: Callable[[Call], None] | None = None,
         gate: Gate | None = None,
         replies_empty: Callable[[], bool] = lambda: False,
+        first_requests: FirstRequests | None = None,
     ) -> None:
+        """`first_requests` lets requests wait for the import of an API; without it they are served after it."""
         self._context = context
         self._gate = gate
         self._replies_empty = replies_empty
-        self._served = {api.key: api for api in served}
+        apis: dict[int, Any] = {api.key: api for api in served}
+        self._on_demand = {key: api for key, api in apis.items() if isinstance(api, ApiOnDemand)}
+        """APIs that nobody has asked for yet."""
+        self._served: dict[int, ApiSpec[C]] = {key: api for key, api in apis.items() if key not in self._on_demand}
+        self._first_requests = first_requests
         self.completion = Completion(context.clock.monotonic, observer)
         """Where its calls end, and those of other protocols on the same listeners."""
         self._tasks: set[asyncio.Task[Reply]] = set()
@@ -60,6 +67,8 @@ class Dispatcher(Generic[C]):
         """`frame` excludes its size field and is valid only during the call. Raises ProtocolError, see there."""
         key, version, correlation_id, client_id, body = read_header(frame)
         api = self._served.get(key)
+        if api is None and key in self._on_demand:
+            return self._handle_first(self._on_demand[key], frame, connection)
         if api is None:
             text = f"API key {key} is not served on this listener"
             return self._unsupported("unknown-api", text, correlation_id, connection)
@@ -100,6 +109,17 @@ class Dispatcher(Generic[C]):
             raise
         call.answered(reply)
         return reply
+
+    def _handle_first(
+        self, wanted: ApiOnDemand, frame: memoryview, connection: ServedConnection
+    ) -> Reply | PendingReply:
+        def serve(frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+            self._served[wanted.key] = wanted.spec()
+            return self.handle(frame, connection)
+
+        if self._first_requests is None:
+            return serve(frame, connection)
+        return self._first_requests.handle(wanted.module, serve, frame, connection)
 
     def _unsupported(self, kind: str, text: str, correlation_id: int, connection: ServedConnection) -> Reply:
         """A response of nothing but its correlation id (KIP-35 as drafted); ProtocolError where that is not wanted.

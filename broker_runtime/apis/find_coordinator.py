@@ -15,8 +15,8 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.many_items import Pace, Packed, kept
 from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.kinds import TEXT_BYTES_MAX
 from broker_runtime.groups.partition_of import partition_of
-from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.wire.reader import RequestReader

@@ -13,17 +13,13 @@ from broker_runtime.apis import (
     broker_heartbeat,
     broker_metadata,
     broker_registration,
-    consumer_group_describe,
-    consumer_group_heartbeat,
     create_partitions,
     create_topics,
-    delete_groups,
     delete_records,
     delete_topics,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
-    describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_quorum,
@@ -32,22 +28,14 @@ from broker_runtime.apis import (
     fetch,
     fetch_snapshot,
     find_coordinator,
-    heartbeat,
     incremental_alter_configs,
     init_producer_id,
-    join_group,
-    leave_group,
     list_config_resources,
-    list_groups,
     list_offsets,
     list_partition_reassignments,
     metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
     offset_for_leader_epoch,
     produce,
-    sync_group,
     unregister_broker,
     update_features,
 )
@@ -56,7 +44,25 @@ from broker_runtime.apis.api_versions import with_api_versions
 from broker_runtime.apis.call import Api
 from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
 from broker_runtime.apis.forwarding import active_only, forwarded
+from broker_runtime.apis.on_demand import on_demand
 from broker_runtime.apis.push_apis import PUSH_APIS
+from broker_runtime.wire import versions
+
+_OF_GROUPS: tuple[ApiSpec[BrokerContext], ...] = (
+    on_demand("offset_commit", versions.OFFSET_COMMIT, "OffsetCommit", (2, 10)),
+    on_demand("consumer_group_heartbeat", versions.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", (0, 1)),
+    on_demand("consumer_group_describe", versions.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", (0, 1)),
+    on_demand("offset_fetch", versions.OFFSET_FETCH, "OffsetFetch", (1, 10)),
+    on_demand("join_group", versions.JOIN_GROUP, "JoinGroup", (0, 9)),
+    on_demand("sync_group", versions.SYNC_GROUP, "SyncGroup", (0, 5)),
+    on_demand("heartbeat", versions.HEARTBEAT, "Heartbeat", (0, 4)),
+    on_demand("leave_group", versions.LEAVE_GROUP, "LeaveGroup", (0, 5)),
+    on_demand("offset_delete", versions.OFFSET_DELETE, "OffsetDelete", (0, 0)),
+    on_demand("list_groups", versions.LIST_GROUPS, "ListGroups", (0, 5)),
+    on_demand("describe_groups", versions.DESCRIBE_GROUPS, "DescribeGroups", (0, 6)),
+    on_demand("delete_groups", versions.DELETE_GROUPS, "DeleteGroups", (0, 2)),
+)
+"""By the module of `apis` that has each, with what it says of itself there: a broker without groups imports none."""
 
 _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_configs.API,
@@ -99,18 +105,7 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     describe_topic_partitions.API,
     describe_producers.API,
     find_coordinator.API,
-    offset_commit.API,
-    consumer_group_heartbeat.API,
-    consumer_group_describe.API,
-    offset_fetch.API,
-    join_group.API,
-    sync_group.API,
-    heartbeat.API,
-    leave_group.API,
-    offset_delete.API,
-    list_groups.API,
-    describe_groups.API,
-    delete_groups.API,
+    *_OF_GROUPS,
     init_producer_id.API,
     broker_metadata.API,
     *_ANY_NODE,

@@ -2,27 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
+from broker_runtime.groups.kinds import GroupType as GroupType
 from broker_runtime.groups.records import GroupRecord
 
 CONSUMER = "consumer"
 """The protocol type of those who read topics, whichever protocol they speak."""
-
-
-class GroupType(Enum):
-    """By the protocol of the members; the values are the words of ListGroups (KIP-848)."""
-
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-    PUSH = "push"
-
-    @property
-    def told(self) -> str:
-        """To tools, which leave out groups of types that they do not know: push groups are classic ones to them."""
-        return GroupType.CLASSIC.value if self is GroupType.PUSH else self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from broker_runtime.groups.push.calls import Callers
 from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import CommittedOffsets, GroupsState
-from broker_runtime.groups.tally import Census, Tally
+from broker_runtime.groups.tally import Tally
 from broker_runtime.groups.term import GroupDecision, GroupLook, Term
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
@@ -75,7 +75,6 @@ class GroupCoordinatorService:
         """By partition."""
         self.problems: dict[int, str] = {}
         """Why groups of a partition are not served, where its last term has failed."""
-        self.census = Census(self.states)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 

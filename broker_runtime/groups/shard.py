@@ -24,6 +24,7 @@ from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
 from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.tallied import add_to
 from broker_runtime.storage.batch import Record
 from broker_runtime.storage.batching import KeyValue
 
@@ -145,7 +146,7 @@ class GroupShard:
         expired = bool(self._expiring) and record.key in self._expiring
         if expired:
             self._expiring.remove(record.key)
-        self._surroundings.tally.applied(record, expired=expired)
+        add_to(self._surroundings.tally, record, expired=expired)
 
     def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> Sequence[GroupRecord]:
         return ()

@@ -5,16 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from broker_runtime.groups.group import GroupType
-from broker_runtime.groups.records import (
-    ConsumerGroupMetadataKey,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    GroupRecord,
-    OffsetCommitKey,
-)
-from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.kinds import GroupType
+
+if TYPE_CHECKING:
+    from broker_runtime.groups.state import GroupsState
 
 _LOOK_INTERVAL_S = 5.0
 _IN_A_ROW_MAX = 50
@@ -68,21 +64,6 @@ class Tally:
     load_max_ms: float = 0.0
     push: PushTally = field(default_factory=PushTally)
 
-    def applied(self, record: GroupRecord, *, expired: bool) -> None:
-        """`expired` is the tombstone of an offset that nobody has deleted."""
-        key, value = record
-        if isinstance(key, OffsetCommitKey):
-            if value is not None:
-                self.offset_commits += 1
-            elif expired:
-                self.offset_expirations += 1
-            else:
-                self.offset_deletions += 1
-        elif isinstance(key, GroupMetadataKey):
-            self.classic_rebalances += isinstance(value, GroupMetadataValue) and bool(value.members)
-        elif isinstance(key, ConsumerGroupMetadataKey):
-            self.consumer_rebalances += value is not None
-
     def loaded(self, took_s: float) -> None:
         self.loads += 1
         self.load_ms += took_s * 1000
@@ -96,7 +77,7 @@ Counts = Mapping[tuple[GroupType, str], int]
 class Census:
     """Owns the number of groups by type and state, as of a look at all of them that took many turns."""
 
-    def __init__(self, states: Callable[[], Iterable[GroupsState]]) -> None:
+    def __init__(self, states: "Callable[[], Iterable[GroupsState]]") -> None:
         """`states` are those of partitions that are loaded."""
         self._states = states
         self.groups: Counts = {}

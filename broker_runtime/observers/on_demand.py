@@ -4,7 +4,6 @@ It is half a megabyte of each idle broker, and some hundredths of a second, whic
 """
 
 import asyncio
-import importlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,14 @@ from broker_runtime.config.observers import observer_name
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.observers.states import ObserverState, States, note_on, state_family
 from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
+from broker_runtime.on_demand import import_in_pieces
 
 if TYPE_CHECKING:
     from broker_runtime.observers.in_force import ObserversInForce
 
 log = logging.getLogger(__name__)
 
-_IN_FORCE = "broker_runtime.observers.in_force"
+IN_FORCE = "broker_runtime.observers.in_force"
 _RETRY_S = 60.0
 
 
@@ -35,7 +35,7 @@ class ObserversOnDemand:
         surroundings: Surroundings,
         topic_name: TopicName,
         parts: ObservedParts,
-        import_module: Callable[[str], Any] = importlib.import_module,
+        import_module: Callable[[str], Any] = import_in_pieces,
     ) -> None:
         self._made_of = (surroundings, topic_name, parts)
         self._import = import_module
@@ -71,7 +71,7 @@ class ObserversOnDemand:
     async def _bring_into_force(self) -> None:
         """As the configuration is when they have been imported, whatever it was before."""
         try:
-            module = await asyncio.to_thread(self._import, _IN_FORCE)
+            module = await asyncio.to_thread(self._import, IN_FORCE)
             self._in_force = module.ObserversInForce(*self._made_of)
             if self._wanted is not None:
                 self._in_force.configure(self._wanted)

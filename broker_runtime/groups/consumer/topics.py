@@ -1,10 +1,10 @@
 """What a coordinator knows of the topics that a group reads: taken from the metadata, kept until they change. Pure."""
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import NamedTuple
 from uuid import UUID
 
+from broker_runtime.blake2 import blake2b
 from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.image import MetadataImage

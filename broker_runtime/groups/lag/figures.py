@@ -7,8 +7,10 @@ at all, and the same ones from look to look.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
-from broker_runtime.groups.state import CommittedOffsets
+if TYPE_CHECKING:
+    from broker_runtime.groups.state import CommittedOffsets
 
 Partition = tuple[str, int]
 Offsets = Mapping[Partition, int]
@@ -35,7 +37,7 @@ class Sampled:
         return chain.from_iterable(self.committed.values())
 
 
-def sample(shards: Iterable[CommittedOffsets], groups_max: int, partitions_max: int) -> Iterator["Sampled | None"]:
+def sample(shards: "Iterable[CommittedOffsets]", groups_max: int, partitions_max: int) -> Iterator["Sampled | None"]:
     """In steps of one group each, so that its caller may let others have their turn: None, and at last the result."""
     committed: dict[str, Offsets] = {}
     left_out, partitions = 0, 0

@@ -5,13 +5,15 @@ import logging
 from collections import ChainMap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.groups import LagConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.figures import LagFigures, Offsets, Partition, Sampled, lag_by_topic, sample
-from broker_runtime.groups.state import CommittedOffsets
+
+if TYPE_CHECKING:
+    from broker_runtime.groups.state import CommittedOffsets
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ class LagWatch:
     """
 
     def __init__(
-        self, config: LagConfig, clock: Clock, shards: Callable[[], Iterable[CommittedOffsets]], ends: Ends
+        self, config: LagConfig, clock: Clock, shards: "Callable[[], Iterable[CommittedOffsets]]", ends: Ends
     ) -> None:
         """`shards` are those that this broker coordinates and has loaded."""
         self._config = config

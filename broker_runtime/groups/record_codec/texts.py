@@ -8,11 +8,10 @@ from functools import lru_cache
 from struct import Struct
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.kinds import TEXT_BYTES_MAX as TEXT_BYTES_MAX
 from broker_runtime.wire.varint import write_uvarint
 
 INT8, INT16, INT32, INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
-TEXT_BYTES_MAX = 0x7FFF
-"""Of one text, in compact form too: Apache Kafka reads no longer one."""
 NO_TAGS = b"\x00"
 
 

@@ -4,7 +4,6 @@ What goes into the log of addresses and principals is decided here, and so is wh
 look-up.
 """
 
-import hashlib
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from broker_runtime.apis.call import ClientSoftware
 from broker_runtime.apis.observed import ANONYMOUS
+from broker_runtime.blake2 import blake2b
 from broker_runtime.wire.handler import ServedConnection
 
 _HASH_HEX_DIGITS = 16
@@ -53,7 +53,7 @@ class Client:
 
 def keyed_hash(key: bytes, text: str) -> str:
     """The same text gives the same hash for as long as the key is the same; without the key nobody can try texts."""
-    return hashlib.blake2b(text.encode(), key=key, digest_size=_HASH_HEX_DIGITS // 2).hexdigest()
+    return blake2b(text.encode(), key=key, digest_size=_HASH_HEX_DIGITS // 2).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,27 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.on_demand import Importer, imported
 from broker_runtime.storage.checkpoint import Partition
-from broker_runtime.storage.compaction.cleaning import CleanerSettings, Cleaning, CleaningStoppedError
 from broker_runtime.storage.compaction.dirt import Dirt
 from broker_runtime.storage.compaction.figures import CleanerFigures
-from broker_runtime.storage.compaction.turns import Work
 from broker_runtime.storage.disk import Disk
 from broker_runtime.storage.log import Log
 
+if TYPE_CHECKING:
+    from broker_runtime.storage.compaction.cleaning import Cleaning
+    from broker_runtime.storage.compaction.turns import Work
+
 _LOGGER = logging.getLogger(__name__)
+CLEANING = "broker_runtime.storage.compaction.cleaning"
+"""Is imported when there is a log to clean (decision 45)."""
 _LOGS_PER_LOOK = 256
 """That are looked at before others have their turn on the event loop."""
 
@@ -35,6 +42,7 @@ class LogCleaner:
         self._disk = disk
         self._clock = clock
         self._checkpoint = checkpoint
+        self._importer = Importer()
         self._uncleanable: dict[Partition, UUID] = {}
         self._failed: set[Partition] = set()
         """For now: they are passed over until no other log is to be cleaned."""
@@ -48,16 +56,21 @@ class LogCleaner:
     async def clean_filthiest(self) -> bool:
         """Clean one log; whether there was one."""
         found = await self._filthiest()
+        if found is not None and imported(CLEANING) is None:
+            # Others have their turn meanwhile.
+            found = await self._filthiest() if await self._is_loaded() else None
         self.figures.last_look_s = self._clock.monotonic()
         if found is None:
             self._failed.clear()
             return False
         log, dirt = found
         began_s = self._clock.monotonic()
-        cleaning = Cleaning(log, dirt, _settings(self.config), self._clock)
+        code = import_module(CLEANING)
+        settings = code.CleanerSettings(*_settings(self.config))
+        cleaning: Cleaning = code.Cleaning(log, dirt, settings, self._clock)
         try:
             end = await self._drive(cleaning)
-        except CleaningStoppedError as stopped:
+        except code.CleaningStoppedError as stopped:
             _LOGGER.info("cleaning has stopped: %s", stopped)
         except OSError as error:
             _LOGGER.error("cleaning %s failed, it is tried again after the others: %s", log.place, error)
@@ -68,6 +81,15 @@ class LogCleaner:
             log.first_dirty_offset = max(log.first_dirty_offset, end)
             self._checkpoint()
             self._note(log, dirt, cleaning, self._clock.monotonic() - began_s)
+        return True
+
+    async def _is_loaded(self) -> bool:
+        """Import the code that cleans; False when that fails, for example while no file can be opened."""
+        try:
+            await self._importer.load(CLEANING)
+        except Exception:
+            _LOGGER.exception("the log cleaner cannot be loaded, and tries it again later")
+            return False
         return True
 
     async def _filthiest(self) -> tuple[Log, Dirt] | None:
@@ -98,7 +120,7 @@ class LogCleaner:
         log = self._logs.get(key)
         return log is not None and log.topic_id == self._uncleanable[key]
 
-    async def _drive(self, cleaning: Cleaning) -> int:
+    async def _drive(self, cleaning: "Cleaning") -> int:
         """Raises what the cleaning or its work raises."""
         works = cleaning.run()
         began_s = self._clock.monotonic()
@@ -118,7 +140,7 @@ class LogCleaner:
         finally:
             works.close()
 
-    async def _aside(self, work: Work) -> None:
+    async def _aside(self, work: "Work") -> None:
         """In a thread. Raises what it raises."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._disk.submit(work, partial(_end, ended))
@@ -139,7 +161,7 @@ class LogCleaner:
             exc_info=None if isinstance(error, KafkaError) else error,
         )
 
-    def _note(self, log: Log, dirt: Dirt, cleaning: Cleaning, took_s: float) -> None:
+    def _note(self, log: Log, dirt: Dirt, cleaning: "Cleaning", took_s: float) -> None:
         counts = cleaning.counts
         self.figures.cleaned(counts, cleaning.utilization, took_s, dirt.delay_ms)
         if counts.records_without_key:
@@ -166,8 +188,9 @@ def _has_room(log: Log) -> bool:
     return True
 
 
-def _settings(config: BrokerConfig) -> CleanerSettings:
-    return CleanerSettings(
+def _settings(config: BrokerConfig) -> tuple[int, float, int, int]:
+    """In the order of CleanerSettings."""
+    return (
         config.log_cleaner_dedupe_buffer_size,
         config.log_cleaner_io_buffer_load_factor,
         config.log_cleaner_io_buffer_size,

@@ -1,7 +1,11 @@
 """What the log cleaner tells of itself: the figures behind Kafka's metrics LogCleaner and LogCleanerManager."""
 
+from typing import TYPE_CHECKING
+
 from broker_runtime.storage.compaction.dirt import Dirt
-from broker_runtime.storage.compaction.steps import Counts
+
+if TYPE_CHECKING:
+    from broker_runtime.storage.compaction.steps import Counts
 
 
 class CleanerFigures:
@@ -25,7 +29,7 @@ class CleanerFigures:
         self.max_dirty_ratio = 0.0 if filthiest is None else filthiest.ratio
         self.uncleanable_partitions, self.uncleanable_bytes = uncleanable, uncleanable_bytes
 
-    def cleaned(self, counts: Counts, map_utilization: float, took_s: float, delay_ms: int) -> None:
+    def cleaned(self, counts: "Counts", map_utilization: float, took_s: float, delay_ms: int) -> None:
         self.cleanings += 1
         self.map_utilization = map_utilization
         self.recopy_ratio = counts.bytes_written / max(counts.bytes_read, 1)

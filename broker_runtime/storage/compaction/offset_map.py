@@ -1,6 +1,6 @@
 """Where the last record of each key is, in bounded memory. Pure."""
 
-from hashlib import blake2b
+from broker_runtime.blake2 import blake2b
 
 ENTRY_BYTES = 208
 """Of CPython: a key of at most 16 bytes 64, an offset 32, and a place in a dictionary that has just grown 112."""

@@ -26,10 +26,12 @@ from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_o
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.server import SimulatedServer
 from tests.simulation.cluster.sockets import SimulatedDialler
+from tests.support.imports_on_demand import import_all
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import SharedObjects
 from tests.support.memory_filesystem import MemoryFileSystem
 
+import_all()
 _OF_A_DISK = (OSError, ConfigError, KafkaError)
 _EPOCH_MS = 1_700_000_000_000
 

@@ -19,6 +19,7 @@ from broker_runtime.groups.records import (
     OffsetCommitValue,
 )
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.tally import Census
 from broker_runtime.metrics import group_tally_families
 from tests.support.coordinating_broker import CoordinatingBroker
 
@@ -293,8 +294,9 @@ async def test_what_was_decided_is_counted_and_groups_by_their_states() -> None:
         await node.lead()
         await node.groups.submit(GROUP, committing(5))
         await node.groups.submit(GROUP, committing(6, partition=1))
-        await node.groups.census.look()
-        assert node.groups.census.groups == {(GroupType.CLASSIC, "Empty"): 1}
+        census = Census(node.groups.states)
+        await census.look()
+        assert census.groups == {(GroupType.CLASSIC, "Empty"): 1}
         node.groups.topics_changed((), {"orders": node.orders})
         await turns()
         tally = node.groups.tally
@@ -307,7 +309,7 @@ async def test_what_was_decided_is_counted_and_groups_by_their_states() -> None:
             await asyncio.sleep(0.001)
         assert (tally.offset_commits, tally.offset_deletions, tally.offset_expirations) == (3, 2, 1)
         assert (tally.loads, tally.failures) == (2, 0)
-        names = [family.name for family in group_tally_families(tally, node.groups.census.groups)]
+        names = [family.name for family in group_tally_families(tally, census.groups)]
         assert len(names) == len(set(names)) == 11
 
 

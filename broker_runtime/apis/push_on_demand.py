@@ -1,0 +1,42 @@
+"""The push protocol of a broker that may have no consumers of it: imported with its first frame (decision 45)."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from broker_runtime.apis.call import Completion
+from broker_runtime.apis.context import BrokerContext
+from broker_runtime.apis.on_demand import FirstRequests
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
+from broker_runtime.wire.push.layouts import type_of
+from broker_runtime.wire.reply import PendingReply, Reply
+
+if TYPE_CHECKING:
+    from broker_runtime.apis.push import PushFrames
+
+PUSH = "broker_runtime.apis.push"
+
+
+class PushOnDemand:
+    """Owns the PushFrames from the first frame of the push protocol; hands frames of other protocols to `others`."""
+
+    def __init__(
+        self, context: BrokerContext, others: FrameHandler, completion: Completion, first_requests: FirstRequests
+    ) -> None:
+        self._context = context
+        self._others = others
+        self._completion = completion
+        self._first_requests = first_requests
+        self._frames: PushFrames | None = None
+
+    def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        """As of `wire.handler.FrameHandler`."""
+        if type_of(frame) is None:
+            return self._others(frame, connection)
+        if self._frames is None:
+            return self._first_requests.handle(PUSH, self._handle, frame, connection)
+        return self._frames.handle(frame, connection)
+
+    def _handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        if self._frames is None:
+            self._frames = import_module(PUSH).PushFrames(self._context, self._others, self._completion)
+        return self._frames.handle(frame, connection)

@@ -1,0 +1,68 @@
+"""Imports asyncio and uvloop without Python's ssl module, which is 6 MB of every process with OpenSSL (decision 45).
+
+Both import ssl for TLS on their event loops, which a broker does not use. While they are imported, another module is in
+its place. Afterwards `import ssl` returns Python's own module, so TLS works in threads and on loops of asyncio. uvloop
+keeps what it has imported: TLS over one of its loops raises RuntimeError.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NoReturn
+
+_LOOPS = ("asyncio.base_events", "asyncio.selector_events", "asyncio.sslproto")
+"""Modules of asyncio that refer to ssl."""
+_REFUSAL = "this process has started without TLS on its event loop; use TLS in a thread, or on an asyncio loop"
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise RuntimeError(_REFUSAL)
+
+
+class _Refusing(type):
+    """Classes that refuse to be asked for their instances, as they are no classes of ssl."""
+
+    def __instancecheck__(cls, instance: object) -> NoReturn:
+        _refuse()
+
+
+class _SSLContext(metaclass=_Refusing):
+    """In the place of ssl.SSLContext."""
+
+
+class _Error(OSError):
+    """In the place of the errors of ssl, which nothing raises without TLS."""
+
+
+def _stand_in() -> ModuleType:
+    """A module that has what asyncio and uvloop ask ssl for when they are imported."""
+    made = ModuleType("ssl")
+    errors = ("SSLError", "SSLWantReadError", "SSLSyscallError", "SSLZeroReturnError", "CertificateError")
+    vars(made).update(dict.fromkeys(errors, _Error))
+    vars(made).update(SSLContext=_SSLContext, MemoryBIO=_refuse, create_default_context=_refuse)
+    vars(made).update(SSL_ERROR_WANT_READ=2, SSL_ERROR_WANT_WRITE=3, SSL_ERROR_SYSCALL=5)
+    return made
+
+
+class _OnDemand(ModuleType):
+    """What asyncio has in the place of ssl: imports it when something of it is looked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        ssl = import_module("ssl")
+        for loop in _LOOPS:
+            vars(sys.modules[loop])["ssl"] = ssl
+        vars(sys.modules["asyncio.sslproto"])["SSLAgainErrors"] = (ssl.SSLWantReadError, ssl.SSLSyscallError)
+        return getattr(ssl, name)
+
+
+def import_event_loop() -> None:
+    """Import asyncio and uvloop. Does nothing else when ssl or one of them has been imported before."""
+    if not {"ssl", "asyncio", "uvloop"} & sys.modules.keys():
+        sys.modules["ssl"] = _stand_in()
+        try:
+            import_module("uvloop")
+        finally:
+            del sys.modules["ssl"]
+        on_demand = _OnDemand("ssl")
+        for loop in _LOOPS:
+            vars(sys.modules[loop])["ssl"] = on_demand

@@ -1,0 +1,130 @@
+"""The coordinator of groups of a broker that may have none: imported when it is first needed (decision 45). Shell.
+
+It is needed from when this broker first leads a partition of __consumer_offsets, or when a client first asks it as a
+coordinator. Until then a broker holds none of the code of groups and of their protocols.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker_runtime.clock import Clock
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.replicated_log import LedPartition
+from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.tally import Census, Tally
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.on_demand import Importer, imported
+
+if TYPE_CHECKING:
+    from broker_runtime.groups.service import GroupCoordinatorService
+    from broker_runtime.groups.state import CommittedOffsets, GroupsState
+
+log = logging.getLogger(__name__)
+
+SERVICE = "broker_runtime.groups.service"
+_RETRY_S = 5.0
+
+
+class GroupsOnDemand:
+    """Owns the GroupCoordinatorService from when it is first needed, and the partitions that it leads from then on.
+
+    Implements `replication.manager.LeadershipObserver`. All calls come on the event loop. Nothing of it is durable.
+    """
+
+    def __init__(
+        self, config: Callable[[], BrokerConfig], image: MetadataImage, clock: Clock, importer: Importer
+    ) -> None:
+        """`config` gives the configuration as it is in force."""
+        self._made_of = config, image, clock
+        self._importer = importer
+        self._service: GroupCoordinatorService | None = None
+        self._led: dict[int, LedPartition] = {}
+        """By partition, until there is a service."""
+        self._importing: asyncio.Task[None] | None = None
+        self._problem = ""
+        self._closed = False
+        self._no_tally = Tally()
+        self.census = Census(self.states)
+
+    def coordinator(self) -> "GroupCoordinatorService":
+        """The service, made when there is none yet. Imports what it needs, unless `imported` has it."""
+        if self._service is None:
+            module = import_module(SERVICE)
+            self._service = module.GroupCoordinatorService(*self._made_of)
+            self._problem = ""
+            for leader in self._led.values():
+                self._service.leads(leader)
+            self._led.clear()
+        return self._service
+
+    def leads(self, leader: LedPartition) -> None:
+        if self._service is None and imported(SERVICE) is None:
+            self._led[leader.index] = leader
+            self._import_soon()
+        else:
+            self.coordinator().leads(leader)
+
+    def leads_no_more(self, topic: str, index: int) -> None:
+        self._led.pop(index, None)
+        if self._service is not None:
+            self._service.leads_no_more(topic, index)
+
+    def _import_soon(self) -> None:
+        if self._importing is None and not self._closed:
+            self._importing = asyncio.get_running_loop().create_task(self._import(), name="import of groups")
+
+    async def _import(self) -> None:
+        """Again and again while it fails, for example while no file can be opened."""
+        while True:
+            try:
+                await self._importer.load(SERVICE)
+                break
+            except Exception as error:
+                self._problem = f"groups are not coordinated, as their code cannot be loaded: {error!r}"
+                log.exception("the coordinator of groups cannot be loaded, tried again in %g s", _RETRY_S)
+            await asyncio.sleep(_RETRY_S)
+        self._importing = None
+        if not self._closed:
+            self.coordinator()
+
+    def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
+        """As of the service."""
+        if self._service is not None:
+            self._service.topics_changed(changed, removed)
+
+    def figures(self) -> CoordinatorFigures:
+        if self._service is None:
+            return CoordinatorFigures(len(self._led), 0, 0, 0, 0)
+        return self._service.figures()
+
+    @property
+    def tally(self) -> Tally:
+        return self._no_tally if self._service is None else self._service.tally
+
+    @property
+    def push_consumers(self) -> int:
+        """Consumers of the push protocol that are registered here."""
+        return 0 if self._service is None else len(self._service.callers)
+
+    def notes(self) -> list[str]:
+        """As of the service; and why there is none, when it cannot be imported."""
+        if self._service is not None:
+            return self._service.notes()
+        return [self._problem] if self._problem else []
+
+    def states(self) -> "Iterator[GroupsState]":
+        return iter(()) if self._service is None else self._service.states()
+
+    def committed(self) -> "Iterator[CommittedOffsets]":
+        return iter(()) if self._service is None else self._service.committed()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._importing is not None:
+            self._importing.cancel()
+        if self._service is not None:
+            await self._service.close()

@@ -1,0 +1,78 @@
+"""What a broker has imported while it serves topics, and what the first group adds (decision 45).
+
+Modules are counted and not megabytes, which depend on the machine: benchmarks measure those.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.workloads import create_topic
+from tests.support.broker_process import BrokerProcess
+from tests.support.imports_on_demand import LIGHT_PARTS_OF_GROUPS, ON_DEMAND, UNWANTED
+
+
+class Broker:
+    def __init__(self, process: BrokerProcess, file: Path) -> None:
+        self.process = process
+        self.bootstrap = process.bootstrap
+        self._file = file
+
+    def modules(self) -> set[str]:
+        self._file.unlink(missing_ok=True)
+        os.kill(self.process.pid, signal.SIGUSR1)
+        deadline = time.monotonic() + 60
+        while not self._file.exists():
+            assert time.monotonic() < deadline, "the broker did not write the names of its modules"
+            # A signal handler of Python runs when the event loop has something to do.
+            self.process.get("/readyz")
+        return set(self._file.read_text(encoding="utf-8").split())
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    file = tmp_path / "modules"
+    environment = {"MODULES_FILE": str(file)}
+    with BrokerProcess(module="tests.support.listing_broker", environment=environment) as process:
+        yield Broker(process, file)
+
+
+def produce(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": "none"})
+    for number in range(10):
+        producer.produce("load", str(number))
+    assert producer.flush(60) == 0
+
+
+def read(broker: Broker, *, as_group: bool) -> None:
+    config = {"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "earliest", "group.id": "first"}
+    consumer = Consumer(config | {"enable.auto.commit": as_group})
+    if as_group:
+        consumer.subscribe(["load"])
+    else:
+        consumer.assign([TopicPartition("load", 0, 0)])
+    message = consumer.poll(60)
+    assert message is not None
+    assert message.error() is None
+    consumer.close()
+
+
+def test_what_groups_need_is_imported_with_the_first_of_them(broker: Broker) -> None:
+    create_topic(broker.bootstrap, "load")
+    produce(broker)
+    read(broker, as_group=False)
+    without_groups = broker.modules()
+    assert sorted(without_groups & {*ON_DEMAND, *UNWANTED}) == []
+    assert {name for name in without_groups if name.startswith("broker_runtime.groups")} == LIGHT_PARTS_OF_GROUPS
+
+    read(broker, as_group=True)
+    with_groups = broker.modules()
+    wanted = {"broker_runtime.groups.service", "broker_runtime.apis.join_group", "broker_runtime.apis.offset_commit"}
+    assert sorted(wanted - with_groups) == []
+    unwanted = {"broker_runtime.apis.push", "broker_runtime.apis.delete_groups", "ssl", "_hashlib"}
+    assert sorted(unwanted & with_groups) == []

@@ -1,0 +1,53 @@
+"""What a broker has not imported while nobody uses it, and what imports all of it at once."""
+
+from importlib import import_module
+
+from broker_runtime.apis.on_demand import ApiOnDemand
+from broker_runtime.apis.push_on_demand import PUSH
+from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.groups.on_demand import SERVICE
+from broker_runtime.observers.on_demand import IN_FORCE
+from broker_runtime.storage.compaction.cleaner import CLEANING
+
+_SERVED: tuple[object, ...] = BROKER_APIS
+APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
+ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, *(api.module for api in APIS))
+"""Modules of the broker that it imports when they are first used."""
+LIGHT_PARTS_OF_GROUPS = {
+    "broker_runtime.groups",
+    "broker_runtime.groups.coordinator_figures",
+    "broker_runtime.groups.kinds",
+    "broker_runtime.groups.lag",
+    "broker_runtime.groups.lag.figures",
+    "broker_runtime.groups.lag.log_ends",
+    "broker_runtime.groups.lag.watch",
+    "broker_runtime.groups.on_demand",
+    "broker_runtime.groups.partition_of",
+    "broker_runtime.groups.tally",
+}
+"""What every broker has of groups."""
+UNWANTED = {
+    "_hashlib": "OpenSSL, 4 MB",
+    "_ssl": "OpenSSL, 6 MB with Python's part of it",
+    "cramjam": "2 MB, for batches that are compressed and whose records are looked at",
+    "crc32c": "imports importlib.metadata and with it email, csv and zipfile",
+    "ctypes": "1 MB",
+    "email": "of HTTP libraries",
+    "http.server": "of prometheus_client",
+    "importlib.abc": "imports tempfile, and with it modules of archives",
+    "importlib.metadata": "reads packages' versions",
+    "prometheus_client": "imports an HTTP server and client",
+    "re2": "2.6 MB, for regular expressions of consumers",
+    "ssl": "6 MB with OpenSSL",
+    "tempfile": "imports shutil, bz2 and lzma",
+    "unittest": "of tests",
+    "urllib.request": "an HTTP client",
+    "urllib3": "the Kubernetes journal's HTTP client, 14 MB",
+}
+"""Modules of others, and why a broker does without them."""
+
+
+def import_all() -> None:
+    """For tests in virtual time, where a thread that imports would be late or early by chance."""
+    for name in ON_DEMAND:
+        import_module(name)
