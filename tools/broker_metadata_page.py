@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from broker_runtime.apis.broker_metadata import NODE_IDS_MAX
 from broker_runtime.apis.table import COUNTED_APIS
 from broker_runtime.config.tags import BUILT_IN_TAGS, TAGS_MAX, VALUE_BYTES_MAX
 from broker_runtime.wire.messages import encode_request_body, encode_response, frame_request
@@ -38,10 +39,12 @@ BrokerMetadataResponse => [NodeId Host Port ProtocolVersionMin ProtocolVersionMa
   Value => string
 ```
 
-There is no error code. A broker that nobody has registered is left out; one that is asked for twice is there once. All
-brokers come in the order of their ids, and those that were named in the order of the request, which may name 10,000.
-A broker that is away is answered for by the others, from the metadata of the cluster; whether it is, Metadata and
-DescribeCluster tell.
+There is no error code. A broker that is not registered is left out, and so is a negative id other than -1; if no
+broker is left, the answer is an empty array. A broker that is asked for twice is there once. All brokers come in the
+order of their ids, and those that were named in the order of the request, which may name {NODE_IDS_MAX:,}: a longer
+array ends the connection. So does a null array (length -1) and an array that ends before its length. Bytes behind the
+array are ignored; the [push protocol](push-protocol.md) ends the connection for them. A broker that is away is
+answered for by the others, from the metadata of the cluster; whether it is, Metadata and DescribeCluster tell.
 
 """
 

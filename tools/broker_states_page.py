@@ -41,7 +41,7 @@ _TAIL = """
 |---|---|---|
 | INCONSISTENT_CLUSTER_ID (104) | it registers with the id of another cluster | ends: its data belongs elsewhere |
 | DUPLICATE_BROKER_REGISTRATION (101) | another incarnation of its id is alive | at its start tries again, later ends |
-| INVALID_REGISTRATION (119) | no incarnation id, no listeners, or two with one name | ends |
+| INVALID_REGISTRATION (119) | no valid id, incarnation or listeners, or texts that are too long | ends |
 | UNSUPPORTED_VERSION (35) | the cluster's level of a feature is outside its range | ends |
 | STALE_BROKER_EPOCH (77) | its heartbeat has an epoch that is not, or no longer, its own | registers anew |
 | NOT_CONTROLLER (41) | the controller that it asked is not the active one | asks the next one |

@@ -32,9 +32,11 @@ A state that is not named has no such event; it would be a mistake of the broker
 _TAIL = """
 ## The end of a client's side
 
-A client may end its side (`shutdown(SHUT_WR)`) and go on reading. As in Apache Kafka it is not looked for while a reply
-is owed: every complete request that has arrived before it is answered first, and the end is met when reading goes on.
-A connection that is reset has nobody to answer; requests of it that wait for their turn are carried out all the same.
+A client may close its side (`shutdown(SHUT_WR)`) and continue to read. As in Apache Kafka the broker answers every
+complete request that has arrived before, and finds the end of the client's side when it reads again. If the client
+closes its side before the connection is accepted, the connection is served when a byte of the client waits, and
+closed otherwise ([connection quotas](connection-quotas.md)). After a reset there is no answer; requests that wait for
+their turn are still carried out.
 """
 
 

@@ -22,7 +22,7 @@ from broker_runtime.wire.writer import array_length, string
 
 _THIS_BROKER = -1
 """As a node id: the broker that is asked."""
-_NODE_IDS_MAX = 10_000
+NODE_IDS_MAX = 10_000
 """Of one request: nobody has as many brokers."""
 _NOWHERE = ("", -1)
 """As Kafka says it of a node that is not known."""
@@ -38,7 +38,7 @@ def handle(reader: RequestReader, call: Call, context: NodeContext) -> Awaitable
 
 def _node_ids(reader: RequestReader) -> Sequence[int]:
     count = reader.array_length()
-    if count > _NODE_IDS_MAX:
+    if count > NODE_IDS_MAX:
         raise ProtocolError("too-large", f"BrokerMetadata asks for {count} brokers")
     return unpack(f">{count}i", reader.view(count * _ID.size))
 

@@ -254,3 +254,16 @@ def test_a_broker_stops_in_time_whatever_its_observers_do(tmp_path: Path) -> Non
         assert broker.stop() == 0
         assert time.monotonic() - began < 20
     assert notes(path)[-1] == ["closed", 0.5, ""]
+
+
+def test_a_call_that_outlasts_the_session_has_the_broker_fenced_which_then_serves_again() -> None:
+    session = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
+    with BrokerProcess(properties=session) as broker, observing(broker, "Standing", seconds="4"):
+        until(lambda: state(broker, "Standing") == "Loaded", "the observer is loaded")
+        with WireClient((broker.host, broker.port())) as client:
+            client.ask("metadata", 12, **ALL_TOPICS)
+            # The answer is still sent; then the broker notices that it was silent for too long.
+            assert client.receive() is None, "the connection is closed"
+        assert "serves no clients" in broker.log()
+        until(lambda: broker.metrics()["sluicegate_broker_fenced"] == 0, "the broker serves again")
+        use(broker, 3)

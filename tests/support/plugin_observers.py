@@ -91,6 +91,18 @@ class Sleeping(Silent):
         _sleep(0.2)
 
 
+class Standing(Silent):
+    """Its first call for a Metadata request takes as long as it is configured to."""
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._left_s = float(config["seconds"])
+
+    def record_request(self, struct: Any, client_address: str, principal: str, api_key: int, *_: Any) -> None:
+        if api_key == 3:
+            left_s, self._left_s = self._left_s, 0.0
+            _sleep(left_s)
+
+
 class Flooding(Silent):
     """Its worker never comes to an end, while more and more waits for it."""
 

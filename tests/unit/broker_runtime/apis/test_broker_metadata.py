@@ -71,6 +71,7 @@ async def test_of_whom_it_tells() -> None:
             ((1, -1, 1), [1]),
             ((2, 77, -2), [2]),
             ((77,), []),
+            ((-2,), []),
         ):
             assert [broker["node_id"] for broker in await asked(node, *node_ids)] == expected
 
@@ -151,6 +152,12 @@ async def test_what_is_no_such_request_ends_its_connection(body: bytes) -> None:
     async with ControllerInMemory() as node:
         with pytest.raises(ProtocolError):
             await told(node, body)
+
+
+async def test_bytes_behind_the_array_are_ignored() -> None:
+    async with ControllerInMemory() as node:
+        await three_brokers(node)
+        assert [broker["node_id"] for broker in await told(node, struct.pack(">ii", 1, 2) + b"more")] == [2]
 
 
 async def test_very_many_tags_are_told_over_many_turns() -> None:
