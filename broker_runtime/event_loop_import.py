@@ -20,7 +20,7 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 class _Refusing(type):
-    """Classes that refuse to be asked for their instances, as they are no classes of ssl."""
+    """Metaclass of the classes in the place of ssl's: `isinstance` raises RuntimeError."""
 
     def __instancecheck__(cls, instance: object) -> NoReturn:
         _refuse()
@@ -35,7 +35,7 @@ class _Error(OSError):
 
 
 def _stand_in() -> ModuleType:
-    """A module that has what asyncio and uvloop ask ssl for when they are imported."""
+    """A module with the attributes of ssl that asyncio and uvloop read when they are imported."""
     made = ModuleType("ssl")
     errors = ("SSLError", "SSLWantReadError", "SSLSyscallError", "SSLZeroReturnError", "CertificateError")
     vars(made).update(dict.fromkeys(errors, _Error))
@@ -45,7 +45,7 @@ def _stand_in() -> ModuleType:
 
 
 class _OnDemand(ModuleType):
-    """What asyncio has in the place of ssl: imports it when something of it is looked for."""
+    """In the place of ssl in asyncio's modules: imports ssl when asyncio reads an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         ssl = import_module("ssl")

@@ -18,10 +18,9 @@ _PAUSE_S = 0.0002
 _SWITCH_S = 0.0005
 """Python lets another thread run after 5 ms: the event loop would wait for so long after each system call."""
 _NEW_OBJECTS_MAX = 100_000
-"""So many new objects are there before Python looks for garbage among them, which stops all threads. An import makes
-20,000 at most."""
+"""New objects before Python collects garbage among them, which stops all threads. An import makes 20,000 at most."""
 _one_at_a_time = threading.Lock()
-"""Of the imports in threads: each changes settings of the interpreter, and sets them back."""
+"""Held during an import in a thread, because each import changes settings of the interpreter and restores them."""
 
 
 def imported(name: str) -> ModuleType | None:
@@ -82,7 +81,7 @@ def _others_first() -> Iterator[None]:
 
 
 class _Pauses:
-    """In sys.meta_path: finds no module, and lets other threads run each time when its own thread looks for one."""
+    """A finder for sys.meta_path that finds no module, and pauses its own thread before each module."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()

@@ -1,6 +1,6 @@
-"""APIs whose handlers are imported with the first request for them (decision 45): what a broker lists before.
+"""APIs whose handlers are imported with the first request for them (decision 45).
 
-The first request waits for the import, as others that come meanwhile do; from then on the API costs what others cost.
+The first request waits for the import, and so do others that arrive meanwhile. Afterwards the API has no extra cost.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from broker_runtime.wire.versions import FORMATS
 log = logging.getLogger(__name__)
 
 _KEPT_BYTES_MAX = 1024 * 1024
-"""Of a request that waits. A larger one has its module imported on the event loop, which takes 0.1 s once."""
+"""Longest request that waits. For a larger one the module is imported on the event loop, which takes 0.1 s once."""
 
 
 class ApiOnDemand:
-    """In the place of an ApiSpec: the module has it as `API`, and is imported when more of it is used than this."""
+    """Stands for the ApiSpec `API` of a module. Imports the module when another attribute of the ApiSpec is read."""
 
     def __init__(self, module: str, key: int, name: str, versions: tuple[int, int]) -> None:
         self.module = f"broker_runtime.apis.{module}"
@@ -32,7 +32,7 @@ class ApiOnDemand:
         self.flexible_from = FORMATS[key].flexible_from
 
     def spec(self) -> ApiSpec[Any]:
-        """The API itself. Imports its module, unless that is done."""
+        """The ApiSpec of the module. Imports the module when that has not been done yet."""
         found: ApiSpec[Any] = import_module(self.module).API
         return found
 
@@ -41,7 +41,7 @@ class ApiOnDemand:
 
 
 class FirstRequests:
-    """Requests that wait until the module is imported that serves them. Owns the tasks that wait for it."""
+    """Owns the requests that wait for the import of the module that serves them."""
 
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
@@ -50,7 +50,7 @@ class FirstRequests:
     def handle(
         self, module: str, then: FrameHandler, frame: memoryview, connection: ServedConnection
     ) -> Reply | PendingReply:
-        """What `then` answers to the frame, once the module is imported; at once when it is already."""
+        """The answer of `then` to the frame. It comes later when the module has to be imported first."""
         if imported(module) is not None or len(frame) > _KEPT_BYTES_MAX:
             import_module(module)
             return then(frame, connection)
@@ -103,7 +103,7 @@ def _pass_on(answer: Reply | PendingReply, reply: PendingReply) -> None:
 
 
 def on_demand(module: str, key: int, name: str, versions: tuple[int, int]) -> ApiSpec[Any]:
-    """What stands for the API in a table; to those who read the table it is an ApiSpec."""
+    """An entry for a table of APIs, which reads like the ApiSpec of the module. `module` is a name within `apis`."""
     stand_in: Any = ApiOnDemand(module, key, name, versions)
     found: ApiSpec[Any] = stand_in
     return found

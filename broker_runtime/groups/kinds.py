@@ -1,9 +1,9 @@
-"""What a broker knows of groups before it coordinates one: their types, and how long an id may be. Pure data."""
+"""Types of groups and the longest text of a record, for modules that every broker imports. Pure data."""
 
 from enum import Enum
 
 TEXT_BYTES_MAX = 0x7FFF
-"""Of one text in a record, an id of a group for example: Apache Kafka reads no longer one."""
+"""Longest text of a record, such as the id of a group, in bytes. Apache Kafka reads no longer ones."""
 
 
 class GroupType(Enum):

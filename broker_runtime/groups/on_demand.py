@@ -51,7 +51,7 @@ class GroupsOnDemand:
         self.census = Census(self.states)
 
     def coordinator(self) -> "GroupCoordinatorService":
-        """The service, made when there is none yet. Imports what it needs, unless `imported` has it."""
+        """The service. Makes it, and imports its module, when that has not been done yet."""
         if self._service is None:
             module = import_module(SERVICE)
             self._service = module.GroupCoordinatorService(*self._made_of)
@@ -78,7 +78,7 @@ class GroupsOnDemand:
             self._importing = asyncio.get_running_loop().create_task(self._import(), name="import of groups")
 
     async def _import(self) -> None:
-        """Again and again while it fails, for example while no file can be opened."""
+        """Retries while it fails, for example while no file can be opened."""
         while True:
             try:
                 await self._importer.load(SERVICE)

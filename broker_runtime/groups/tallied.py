@@ -1,4 +1,4 @@
-"""What an applied record adds to the tally of a broker. Pure."""
+"""Counts applied records in the tally of a broker. Pure."""
 
 from broker_runtime.groups.records import (
     ConsumerGroupMetadataKey,

@@ -1,4 +1,4 @@
-"""What a broker has imported while it serves topics, and what the first group adds (decision 45).
+"""A broker that serves topics has imported no part of groups; the first group adds them (decision 45).
 
 Modules are counted and not megabytes, which depend on the machine: benchmarks measure those.
 """

@@ -1,4 +1,4 @@
-"""What a broker has not imported while nobody uses it, and what imports all of it at once."""
+"""The modules that an idle broker must not have imported, and a function that imports its own among them."""
 
 from importlib import import_module
 
@@ -25,7 +25,7 @@ LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups.partition_of",
     "broker_runtime.groups.tally",
 }
-"""What every broker has of groups."""
+"""The parts of groups that every broker imports."""
 UNWANTED = {
     "_hashlib": "OpenSSL, 4 MB",
     "_ssl": "OpenSSL, 6 MB with Python's part of it",

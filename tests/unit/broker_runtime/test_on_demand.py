@@ -13,7 +13,7 @@ from broker_runtime.on_demand import Importer, imported
 
 SLOW = "slow_part_of_a_broker"
 GATES: dict[str, threading.Event] = {}
-"""What the modules below wait for while they are imported."""
+"""Events for which the modules below wait while they are imported."""
 CODE = """
 import threading
 from tests.unit.broker_runtime.test_on_demand import GATES

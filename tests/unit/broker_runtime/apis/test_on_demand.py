@@ -25,7 +25,7 @@ MODULE = "not_imported_yet"
 
 
 class Gate:
-    """An importer whose import ends when a test says so."""
+    """An importer whose import ends when a test sets `over`."""
 
     def __init__(self) -> None:
         self.over: asyncio.Future[ModuleType] = asyncio.get_running_loop().create_future()

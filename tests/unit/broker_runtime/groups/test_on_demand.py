@@ -17,7 +17,7 @@ from tests.support.coordinating_broker import CoordinatingBroker
 
 
 class Gate:
-    """An importer that goes on when a test says so, and has `problems` first."""
+    """An importer that waits until a test sets `open`, and raises each of `problems` first."""
 
     def __init__(self) -> None:
         self.problems: list[Exception] = []
