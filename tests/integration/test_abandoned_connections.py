@@ -11,6 +11,7 @@ from ipaddress import ip_network
 import pytest
 
 from broker_runtime.network.abandoned import is_abandoned
+from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings, Strategy
 from tests.support.proxy_headers import header, local_header
@@ -147,19 +148,24 @@ def test_a_connection_is_abandoned_when_its_client_has_closed_it_and_no_byte_wai
 
 
 def test_they_are_closed_counted_and_told_and_take_no_rate_and_no_slot(bench: Bench) -> None:
+    """Of the address itself, and of a range that it is in."""
     notices: list[ConnectionNotice] = []
     bench.serve(replace(SHORT, max_connections_per_ip=1))
     bench.server.update_ip_rate("127.0.0.1", 1)
+    bench.server.connection_groups.set_limits("range", GroupLimits(rate=1, max_connections=1, shared=True))
+    bench.server.connection_groups.set_member("range", "127.0.0.0/8", 1.0)
     bench.server.connection_notices.observe(notices.append)
-    for _ in range(20):
-        bench.connect().close()
-    assert bench.ask(bench.connect())
-    assert abandoned(bench) == 20
-    assert [(notice.kind, notice.reason) for notice in notices] == [
-        *[(NoticeKind.REFUSED, ABANDONED)] * 20,
-        (NoticeKind.ACCEPTED, None),
-    ]
-    assert bench.metric("connection_creation_total", listener=LISTENER) == 1
+    for source in ("127.0.0.1", "127.0.0.9"):
+        for _ in range(20):
+            bench.connect(source=source).close()
+        assert bench.ask(bench.connect(source=source))
+        assert bench.server.quotas.ip_count(source) == 1
+    assert abandoned(bench) == 40
+    told = [*[(NoticeKind.REFUSED, ABANDONED)] * 20, (NoticeKind.ACCEPTED, None)]
+    assert [(notice.kind, notice.reason) for notice in notices] == [*told, *told]
+    group = bench.server.quotas.groups.by_name["range"]
+    assert (group.connections, group.held) == (1, {})
+    assert bench.metric("connection_creation_total", listener=LISTENER) == 2
     assert bench.metric("waits_total", listener=LISTENER) == 0
     assert bench.server.refusals.totals == {}
 
