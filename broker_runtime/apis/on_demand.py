@@ -66,12 +66,16 @@ class FirstRequests:
     ) -> None:
         try:
             await self._importer.load(module)
+        except Exception as error:  # noqa: BLE001 - it is counted, and logged now and then
+            _refuse(reply, connection, "not-imported", f"{module} cannot be imported: {error!r}")
+            return
+        try:
             answer = then(memoryview(frame), connection)
         except ProtocolError as error:
             _refuse(reply, connection, error.kind, str(error))
         except Exception as error:
-            log.exception("%s cannot serve its first request", module)
-            _refuse(reply, connection, "not-imported", f"{module}: {error!r}")
+            log.exception("%s failed at its first request", module)
+            _refuse(reply, connection, "handler-failed", repr(error))
         else:
             _pass_on(answer, reply)
 

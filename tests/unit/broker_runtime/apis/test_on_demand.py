@@ -108,7 +108,12 @@ async def test_a_client_that_goes_before_the_import_is_over_is_not_served() -> N
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(ProtocolError("malformed", "no request"), "malformed"), (OSError(24, "files"), "not-imported")]
+    ("error", "kind"),
+    [
+        (ProtocolError("malformed", "no request"), "malformed"),
+        (OSError(24, "files"), "not-imported"),
+        (KeyError("a mistake of ours"), "handler-failed"),
+    ],
 )
 async def test_what_cannot_be_served_ends_its_connection(error: Exception, kind: str) -> None:
     gate, connection = Gate(), NotedConnection()
