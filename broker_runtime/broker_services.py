@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
 from broker_runtime.apis.context import ControllerRequests, OwnListeners
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from broker_runtime.groups.service import GroupCoordinatorService
 
 _ASIDE_THREADS = 2
+T = TypeVar("T")
 
 
 class BrokerServices:
@@ -78,7 +79,7 @@ class BrokerServices:
         leader = self.led(topic, partition)
         return leader.log, leader.leader_epoch
 
-    def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
+    def run_aside(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._waiting_aside >= self.settings.config.sluicegate_record_validation_queue_max:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits for a look at records; try again")
         self._waiting_aside += 1
@@ -86,7 +87,7 @@ class BrokerServices:
         done.add_done_callback(self._one_less_aside)
         return done
 
-    def _one_less_aside(self, done: asyncio.Future[None]) -> None:
+    def _one_less_aside(self, done: asyncio.Future[T]) -> None:
         del done
         self._waiting_aside -= 1
 

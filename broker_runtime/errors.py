@@ -6,6 +6,9 @@ A `ProtocolError` has no reply: the connection that sent the bytes ends.
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
 
 
 class ErrorCode(IntEnum):
@@ -154,7 +157,7 @@ class ErrorCode(IntEnum):
 
 
 class KafkaError(Exception):
-    """A refusal that the client is told about: a Kafka error code and a sentence that says what to do."""
+    """A refusal that is sent to the client: a Kafka error code and a sentence that says what to do."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)
@@ -163,7 +166,7 @@ class KafkaError(Exception):
 
 
 class RecordsRefusedError(KafkaError):
-    """Some records of a batch are bad: (number in the batch, what is wrong) of each, in order (KIP-467)."""
+    """Some records of a batch are bad: (number in the batch, what is wrong) of the first ones, in order (KIP-467)."""
 
     def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -180,3 +183,14 @@ class ProtocolError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def detached(error: E) -> E:
+    """The same error without its traceback, context and cause: for every error that is stored, returned or handed on.
+
+    A traceback refers to the frames that the error has passed, each frame to its caller, and all of them to their local
+    variables: the request, its buffers, and whatever stores the error. That is a circle, which reference counts never
+    free. An error that is stored must not be raised again for the same reason: raise a new one.
+    """
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error

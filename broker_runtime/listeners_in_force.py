@@ -117,22 +117,22 @@ class ListenersInForce:
         for name, endpoint in list(self._opened.items()):
             if not any(self._is_open(wanted) for wanted in self._wanted.opened if wanted.listener == name):
                 self._close(name, endpoint)
-        failure: ListenerBindError | None = None
+        failure = ""
         for endpoint in self._wanted.opened:
             if endpoint.listener not in self._opened:
                 try:
                     self._open(endpoint)
                 except ListenerBindError as error:
-                    failure = error
-                    self._failed[endpoint.listener] = f"{error} (its address is configured dynamically)"
+                    failure = str(error)
+                    self._failed[endpoint.listener] = f"{failure} (its address is configured dynamically)"
         if self._paused is not None:
             # Those that are new, and the brokers' one where no other is left to clients.
             self._server.pause(self._for_clients(), self._paused)
         if self.advertised() != told:
             self.changed()
         self._applied.set()
-        if failure is not None:
-            raise failure
+        if failure:
+            raise ListenerBindError(failure)
 
     def _is_open(self, wanted: Endpoint) -> bool:
         """Under this address: also one that took a free port, and that is now asked for by its number."""

@@ -16,7 +16,7 @@ from broker_runtime.apis.forwarding import forwarded
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.dynamic_listeners import LISTENER_KEYS
 from broker_runtime.config.effective import effective_config
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
@@ -110,7 +110,7 @@ async def _answer(request: Any, call: Call, context: BrokerContext, change: _Cha
         try:
             own = await until_stored.enter_async_context(context.listeners.opening(altered))
         except KafkaError as error:
-            change.refused[mine.resource_name] = error
+            change.refused[mine.resource_name] = detached(error)
         answer = await _forwarded(request, call, context, change)
         if change.stored and not request.validate_only:
             await context.listeners.in_force(own, context.settings.config.request_timeout_ms / 1000)

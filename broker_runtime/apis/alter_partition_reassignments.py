@@ -39,16 +39,16 @@ def _reassign_all(
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
-            error = None
+            answer = _answer(asked.partition_index, None)
             try:
                 if counts[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is in the request more than once.")
                 moved = reassign(topic.name, asked.partition_index, asked.replicas, image, keep_factor=keep)
                 check_records(len(records) + len(moved))
                 records += capacity.take(moved)
-            except KafkaError as refusal:
-                error = refusal
-            partitions.append(_answer(asked.partition_index, error))
+            except KafkaError as error:
+                answer = _answer(asked.partition_index, error)
+            partitions.append(answer)
         responses.append({"name": topic.name, "partitions": partitions})
     return records, responses
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from broker_runtime.controller.service import ControllerService
     from broker_runtime.groups.service import GroupCoordinatorService
 
+T = TypeVar("T")
+
 
 class NodeContext(Protocol):
     """What handlers may use on brokers and on controllers."""
@@ -151,8 +153,8 @@ class BrokerContext(FetchContext, Protocol):
         """As `led_log`, with the followers; on the hot path. Raises the same."""
         ...
 
-    def run_aside(self, work: Callable[[], None], /) -> asyncio.Future[None]:
-        """Run what takes long in another thread, a few at a time.
+    def run_aside(self, work: Callable[[], T], /) -> asyncio.Future[T]:
+        """Run what takes long in another thread, a few at a time; the result is what `work` returns.
 
         Raises KafkaError, which makes a client try again, when too much waits already.
         """

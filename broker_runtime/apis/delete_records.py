@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteRecordsPartition, DeleteRecordsRequest
@@ -51,7 +51,7 @@ class _Noting:
         self.error: Exception | None = None
 
     def done(self, error: Exception | None) -> None:
-        self.error = error
+        self.error = None if error is None else detached(error)
         self.over.set()
 
 
@@ -93,7 +93,7 @@ def _delete(topic: str, part: DeleteRecordsPartition, context: BrokerContext) ->
         log.delete_records(before)
         return _Deletion(leader, leader.leader_epoch, before, leader.low_watermark)
     except KafkaError as error:
-        return error
+        return detached(error)
 
 
 async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], noting: _Noting, timeout_s: float) -> Fields:

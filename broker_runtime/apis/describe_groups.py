@@ -81,8 +81,7 @@ async def _described(group_id: str, call: Call, context: BrokerContext) -> Packe
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             return await _packed(group_id, _Group(""), error, call)
-        told = error if call.version >= _NOT_FOUND_SINCE else None
-        return await _packed(group_id, _Group(_DEAD), told, call)
+        return await _packed(group_id, _Group(_DEAD), error if call.version >= _NOT_FOUND_SINCE else None, call)
     return await _packed(group_id, group, None, call)
 
 

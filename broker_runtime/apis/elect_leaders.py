@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.elections import ElectionType, elect
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Fields
@@ -68,7 +68,7 @@ def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> R
     try:
         return elect(topic, index, kind, image)
     except KafkaError as refusal:
-        return refusal
+        return detached(refusal)
 
 
 def _refused(request: ElectLeadersRequest, error: KafkaError) -> Fields:

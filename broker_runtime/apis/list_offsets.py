@@ -15,7 +15,7 @@ from functools import partial
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
 from broker_runtime.wire.messages import Fields
@@ -161,26 +161,32 @@ class _PartitionSearch:
     search: Search
     step: Step | None = None
     found: FoundRecord | None = None
-    error: KafkaError | OSError | None = None
+    refused: KafkaError | None = None
 
     def run_step(self) -> None:
         """In another thread."""
         if self.step is not None:
             try:
                 self.found = self.step()
-            except (KafkaError, OSError) as error:
-                self.error = error
+            except KafkaError as error:
+                self.refused = detached(error)
+            except OSError as error:
+                self.refused = self._unreadable(error)
+
+    def _unreadable(self, error: OSError) -> KafkaError:
+        return self.leader.log.files.health.failure("read", error)
 
     def go_on(self, context: BrokerContext) -> bool:
         """Whether there is another step to run."""
+        if self.refused is not None:
+            self.fail(self.refused)
+            return False
         try:
-            if self.error is not None:
-                raise self.error
             self.step = next(self.search) if self.step is None else self.search.send(self.found)
         except StopIteration as ended:
             self._tell(ended.value, context)
         except OSError as error:
-            self.fail(self.leader.log.files.health.failure("read", error))
+            self.fail(self._unreadable(error))
         except KafkaError as error:
             self.fail(error)
         else:

@@ -43,14 +43,17 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     by_id = context.image.topics if version >= _BY_ID_SINCE else None
     transactional_id, acks, timeout_ms, appends, answer = read_request(reader, by_id)
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
-    refusal = _refusal(transactional_id, acks)
     refused: Refused | None = None
+    refusal = _refusal(transactional_id, acks)
+    if refusal is not None and appends:
+        refused = Refused(answer, call, context.image)
+        for place, topic, index, _ in appends:
+            refused.add(place, topic, index, refusal)
+        appends = []
     waiting: list[Waiting] = []
     unchecked: list[Unchecked] = []
     for place, topic, index, records in appends:
         try:
-            if refusal is not None:
-                raise refusal
             if not isinstance(topic, str):
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
             leader = context.led(topic, index)
@@ -107,11 +110,13 @@ class _WhenChecked:
         self.call = call.later()
         look_aside(unchecked, context, call, self._append, self._finish)
 
-    def _append(self, item: Unchecked, refused: KafkaError | None) -> None:
+    def _append(self, item: Unchecked, fault: KafkaError | None) -> None:
+        """`fault` is what is wrong with the records; None where they may be appended."""
+        if fault is not None:
+            self._refuse(item, fault)
+            return
         version, acks, answer = self.call.version, self.call.acks, self._answer
         try:
-            if refused is not None:
-                raise refused
             leader = self._context.led(item.topic, item.partition)
             if leader.topic_id != item.topic_id:
                 code = ErrorCode.UNKNOWN_TOPIC_ID if version >= _BY_ID_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -121,9 +126,12 @@ class _WhenChecked:
                 self._waiting.append(Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
             answer[item.place] = success(version, item.partition, done)
         except KafkaError as error:
-            self._refused = self._refused or Refused(answer, self.call, self._context.image)
-            self._refused.add(item.place, item.topic, item.partition, error)
-            answer[-1] = self._refused.tail()
+            self._refuse(item, error)
+
+    def _refuse(self, item: Unchecked, error: KafkaError) -> None:
+        refused = self._refused = self._refused or Refused(self._answer, self.call, self._context.image)
+        refused.add(item.place, item.topic, item.partition, error)
+        self._answer[-1] = refused.tail()
 
     def _finish(self) -> None:
         acks, answer, refused = self.call.acks, self._answer, self._refused

@@ -1,7 +1,7 @@
-"""Batches of a produce request whose records are looked at in another thread before they are appended.
+"""Batches of a produce request whose records another thread checks before they are appended.
 
-Compressed ones and long ones, of compacted topics and where sluicegate.record.validation asks for it. The connection
-waits meanwhile, so the order of its requests is kept; what its client does meanwhile does not undo what it has asked.
+These are compressed and long batches, of compacted topics and where sluicegate.record.validation is `all`. The
+connection waits meanwhile, which keeps the order of its requests. A client that leaves meanwhile cancels no append.
 """
 
 import logging
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.config import TopicConfig
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.storage.record_check import check_records
 from broker_runtime.wire.reply import PendingReply
 
@@ -26,7 +26,7 @@ class Unchecked(NamedTuple):
     place: int
     topic: str
     topic_id: UUID
-    """The name may be another topic's when the records have been looked at."""
+    """Another topic may have the name when the check has ended."""
     partition: int
     records: bytes
     config: TopicConfig
@@ -39,7 +39,7 @@ def look_aside(
     append: Callable[[Unchecked, KafkaError | None], None],
     finish: Callable[[], None],
 ) -> None:
-    """Calls `append` for each batch when it was looked at, with what is wrong with it, and `finish` after the last."""
+    """Call `append` for each batch when a thread has checked it, with its fault or None; then call `finish` once."""
     left = len(unchecked)
     limit = context.settings.config.sluicegate_record_validation_max_bytes
 
@@ -50,22 +50,30 @@ def look_aside(
         if not left:
             finish()
 
-    def looked_at(item: Unchecked, looked: "Future[None]") -> None:
+    def looked_at(item: Unchecked, looked: "Future[KafkaError | None]") -> None:
         if looked.cancelled():
             # The broker stops.
             reply.complete(None)
             return
-        error = looked.exception()
-        if error is not None and not isinstance(error, KafkaError):
-            log.error("the records of %s-%d could not be checked", item.topic, item.partition, exc_info=error)
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be checked")
-        reply.guarded(partial(tell, item, error))()
+        reply.guarded(partial(tell, item, looked.result()))()
 
     for item in unchecked:
-        partition = f"{item.topic}-{item.partition}"
         try:
-            looked = context.run_aside(partial(check_records, item.records, item.config, limit, partition))
+            looked = context.run_aside(partial(_fault, item, limit))
         except KafkaError as error:
             tell(item, error)
         else:
             looked.add_done_callback(partial(looked_at, item))
+
+
+def _fault(item: Unchecked, unpacked_bytes_max: int) -> KafkaError | None:
+    """The fault of a batch, or None. It comes without the frames of the check, which hold the unpacked batch."""
+    partition = f"{item.topic}-{item.partition}"
+    try:
+        check_records(item.records, item.config, unpacked_bytes_max, partition)
+    except KafkaError as error:
+        return detached(error)
+    except Exception:
+        log.exception("the records of %s could not be checked", partition)
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be checked")
+    return None

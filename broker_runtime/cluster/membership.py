@@ -14,7 +14,7 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.lifecycle import BrokerState, Lifecycle, LifecycleEvent, Phase
 from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.cluster.registration import Identity, RegistrationTimeoutError, explained, final_refusal, replaced
+from broker_runtime.cluster.registration import Identity, RegistrationTimeoutError, check_not_final, explained, replaced
 from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
@@ -271,9 +271,7 @@ class Membership:
     def _registration_refused(self, error: KafkaError, give_up_s: float) -> None:
         """Raises MembershipError when there is no use in trying again."""
         me = self._identity.broker_id
-        final = final_refusal(error, me)
-        if final is not None:
-            raise final from error
+        check_not_final(error, me)
         if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._lifecycle.phase is Phase.REJOINING:
             # Its registration was lost, and not to a restart of the controller: somebody lives under this id.
             self._on(LifecycleEvent.REPLACED)

@@ -58,13 +58,12 @@ class Identity:
         }
 
 
-def final_refusal(error: KafkaError, broker_id: int) -> MembershipError | None:
-    """What ends the process, since trying again is of no use; None for what may pass."""
+def check_not_final(error: KafkaError, broker_id: int) -> None:
+    """Raise MembershipError, which ends the process, for a refusal that another attempt would meet again."""
     if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        return MembershipError(f"this broker's data belongs to another cluster: {error}")
+        raise MembershipError(f"this broker's data belongs to another cluster: {error}") from error
     if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION):
-        return MembershipError(f"the controller does not take broker {broker_id}: {error}")
-    return None
+        raise MembershipError(f"the controller does not take broker {broker_id}: {error}") from error
 
 
 def replaced(broker_id: int) -> ReplacedError:

@@ -230,6 +230,10 @@ async def _until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    for task in tasks:
-        if task in done:
-            task.result()
+    ended = [task for task in tasks if task in done]
+    # The error of a task refers to this frame, which must not refer to the task (see `detached`).
+    tasks.clear()
+    done.clear()
+    del task
+    while ended:
+        ended.pop(0).result()

@@ -21,7 +21,7 @@ from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.storage.batching import KeyValue, in_batches
 
 log = logging.getLogger(__name__)
@@ -258,18 +258,19 @@ class CoordinatorRuntime(Generic[S, R]):
         try:
             records, waiting.decided = waiting.decide(self.state)
         except KafkaError as error:
-            waiting.refused = error
+            waiting.refused = detached(error)
             return
         except Exception as error:
             log.exception("a request to a coordinator failed")
-            waiting.refused = error
+            waiting.refused = detached(error)
             return
         before = self.state.next_offset
         try:
             self._append(records)
             self._append(self._shard.consequences(records, self.state))
         except KafkaError as error:
-            waiting.refused = error if self.state.next_offset == before else self._shard.refuse(Refusal.LOST)
+            is_whole = self.state.next_offset == before
+            waiting.refused = detached(error) if is_whole else self._shard.refuse(Refusal.LOST)
             if waiting.timer is not None:
                 # It has set its own next step, which counts on what was refused: the same is tried again instead.
                 self._timers.cancel(waiting.timer)
@@ -311,6 +312,6 @@ def _answer(waiting: _Waiting, answer: asyncio.Future[Any]) -> None:
     if answer.done():
         return
     if waiting.refused is not None:
-        answer.set_exception(waiting.refused)
+        answer.set_exception(detached(waiting.refused))
     else:
         answer.set_result(waiting.decided)

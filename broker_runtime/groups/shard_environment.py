@@ -89,7 +89,7 @@ class ShardEnvironment:
         if self._closed:
             return
         if error is not None and not isinstance(error, Exception):
-            raise error
+            error = RuntimeError(repr(error))
         # A key of its own: one that the log refuses is tried again under it, and stands in nobody's way.
         self.timers.on_due((_ASIDE, done), then(done.result() if error is None else error))
 

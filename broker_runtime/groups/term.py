@@ -96,7 +96,7 @@ class Term:
         self.shard.close(self.state)
         for answer in self._unanswered:
             if not answer.done():
-                answer.set_exception(self.shard.refuse(Refusal.UNLOADED))
+                answer.set_result(self.shard.refuse(Refusal.UNLOADED))
         self._unanswered.clear()
 
     async def submit(self, decide: GroupDecision[T]) -> T:
@@ -160,7 +160,8 @@ class Term:
                 each.abandoned = True
             raise
         if isinstance(result, KafkaError):
-            raise result
+            # Another error than the one that is kept: see `detached`.
+            raise KafkaError(result.code, result.message or "")
         return result
 
     async def _given(self, later: Later[T]) -> T | KafkaError:

@@ -59,6 +59,10 @@ class ClientConnection:
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         """The body of the response."""
+        # A future that fails is in no local variable: its error would refer to this frame, and the frame to it.
+        return await self._asked(api_key, version, body)
+
+    def _asked(self, api_key: int, version: int, body: bytes | memoryview) -> asyncio.Future[memoryview]:
         if self.lost:
             raise self._unavailable("the connection is gone")
         machine = self._machine
@@ -69,7 +73,7 @@ class ClientConnection:
         self._answers[number] = answer
         if not self._interest.write:
             self._send()
-        return await answer
+        return answer
 
     def waited_s(self) -> float:
         """How long the oldest request has waited."""

@@ -8,7 +8,7 @@ import errno
 from collections.abc import Sequence
 from math import inf
 
-from broker_runtime.errors import ProtocolError
+from broker_runtime.errors import ProtocolError, detached
 from broker_runtime.network.closed_observers import ClosedObservers
 from broker_runtime.network.connection_states import ConnectionEvent, ConnectionState
 from broker_runtime.network.interest import Interest
@@ -119,7 +119,7 @@ class Connection:
             if owed is None:
                 self._refuse(ConnectionEvent.REFUSE, error)
             else:
-                owed.add(error)
+                owed.add(detached(error))
                 machine.served(0, now_s, deferred=True)
             return
         if owed is None:
@@ -242,7 +242,7 @@ class Connection:
             try:
                 owed.add(handler(frame, self))
             except ProtocolError as error:
-                owed.add(error)
+                owed.add(detached(error))
             if self.throttle_s:
                 self._throttle()
                 break

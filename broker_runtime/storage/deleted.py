@@ -104,15 +104,15 @@ class DeletedFolders:
 
 
 def _remove(fs: FileSystem, folders: Sequence[Path]) -> None:
-    """Raises the last OSError, having tried all."""
-    failed: OSError | None = None
+    """Remove every folder that can be removed. Raises OSError, which names the last one that could not."""
+    failed = ""
     for folder in folders:
         try:
             remove_folder(fs, folder)
         except OSError as error:
-            failed = error
-    if failed is not None:
-        raise failed
+            failed = f"{folder}: {error}"
+    if failed:
+        raise OSError(failed)
 
 
 def remove_folder(fs: FileSystem, folder: Path) -> None:

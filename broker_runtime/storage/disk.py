@@ -9,6 +9,8 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Protocol
 
+from broker_runtime.errors import KafkaError, detached
+
 Done = Callable[[Exception | None], None]
 Pause = Callable[[Callable[[], None]], None]
 """Begins something, and calls back on the event loop when it is over: whoever yields it goes on then."""
@@ -18,7 +20,10 @@ class Disk(Protocol):
     """Does work that may block elsewhere than on the event loop."""
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
-        """Do the work some time, then call `done`, on the event loop, with what it raised or None."""
+        """Do the work some time, then call `done`, on the event loop, with what it raised or None.
+
+        An OSError or KafkaError comes without its traceback, so that it may be kept.
+        """
         ...
 
 
@@ -29,7 +34,7 @@ class InlineDisk:
         try:
             work()
         except OSError as error:
-            done(error)
+            done(detached(error))
         else:
             done(None)
 
@@ -51,6 +56,8 @@ class ThreadedDisk:
         self._pending.discard(future)
         if not future.cancelled():
             error = future.exception()
+            if isinstance(error, OSError | KafkaError):
+                detached(error)
             done(error if error is None or isinstance(error, Exception) else RuntimeError(repr(error)))
 
     async def settle(self) -> None:

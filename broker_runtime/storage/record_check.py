@@ -1,7 +1,7 @@
-"""Every record of one batch, looked at: for compacted topics, and where sluicegate.record.validation asks for it. Pure.
+"""Checks each record of a batch, for compacted topics and where sluicegate.record.validation is `all`. Pure.
 
-The header has been checked before. Kafka looks at every record of every batch; here that is what costs most of all, so
-by default only what the header tells is checked (`validation`), and records where a rule is about records (keys).
+The header has been checked before. Kafka checks each record of each batch. Here that would cost more than all else of a
+request, so by default `validation` checks the header, and records are checked where a rule is about records (keys).
 """
 
 from collections.abc import Sequence
@@ -33,23 +33,40 @@ def check_records(batch: memoryview | bytes, config: TopicConfig, unpacked_bytes
     codec = header.attributes & COMPRESSION_MASK
     records = memoryview(batch)[HEADER_BYTES : header.size]
     body = unpack(codec, records, unpacked_bytes_max) if codec else bytes(records)
-    missing, malformed = _look(body, header.record_count)
-    without_key = f"Compacted topic cannot accept message without key in topic partition {partition}"
-    errors = [(index, without_key) for index in missing] if config.compacted else []
+    without_key, malformed = _look(body, header.record_count)
+    keyless = f"Compacted topic cannot accept message without key in topic partition {partition}"
+    errors = [(index, keyless) for index in without_key.first] if config.compacted else []
+    count = without_key.count if config.compacted else 0
     if malformed is not None:
         errors.append(malformed)
+        count += 1
     if errors:
-        raise RecordsRefusedError(ErrorCode.INVALID_RECORD, _summary(errors), errors[:ERRORS_MAX])
+        raise RecordsRefusedError(ErrorCode.INVALID_RECORD, _summary(count, errors), errors[:ERRORS_MAX])
 
 
-def _summary(errors: Sequence[tuple[int, str]]) -> str:
+def _summary(count: int, errors: Sequence[tuple[int, str]]) -> str:
     first = "; ".join(f"record {index}: {text}" for index, text in errors[:3])
-    return f"{len(errors)} of the batch's records have been rejected, among them {first}"
+    return f"{count} of the batch's records have been rejected, among them {first}"
 
 
-def _look(body: bytes, count: int) -> tuple[Sequence[int], tuple[int, str] | None]:
-    """(the numbers of the records without a key, the first that is none and why: behind it nothing can be found)."""
-    missing: list[int] = []
+class _WithoutKey:
+    """The records of one batch that have no key: how many there are, and the numbers of the first ERRORS_MAX."""
+
+    __slots__ = ("count", "first")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[int] = []
+
+    def add(self, index: int) -> None:
+        self.count += 1
+        if self.count <= ERRORS_MAX:
+            self.first.append(index)
+
+
+def _look(body: bytes, count: int) -> tuple[_WithoutKey, tuple[int, str] | None]:
+    """The records without a key, and the first malformed record with its fault. The records behind it are not found."""
+    missing = _WithoutKey()
     at = index = 0
     try:
         for index in range(count):
@@ -61,7 +78,7 @@ def _look(body: bytes, count: int) -> tuple[Sequence[int], tuple[int, str] | Non
             delta, at = _varint(body, at)
             key, at = _varint(body, at)
             if key < 0:
-                missing.append(index)
+                missing.add(index)
             else:
                 at += key
             value, at = _varint(body, at)

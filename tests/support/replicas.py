@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
@@ -27,6 +27,7 @@ from tests.support.calls import a_call, handled
 from tests.support.logs import TOPIC_ID
 
 TOPIC = "orders"
+T = TypeVar("T")
 
 
 def broker_info(broker_id: int, epoch: int = 10, *, fenced: bool = False) -> BrokerInfo:
@@ -85,7 +86,7 @@ class LeadingNode:
         self.repeated_fetches = RepeatedFetches(1_000)
         self.timers: list[Callable[[], None]] = []
         self.aside_is_full = False
-        self.aside: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
+        self.aside: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         if (topic, partition) != (TOPIC, 0):
@@ -98,11 +99,11 @@ class LeadingNode:
         leader = self.led(topic, partition)
         return leader.log, leader.leader_epoch
 
-    def run_aside(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+    def run_aside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """A test says when by `aside`."""
         if self.aside_is_full:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits")
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.aside.append((work, done))
         return done
 

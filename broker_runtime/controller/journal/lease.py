@@ -178,8 +178,9 @@ class LeaseElection:
                 self._trouble.ended()
                 delay_s = self._renew_s
             except (StoreError, TimeoutError) as error:
-                found = error if isinstance(error, StoreError) else StoreError("no answer")
-                self._trouble.failed(found, self._clock.monotonic())
+                self._trouble.failed(
+                    error if isinstance(error, StoreError) else StoreError("no answer"), self._clock.monotonic()
+                )
                 delay_s = self._poll_s
         self._held_until_s = None
         log.error("this controller is no longer the active one; %s", self._why_lost())

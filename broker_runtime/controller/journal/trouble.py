@@ -6,6 +6,7 @@ Knows neither the store nor the clock: the time comes as an argument.
 import logging
 
 from broker_runtime.controller.journal.store import StoreError, StoreRefusedError
+from broker_runtime.errors import detached
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class Trouble:
         if not self._failures:
             self._since_s = now_s
         self._failures += 1
-        self._last = error
+        self._last = detached(error)
         if self._failures % SAID_EVERY == 1:
             log.warning("%s, attempt %d in %.0f s: %s", self._what, self._failures, now_s - self._since_s, error)
 

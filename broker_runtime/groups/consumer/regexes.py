@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from functools import partial
 
-from broker_runtime.errors import KafkaError
+from broker_runtime.errors import KafkaError, detached
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.target import MemberChange, assign_soon
 from broker_runtime.groups.consumer.topics import hash_of, known_topics
@@ -97,7 +97,7 @@ def _match(regexes: Collection[str], names: Collection[str]) -> Found:
         try:
             regex = compile_topic_regex(text)
         except KafkaError as error:
-            matched[text] = error
+            matched[text] = detached(error)
         else:
             matched[text] = tuple(sorted(name for name in names if regex.matches(name)))
     return matched

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError, detached
 from broker_runtime.groups.lag.figures import Partition, pages
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
@@ -57,7 +57,7 @@ class LogEnds:
                     ends |= self._own_ends(page) if leader == self._node_id else await self._asked(leader, page)
                     await asyncio.sleep(0)
             except KafkaError as error:
-                errors.append(error)
+                errors.append(detached(error))
         return ends, errors
 
     def close(self) -> None:

@@ -77,7 +77,8 @@ class EventWriter:
         self._dropped_from: int | None = None
         self._dropped_s = 0.0
         self._dropped_for = ""
-        self._error: OSError | None = None
+        self._error = ""
+        """Why the spool could not be written at the last attempt; empty when it could."""
         self._retry_s = 0.0
         self._flush_timer: Timer | None = None
         self._segment_timer: Timer | None = None
@@ -125,12 +126,12 @@ class EventWriter:
             self._next_seq = block.last_seq + 1
             self._queue.append(packed)
             self.queued_bytes += len(packed)
-        if self._error is None:
+        if not self._error:
             self._write()
 
     def close(self) -> None:
         """Write what can be written; what cannot is told by the number that was reserved."""
-        self._error = None
+        self._error = ""
         self.seal()
         if self._dropped_from is not None and not self.is_full:
             self._new_block()
@@ -165,7 +166,7 @@ class EventWriter:
         if self._dropped_from is None:
             self._dropped_from = self._next_seq
             self._dropped_s = self._clock.monotonic()
-            self._dropped_for = str(self._error)
+            self._dropped_for = self._error
         self.dropped += events
         self._next_seq += events
         needed = self._next_seq - 1 + self.owed
@@ -186,7 +187,7 @@ class EventWriter:
 
     def _flush(self) -> None:
         self._flush_timer = None
-        self._error = None
+        self._error = ""
         self.seal()
         if not self._queue:
             self.reserved = self.last_seq + self.owed
@@ -206,7 +207,7 @@ class EventWriter:
             if spool.size >= self._limits.segment_bytes and self._all_told:
                 self._begin_segment()
         except OSError as error:
-            self._error = error
+            self._error = str(error)
             self._note(error)
             self._retry_s = min(max(self._limits.flush_s, self._retry_s * 2), _RETRY_S_MAX)
             if self._flush_timer is not None:

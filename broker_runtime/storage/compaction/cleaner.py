@@ -140,11 +140,11 @@ class LogCleaner:
         finally:
             works.close()
 
-    async def _aside(self, work: "Work") -> None:
-        """In a thread. Raises what it raises."""
+    def _aside(self, work: "Work") -> asyncio.Future[None]:
+        """Do the work in a thread. The future has what it raises, and must be in no local variable then."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._disk.submit(work, partial(_end, ended))
-        await ended
+        return ended
 
     async def _throttle(self, count: int, began_s: float) -> None:
         """`count` bytes were read and written since."""

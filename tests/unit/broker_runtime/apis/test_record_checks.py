@@ -15,6 +15,7 @@ from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.calls import handled
+from tests.support.circles import no_circles
 from tests.support.logs import TOPIC_ID, LogHouse
 from tests.support.packed_batches import packed
 from tests.support.replicas import LeadingNode, leading
@@ -54,10 +55,7 @@ class Node(LeadingNode):
 
     async def look(self) -> None:
         for work, done in self.aside:
-            try:
-                done.set_result(work())
-            except KafkaError as error:
-                done.set_exception(error)
+            done.set_result(work())
         self.aside.clear()
         await asyncio.sleep(0)
 
@@ -103,6 +101,28 @@ async def test_compressed_batches_are_appended_when_another_thread_has_looked_at
     assert (third.error_code, third.base_offset, node.end) == (ErrorCode.INVALID_RECORD, -1, 4)
     if version >= 8:
         assert [error.batch_index for error in third.record_errors] == [1]
+
+
+async def refuse_and_answer(node: Node) -> None:
+    node.send([packed(GZIP, UNKEYED), packed(GZIP, KEYED)])
+    await node.look()
+    assert node.end == 2
+
+
+async def test_a_batch_that_was_refused_after_a_look_keeps_nothing() -> None:
+    """Neither the batch nor what it was unpacked to: the frames of the look have both."""
+    node = Node()
+    with no_circles():
+        await refuse_and_answer(node)
+
+
+async def test_the_fault_of_a_batch_leaves_its_thread_without_frames() -> None:
+    node = Node()
+    node.send([packed(GZIP, UNKEYED)])
+    ((work, _),) = node.aside
+    fault = work()
+    assert isinstance(fault, KafkaError)
+    assert (fault.__traceback__, fault.__context__, fault.__cause__) == (None, None, None)
 
 
 @pytest.mark.parametrize(

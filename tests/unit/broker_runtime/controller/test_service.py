@@ -1,6 +1,7 @@
 """The single writer: order, one fsync for all that wait, what survives a power loss, refusals, replay."""
 
 import asyncio
+import contextlib
 import random
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.seam import JournalFailedError
 from broker_runtime.controller.registration import Heartbeat, Registration, fence
+from broker_runtime.controller.service import _until_one_ends
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.cluster import ControllerChange
 from broker_runtime.metadata.configs import ConfigRecord
@@ -19,6 +21,7 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.log import Log
+from tests.support.circles import no_circles
 from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
 from tests.support.memory_filesystem import MemoryFileSystem
 
@@ -315,3 +318,18 @@ async def test_a_snapshot_that_is_damaged_is_passed_by_for_the_one_before() -> N
         assert of_content(again.image) == before
         assert again.controller.history.snapshot is not None
         assert f"{again.controller.history.snapshot.end_offset:020d}" < newest
+
+
+async def fail_a_term() -> None:
+    async def fail() -> None:
+        raise JournalFailedError("the disk is gone")
+
+    with contextlib.suppress(JournalFailedError):
+        await _until_one_ends(fail(), asyncio.sleep(60))
+    # The loop refers to the last task until the next iteration.
+    await asyncio.sleep(0)
+
+
+async def test_a_term_that_fails_keeps_nothing() -> None:
+    with no_circles():
+        await fail_a_term()

@@ -12,6 +12,7 @@ from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.transport import Transport
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.versions import FETCH
+from tests.support.circles import no_circles
 from tests.support.memory_transport import EncryptingTransport, MemoryTransport
 from tests.support.noted_poller import NotedPoller
 
@@ -159,3 +160,18 @@ async def test_a_server_is_connected_to_within_the_limit_or_named() -> None:
             await ClientConnector(dialler, LIMITS).connect(ADDRESS, "broker 1")
         assert error.value.code == ErrorCode.BROKER_NOT_AVAILABLE
         assert str(error.value).endswith(f"broker 1 at leader.example:9092: {why}")
+
+
+async def hear_of_the_end(transport: MemoryTransport) -> None:
+    end = Dialled(transport)
+    asking = await end.ask(b"one")
+    end.connection.close()
+    assert "the connection was closed" in str((await asyncio.gather(asking, return_exceptions=True))[0])
+    del asking
+    # The loop refers to the last task until the next iteration.
+    await asyncio.sleep(0)
+
+
+async def test_a_request_without_an_answer_keeps_nothing(transport: MemoryTransport) -> None:
+    with no_circles():
+        await hear_of_the_end(transport)

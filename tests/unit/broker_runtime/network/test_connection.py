@@ -17,6 +17,7 @@ from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.shared import Shared
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
+from tests.support.circles import no_circles
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_transport import EncryptingTransport, MemoryTransport
 from tests.support.noted_poller import NotedPoller
@@ -556,3 +557,21 @@ def test_answers_come_in_the_order_of_requests_whatever_waits_and_however_the_st
     expected = [b"answer to %d" % number if b"later" in body else body for number, body in enumerate(bodies)]
     assert served.taken() == b"".join(map(request, expected))
     assert served.connection._machine.state is ConnectionState.READING
+
+
+def refuse_behind_a_batch(served: Served, sent: bytes) -> None:
+    served.transport.arrive(request(b"batch later"))
+    served.connection.on_readable()
+    served.transport.arrive(sent)
+    served.connection.on_readable()
+    served.promises.pop().complete((request(b"stored"),))
+    served.loop.run()
+    assert served.taken() == request(b"stored")
+    assert (served.ended, len(served.refusals)) == (1, 1)
+
+
+@pytest.mark.parametrize("sent", [request(b"bad batch"), b"\xff\xff\xff\xff"], ids=["by its handler", "by its size"])
+def test_a_refusal_that_waits_for_the_answers_before_it_keeps_nothing(sent: bytes) -> None:
+    served = Served(MemoryTransport())
+    with no_circles():
+        refuse_behind_a_batch(served, sent)

@@ -1,6 +1,7 @@
 """What is found by looking at every record, in every packing, and within bounds."""
 
 import gzip
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -58,6 +59,17 @@ def test_only_some_of_very_many_bad_records_are_named() -> None:
     batch = encode_batch([(None, b"v")] * 1_000, 5)
     assert bad_records(batch) == list(range(ERRORS_MAX))
     assert "1000 of the batch's records" in (refused(batch).message or "")
+
+
+def test_bad_records_that_are_not_named_take_no_memory() -> None:
+    batch = encode_batch([(None, b"v")] * 50_000, 5)
+    tracemalloc.start()
+    try:
+        refused(batch)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(batch)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
