@@ -19,6 +19,7 @@ from broker_runtime.groups.group import Committer
 from broker_runtime.groups.record_codec import encode
 from broker_runtime.groups.records import ClassicProtocol, GroupMetadataValue, GroupRecord
 from broker_runtime.groups.state import GroupsState
+from tests.support.circles import no_circles
 from tests.support.classic_coordinator import (
     GROUP,
     OTHER_TOPIC,
@@ -519,3 +520,16 @@ def test_who_says_too_much_of_itself_or_assigns_too_much_is_refused() -> None:
     (member_id,) = at.stable(protocols=(half, half))
     assert error_of(at.sync(member_id, assignments={member_id: bytes(23)})) is ErrorCode.INVALID_REQUEST
     assert at.group.state is ClassicState.STABLE
+
+
+def answer_thousands() -> None:
+    at = ClassicCoordinator()
+    joins = [at.join(told(at.join()).member_id) for _ in range(3 * PORTION)]
+    at.advance(6.0)
+    assert all(join.result is not None for join in joins)
+    at.timers.timers.clear()
+
+
+def test_portions_that_are_over_keep_nothing() -> None:
+    with no_circles():
+        answer_thousands()

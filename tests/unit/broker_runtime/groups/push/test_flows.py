@@ -7,6 +7,7 @@ import pytest
 from broker_runtime.groups.push.calls import EARLIEST, LATEST, Call, Ping, StartAt, StartFetcher, StopFetcher
 from broker_runtime.groups.push.ownership import Necessity
 from broker_runtime.groups.push.states import PushState
+from tests.support.circles import no_circles
 from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
 STARTED = {("t", 0), ("t", 1), ("t", 2), ("t", 3)}
@@ -334,6 +335,19 @@ def test_many_consumers_are_asked_in_portions(coordinator: Coordinator) -> None:
     answer_all(consumers)
     assert [len(each.reading) for each in consumers] == [1] * 300
     assert coordinator.group_state() is PushState.STABLE
+
+
+def rebalance_and_end(coordinator: Coordinator) -> None:
+    first, second = coordinator.consumers("a", "b")
+    first.read_to(10)
+    wait(coordinator, 2 * SESSION_S, first, second)
+    for each in (first, second):
+        each.close()
+
+
+def test_calls_that_were_answered_and_consumers_that_left_keep_nothing(coordinator: Coordinator) -> None:
+    with no_circles():
+        rebalance_and_end(coordinator)
 
 
 def wait(coordinator: Coordinator, seconds: float, *alive: Consumer) -> None:
