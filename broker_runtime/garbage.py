@@ -1,42 +1,70 @@
-"""How this process finds garbage: reference counts free nearly everything, and the collector looks for circles only
-among what is younger than its last full look. Shell.
+"""The garbage collector of this process: short collections of young objects, and rare complete ones. Shell.
 
-A full collection stops everything, for 0.1 s with a million objects or less (3,000 partitions, 5,000 consumers that
-wait). What one has found in use is passed by from then on (`gc.freeze`), and it comes before there is much to look at,
-so each object is looked at once by it. A circle that was in use then is not found when it has ended: whatever there is
-much of must not refer to itself any more once it has ended, which tests say of partitions and requests.
+Reference counts free nearly everything. The collector finds objects that refer to each other in a circle. A collection
+stops everything for 0.3 to 0.5 us per object that it reads, which is 30 ms for an idle broker and 0.3 s for a million
+objects. So each automatic collection of the oldest generation comes early, and what it has found in use is frozen:
+later collections pass by (`gc.freeze`).
+
+A circle that was in use at that moment and ends later stays in memory. Requests, errors and partitions make no circle,
+which tests check; other code, such as an observer's, may. Therefore a complete collection reads the frozen objects,
+too: soon after the resident memory has grown, and otherwise now and then.
 """
 
 import gc
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 
+from broker_runtime.process_memory import resident_bytes, return_free_memory_soon
 from broker_runtime.turn_lengths import TurnLengths
 
 _YOUNG_MAX, _YOUNG_COLLECTIONS = 700, 10
 """Python's own: a collection of the youngest for so many new objects, of the next generation for so many of these."""
 _COLLECTIONS_BEFORE_FULL = 3
-"""Of that next generation. So a full one looks at some 30,000 objects at most, which takes 2 to 3 ms."""
+"""Collections of that next generation before one of the oldest, which so reads about 30,000 objects: 2 to 3 ms."""
 _FULL = 2
+_GROWTH_FACTOR, _GROWTH_BYTES = 1.5, 64 << 20
+"""The resident memory has grown when it is above so many times what it was, plus so many bytes."""
+_SAMPLES = 5
+"""Ticks for which it must stay there: a large request or answer comes and goes."""
+_PAUSE_AFTER_GROWTH, _PAUSE = 100, 100_000
+"""The pause after a complete collection, as a multiple of the processor time that it took: at most a hundredth of the
+time is spent on them while memory grows, else a hundred-thousandth."""
 
 
 class GarbageCollector:
-    """Python's, for this process, from `start` to `stop`. `lengths` has how long it stopped everything, `found` how
-    many objects were garbage that no reference count had freed, by generation. `now` gives seconds."""
+    """Python's collector, configured for this process between `start` and `stop`.
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    `lengths` has the lengths of the collections, `found` the number of objects that they freed, by generation.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        resident: Callable[[], int] = resident_bytes,
+        spent: Callable[[], float] = time.thread_time,
+        return_memory: Callable[[], None] = return_free_memory_soon,
+    ) -> None:
+        """`now` gives seconds that never go back, `resident` the bytes of memory that the process has, `spent` the
+        seconds of processor time of this thread. `return_memory` returns to the system what the allocator keeps."""
         self._now = now
+        self._spent = spent
+        self._return_memory = return_memory
+        self._resident = resident
         self._began_s = 0.0
         self._thresholds = gc.get_threshold()
+        self._completed_s = self._cost_s = 0.0
+        """When the last complete collection ended, and the processor time that it took."""
+        self._floor = 0
+        """The least resident memory since then."""
+        self._samples: deque[int] = deque(maxlen=_SAMPLES)
         self.lengths = TurnLengths("garbage collection")
         self.found = [0, 0, 0]
 
     def start(self) -> None:
-        """What is there already, modules for the most part, is looked at once and stays."""
+        """Freeze what is there already, most of it modules."""
         gc.set_threshold(_YOUNG_MAX, _YOUNG_COLLECTIONS, _COLLECTIONS_BEFORE_FULL)
-        gc.collect()
-        gc.freeze()
-        # Python puts the next full one off until a quarter as many objects are new as this one has found in use: none.
-        gc.collect()
+        self._collect_all()
         gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:
@@ -45,6 +73,36 @@ class GarbageCollector:
             gc.callbacks.remove(self._on_collection)
             gc.unfreeze()
             gc.set_threshold(*self._thresholds)
+
+    def tick(self) -> None:
+        """Do a complete collection if it is due. To be called on the event loop about once a second."""
+        resident = self._resident()
+        self._samples.append(resident)
+        self._floor = min(self._floor, resident)
+        has_grown = self._has_grown
+        pause = _PAUSE_AFTER_GROWTH if has_grown else _PAUSE
+        if self._now() - self._completed_s >= pause * self._cost_s:
+            self._collect_all()
+            if has_grown:
+                # Else the next growth would be measured from what was garbage.
+                self._return_memory()
+
+    @property
+    def _has_grown(self) -> bool:
+        is_steady = len(self._samples) == _SAMPLES
+        return is_steady and min(self._samples) > self._floor * _GROWTH_FACTOR + _GROWTH_BYTES
+
+    def _collect_all(self) -> None:
+        began_s = self._spent()
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        # Python puts the next full one off until a quarter as many objects are new as this one has found in use: none.
+        gc.collect()
+        self._completed_s = self._now()
+        self._cost_s = self._spent() - began_s
+        self._samples.clear()
+        self._floor = self._resident()
 
     def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
         now_s = self._now()

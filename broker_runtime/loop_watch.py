@@ -12,6 +12,7 @@ from broker_runtime.garbage import GarbageCollector
 from broker_runtime.turn_lengths import TurnLengths
 
 _INTERVAL_S = 0.02
+_GARBAGE_INTERVAL_S = 1.0
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ class LoopWatch:
         self._loop = loop
         self._now = now
         self._timer: asyncio.TimerHandle | None = None
-        self._due_s = 0.0
+        self._due_s = self._garbage_due_s = 0.0
         self.tasks = TurnLengths("tasks")
         self.garbage = GarbageCollector(now)
         self.delays = TurnLengths("something between two looks")
@@ -49,6 +50,9 @@ class LoopWatch:
     def _look(self) -> None:
         now_s = self._now()
         self.delays.note(max(now_s - self._due_s, 0.0), now_s)
+        if now_s >= self._garbage_due_s:
+            self._garbage_due_s = now_s + _GARBAGE_INTERVAL_S
+            self.garbage.tick()
         self._look_later()
 
     def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
