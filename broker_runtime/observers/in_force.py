@@ -1,7 +1,8 @@
-"""The observers of this broker as the configuration has them: loaded, configured anew, closed while it runs. Shell.
+"""The observers of this broker as the configuration has them: loaded, changed and closed while it runs. Shell.
 
-Whatever an observer does when it is loaded, configured or closed, it does in a thread of its own: clients are not kept
-waiting, and one that hangs is left behind. What cannot be loaded is told, and tried again once a minute.
+An observer is loaded, configured and closed in a thread of its own, so that no client waits for it. A call that hangs
+is left behind with its thread, and no other call of this observer begins before it returns. An observer that cannot be
+loaded is reported, and tried again once a minute.
 """
 
 import asyncio
@@ -17,14 +18,16 @@ from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.observers.hub import ObserverHub
 from broker_runtime.observers.in_service import ObserverInService, Readings, first_line
-from broker_runtime.observers.loading import ObserverLoadError, ObserverSpec, load, wanted_observers
+from broker_runtime.observers.loading import BUILT_IN, ObserverLoadError, ObserverSpec, load, wanted_observers
 from broker_runtime.observers.states import ObserverState, States
 from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
-from broker_runtime.observers.threads import LeftBehindError, ObserverThreads
+from broker_runtime.observers.threads import CallFailedError, LeftBehindError, ObserverThreads
 
 log = logging.getLogger(__name__)
 
 _RETRY_S = 60.0
+_LOAD, _RECONFIGURE, _CLOSE = "its import or configure", "its reconfigure", "its close"
+"""The calls that an observer gets in a thread, as subjects of sentences."""
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 """The process where the system does not tell of threads."""
 
@@ -112,7 +115,10 @@ class ObserversInForce:
         try:
             instance = await self._instance(spec, old)
             service = self._service(spec, instance, old)
-        except Exception as error:  # noqa: BLE001 - whatever a class does when it is made, it is told
+        except (CallFailedError, LeftBehindError) as error:
+            self._failed(spec.name, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - the observer's code raises anything
             self._failed(spec.name, first_line(error))
             return
         self._problems.pop(spec.name, None)
@@ -134,18 +140,17 @@ class ObserversInForce:
             raise ObserverLoadError(f"what it has cannot be asked for: {first_line(error)}") from error
 
     async def _instance(self, spec: ObserverSpec, old: ObserverInService | None) -> Configured:
-        if old is not None:
-            before = self._loaded[spec.name][0]
-            if before.class_name == spec.class_name and before.config == spec.config:
-                return old.instance
-            if before.class_name == spec.class_name and old.reconfigure is not None:
-                again = partial(old.reconfigure, spec.config)
-                await self._threads.run(again, spec.name, self._load_timeout_s)
-                return old.instance
-        self._threads.check()
+        same_class = old is not None and self._loaded[spec.name][0].class_name == spec.class_name
+        if old is not None and same_class and self._loaded[spec.name][0].config == spec.config:
+            return old.instance
+        self._threads.check(spec.name, is_built_in=spec.class_name in BUILT_IN.values())
+        if old is not None and same_class and old.reconfigure is not None:
+            again = partial(old.reconfigure, spec.config)
+            await self._threads.run(again, spec.name, _RECONFIGURE, self._load_timeout_s)
+            return old.instance
         make = partial(load, spec, self._surroundings)
         too_late = partial(self._close_later, spec.name)
-        return await self._threads.run(make, spec.name, self._load_timeout_s, too_late)
+        return await self._threads.run(make, spec.name, _LOAD, self._load_timeout_s, too_late)
 
     def _failed(self, name: str, problem: str) -> None:
         self._problems[name] = problem
@@ -168,19 +173,19 @@ class ObserversInForce:
         await self._close(service.name, service.instance)
 
     async def _close(self, name: str, instance: Configured) -> None:
-        """One that hangs is left behind, be it that it does not keep to its time."""
+        """Close it, or leave it behind if that takes too long."""
         timeout_s = self._close_timeout_s
         try:
-            await self._threads.run(lambda: instance.close(timeout_s), name, timeout_s * 1.5)
+            await self._threads.run(lambda: instance.close(timeout_s), name, _CLOSE, timeout_s * 1.5)
         except LeftBehindError:
             log.warning("observer %s has not closed within %g s and is left behind", name, timeout_s)
-        except Exception as error:  # noqa: BLE001 - whatever it raises, it is closed
-            log.warning("observer %s raised when it was closed: %s", name, first_line(error))
+        except CallFailedError as error:
+            log.warning("observer %s raised when it was closed: %s", name, error)
         else:
             log.info("observer %s is closed", name)
 
     def _close_later(self, name: str, instance: Configured) -> None:
-        """It is configured and will not be in service, as it came too late for one: what it has opened is closed."""
+        """Close one that is configured and will not be in service, for example as it came too late."""
         task = self._loop.create_task(self._close(name, instance), name=f"observer {name}, not in service")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -189,6 +194,11 @@ class ObserversInForce:
     def changing(self) -> bool:
         """Whether one is being loaded, configured anew or closed."""
         return bool(self._changing)
+
+    @property
+    def left_behind(self) -> int:
+        """How many calls of observers have not returned in time, and still have not."""
+        return self._threads.left_behind
 
     @property
     def states(self) -> States:
@@ -208,7 +218,7 @@ class ObserversInForce:
 
     def collect(self) -> Iterator[MetricFamily]:
         services = {name: service for name, (_, service) in self._loaded.items()}
-        yield from observer_families(self.states, services, self._threads.left_behind)
+        yield from observer_families(self.states, services, self.left_behind)
         for service in services.values():
             if service.collect is not None:
                 families: list[MetricFamily] = []

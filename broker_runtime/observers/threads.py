@@ -1,69 +1,107 @@
-"""Threads for what observers may take their time for: one for each work, and one that hangs is left behind. Shell."""
+"""Threads in which observers are loaded, configured and closed: one for each call. Shell."""
 
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-_LEFT_BEHIND_MAX = 16
+from broker_runtime.config.observers import OBSERVERS_MAX
+from broker_runtime.observers.in_service import first_line
+
+LEFT_BEHIND_MAX = 4 * OBSERVERS_MAX
+"""Calls that hang, of all observers together. One observer has two at most: more come of ever new names."""
 T = TypeVar("T")
 
 
 class LeftBehindError(Exception):
-    """What was done in a thread has not come to an end in time."""
+    """A call in a thread has not returned in time, or one before it has not returned yet."""
+
+
+class CallFailedError(Exception):
+    """A call in a thread has raised; the text is the class of the error and its first line."""
+
+
+class _Outcome(NamedTuple, Generic[T]):
+    """The value that a call returned, or the text of the error that it raised."""
+
+    returned: T | None = None
+    raised: str | None = None
+
+
+class _Call(NamedTuple):
+    """`what` is called, as the subject of a sentence, and since when, in seconds of the loop's clock."""
+
+    what: str
+    began_s: float
 
 
 class ObserverThreads:
-    """Owns nothing but their number. They are daemons: one that hangs does not keep the process from ending.
-
-    `left_behind` are those that have not come to an end in time, and still have not.
-    """
+    """Owns the record of calls that have not returned in time. Their threads are daemons: the process ends without
+    them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.left_behind = 0
+        self._left_behind: dict[str, list[_Call]] = {}
 
-    def check(self) -> None:
-        """Raises LeftBehindError when so many hang that no more should be begun."""
-        if self.left_behind >= _LEFT_BEHIND_MAX:
-            raise LeftBehindError(f"{self.left_behind} threads of observers hang; restart the broker")
+    @property
+    def left_behind(self) -> int:
+        """How many calls have not returned in time, and still have not."""
+        return sum(map(len, self._left_behind.values()))
+
+    def check(self, name: str, *, is_built_in: bool) -> None:
+        """Raise LeftBehindError if no call of this observer should begin: an earlier one of it hangs, or very many of
+        others do, which does not matter to one that is built in."""
+        for what, began_s in self._left_behind.get(name, ()):
+            raise LeftBehindError(
+                f"{what} has not returned for {self._loop.time() - began_s:.0f} s, and nothing is called again before "
+                "it does; list it under another name in observer.class.names to load it now, or restart the broker"
+            )
+        if self.left_behind >= LEFT_BEHIND_MAX and not is_built_in:
+            hanging = ", ".join(sorted(self._left_behind))
+            raise LeftBehindError(f"{self.left_behind} calls of observers hang ({hanging:.200}); restart the broker")
 
     async def run(
-        self, work: Callable[[], T], name: str, timeout_s: float, too_late: Callable[[T], None] | None = None
+        self, work: Callable[[], T], name: str, what: str, timeout_s: float, too_late: Callable[[T], None] | None = None
     ) -> T:
-        """What `work` returns or raises; LeftBehindError when its time is over.
+        """Return the value of `work`. Raises CallFailedError if it raises, LeftBehindError if it takes too long.
 
-        What it returns after that is given to `too_late`, on the event loop.
+        A value that is returned later is given to `too_late`, on the event loop.
         """
-        done: asyncio.Future[Any] = self._loop.create_future()
+        call = _Call(what, self._loop.time())
+        done: asyncio.Future[_Outcome[T]] = self._loop.create_future()
 
-        def deliver(result: Any, error: BaseException | None) -> None:
-            if done.done():
-                self.left_behind -= 1
-                if error is None and too_late is not None:
-                    too_late(result)
-            elif error is not None:
-                done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-            else:
-                done.set_result(result)
+        def deliver(outcome: _Outcome[T]) -> None:
+            if not done.done():
+                done.set_result(outcome)
+                return
+            self._forget(name, call)
+            if outcome.raised is None and too_late is not None:
+                too_late(outcome.returned)  # type: ignore[arg-type]
 
         def run() -> None:
-            result, error = None, None
+            outcome: _Outcome[T]
             try:
-                result = work()
-            except BaseException as raised:  # noqa: BLE001 - it is delivered
-                error = raised
+                outcome = _Outcome(work())
+            except BaseException as error:  # noqa: BLE001 - it is delivered
+                outcome = _Outcome(raised=first_line(error))
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(deliver, result, error)
+                self._loop.call_soon_threadsafe(deliver, outcome)
 
         threading.Thread(target=run, name=f"observer-{name}", daemon=True).start()
         try:
             async with asyncio.timeout(timeout_s):
-                found: T = await done
+                outcome = await done
         except TimeoutError:
-            if not done.cancelled():
-                raise
-            raise LeftBehindError(f"it is not done within {timeout_s:g} s") from None
+            raise LeftBehindError(f"{what} has not returned within {timeout_s:g} s") from None
         finally:
-            self.left_behind += done.cancelled()
-        return found
+            if done.cancelled():
+                self._left_behind.setdefault(name, []).append(call)
+        if outcome.raised is not None:
+            raise CallFailedError(outcome.raised)
+        return outcome.returned  # type: ignore[return-value]
+
+    def _forget(self, name: str, call: _Call) -> None:
+        left = self._left_behind[name]
+        left.remove(call)
+        if not left:
+            del self._left_behind[name]

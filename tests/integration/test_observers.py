@@ -182,7 +182,7 @@ def test_one_that_does_not_close_is_left_behind(broker: BrokerProcess) -> None:
         ("Missing", f"ObserverLoadError: {PLUGINS} has no class Missing"),
         ("Nothing", f"ObserverLoadError: {PLUGINS}.Nothing is no observer: it needs configure and close"),
         ("Refusing", "ValueError: the word must be please, and is None"),
-        ("NeverConfigured", "LeftBehindError: it is not done within 3 s"),
+        ("NeverConfigured", "its import or configure has not returned within 3 s"),
     ],
 )
 def test_one_that_cannot_be_loaded_harms_nobody_and_is_told(broker: BrokerProcess, class_name: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What is done in threads: its end, and what becomes of those that come to none."""
+"""Calls of observers in threads: what they return or raise, and calls that do not return."""
 
 import asyncio
 import threading
@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_runtime.observers.threads import LeftBehindError, ObserverThreads
+from broker_runtime.observers.threads import LEFT_BEHIND_MAX, CallFailedError, LeftBehindError, ObserverThreads
+from tests.support.circles import no_circles
+
+LOAD = "its import or configure"
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -15,27 +18,52 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.to_thread(lambda: None)
 
 
+def fail(error: BaseException) -> None:
+    raise error
+
+
+async def hang(threads: ObserverThreads, name: str, go_on: threading.Event) -> None:
+    with pytest.raises(LeftBehindError, match=r"its import or configure has not returned within 0\.01 s"):
+        await threads.run(lambda: go_on.wait(60), name, LOAD, 0.01)
+
+
 async def test_what_is_returned_or_raised_comes_back() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
-
-    def fail(error: BaseException) -> None:
-        raise error
-
-    assert await threads.run(lambda: threading.current_thread().name, "orders", 60) == "observer-orders"
-    for error in (ValueError("no"), TimeoutError("its own")):
-        with pytest.raises(type(error), match=str(error)):
-            await threads.run(lambda raised=error: fail(raised), "orders", 60)  # type: ignore[misc]
-    with pytest.raises(RuntimeError, match="SystemExit"):
-        await threads.run(lambda: fail(SystemExit(3)), "orders", 60)
+    assert await threads.run(lambda: threading.current_thread().name, "orders", LOAD, 60) == "observer-orders"
+    for error, text in ((ValueError("no\nand more"), "ValueError: no"), (SystemExit(3), "SystemExit: 3")):
+        with pytest.raises(CallFailedError, match=f"^{text}$"):
+            await threads.run(lambda raised=error: fail(raised), "orders", LOAD, 60)  # type: ignore[misc]
     assert threads.left_behind == 0
+
+
+async def test_a_time_out_of_an_observer_is_its_own() -> None:
+    threads = ObserverThreads(asyncio.get_running_loop())
+    with pytest.raises(CallFailedError, match=r"^TimeoutError: its own$"):
+        await threads.run(lambda: fail(TimeoutError("its own")), "orders", LOAD, 60)
+
+
+async def raise_in_a_thread() -> None:
+    threads = ObserverThreads(asyncio.get_running_loop())
+
+    def configure() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(CallFailedError):
+        await threads.run(configure, "orders", LOAD, 60)
+
+
+async def test_a_call_that_raised_keeps_nothing() -> None:
+    await raise_in_a_thread()
+    with no_circles():
+        await raise_in_a_thread()
 
 
 async def test_one_that_hangs_is_counted_until_it_ends_and_what_it_returns_is_not_lost() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     late: list[bool] = []
-    with pytest.raises(LeftBehindError, match=r"it is not done within 0\.01 s"):
-        await threads.run(lambda: go_on.wait(60), "orders", 0.01, late.append)
+    with pytest.raises(LeftBehindError, match=r"its import or configure has not returned within 0\.01 s"):
+        await threads.run(lambda: go_on.wait(60), "orders", LOAD, 0.01, late.append)
     assert (threads.left_behind, late) == (1, [])
     go_on.set()
     await until(lambda: late == [True])
@@ -45,7 +73,7 @@ async def test_one_that_hangs_is_counted_until_it_ends_and_what_it_returns_is_no
 async def test_one_that_nobody_waits_for_any_more_is_counted_too() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
-    task = asyncio.create_task(threads.run(lambda: go_on.wait(60), "orders", 60))
+    task = asyncio.create_task(threads.run(lambda: go_on.wait(60), "orders", LOAD, 60))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task])
@@ -54,10 +82,27 @@ async def test_one_that_nobody_waits_for_any_more_is_counted_too() -> None:
     await until(lambda: threads.left_behind == 0)
 
 
-async def test_there_is_an_end_to_how_many_may_hang() -> None:
+async def test_nothing_else_of_an_observer_begins_while_a_call_of_it_hangs_and_others_are_free() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
-    threads.left_behind = 15
-    threads.check()
-    threads.left_behind = 16
-    with pytest.raises(LeftBehindError, match="16 threads of observers hang; restart the broker"):
-        threads.check()
+    go_on = threading.Event()
+    await hang(threads, "stuck", go_on)
+    with pytest.raises(LeftBehindError, match=r"its import or configure has not returned for 0 s.*another name"):
+        threads.check("stuck", is_built_in=True)
+    threads.check("orders", is_built_in=False)
+    go_on.set()
+    await until(lambda: threads.left_behind == 0)
+    threads.check("stuck", is_built_in=False)
+
+
+async def test_there_is_an_end_to_how_many_may_hang_but_for_those_that_are_built_in() -> None:
+    threads = ObserverThreads(asyncio.get_running_loop())
+    go_on = threading.Event()
+    for number in range(LEFT_BEHIND_MAX):
+        threads.check(f"n{number}", is_built_in=False)
+        await hang(threads, f"n{number}", go_on)
+    with pytest.raises(LeftBehindError, match=r"64 calls of observers hang \(n0, n1, .*\); restart the broker"):
+        threads.check("orders", is_built_in=False)
+    threads.check("audit-log", is_built_in=True)
+    go_on.set()
+    await until(lambda: threads.left_behind == 0)
+    threads.check("orders", is_built_in=False)
