@@ -180,8 +180,8 @@ class TopicConfig(Config):
         "sluicegate.record.validation",
         STRING,
         "header",
-        "header: what a batch's header tells is checked; all: each record (its cost is in benchmarks/README.md). "
-        "Those of compacted topics always are.",
+        "header: the header of a batch is checked, and whether its bytes have room for the records that it counts; "
+        "all: each record is checked (the cost is in benchmarks/README.md). Records of compacted topics always are.",
         one_of("header", "all"),
     )
     unclean_leader_election_enable: Key[bool] = _key(

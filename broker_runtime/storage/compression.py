@@ -1,4 +1,4 @@
-"""The codecs of record batches: whether bytes look like what they claim to be, and what they unpack to, within a bound.
+"""The codecs of record batches: what bytes unpack to, within a bound.
 
 Pure. gzip is in the standard library; snappy, lz4 and zstd come with cramjam, which is loaded when it is first needed.
 """
@@ -12,18 +12,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-_XERIAL = b"\x82SNAPPY\x00"
+XERIAL = b"\x82SNAPPY\x00"
 """Java's clients cut snappy into blocks behind this; others send one block without any beginning to be known by."""
-_XERIAL_HEADER_BYTES = 16
-_BEGINNINGS = {GZIP: b"\x1f\x8b", LZ4: b"\x04\x22\x4d\x18", ZSTD: b"\x28\xb5\x2f\xfd", SNAPPY: b""}
+XERIAL_HEADER_BYTES = 16
 _USUAL_RATIO = 64
-_LARGEST_RATIO = {GZIP: 1_032, SNAPPY: 64, LZ4: 255, ZSTD: 32_768}
-"""What no encoder of the format can exceed."""
-
-
-def could_hold(codec: int, packed: memoryview, count: int) -> bool:
-    """Whether `packed` begins as the codec does, and may unpack to `count` bytes."""
-    return packed[:4].tobytes().startswith(_BEGINNINGS[codec]) and count <= len(packed) * _LARGEST_RATIO[codec]
 
 
 def unpack(codec: int, packed: bytes | memoryview, limit: int) -> bytes:
@@ -47,9 +39,9 @@ def pack(codec: int, data: bytes, like: memoryview) -> bytes:
         frame.compress(data)
         return bytes(frame.finish())
     block = bytes(cramjam.snappy.compress_raw(data))
-    if like[: len(_XERIAL)] != _XERIAL:
+    if like[: len(XERIAL)] != XERIAL:
         return block
-    return bytes(like[:_XERIAL_HEADER_BYTES]) + len(block).to_bytes(4, "big") + block
+    return bytes(like[:XERIAL_HEADER_BYTES]) + len(block).to_bytes(4, "big") + block
 
 
 def _unpack_gzip(packed: memoryview, limit: int) -> bytes:
@@ -75,10 +67,10 @@ def _unpack_frame(codec: int) -> Callable[[memoryview, int], bytes]:
 
 def _unpack_snappy(packed: memoryview, limit: int) -> bytes:
     into = _cramjam(SNAPPY).snappy.decompress_raw_into
-    if packed[: len(_XERIAL)] != _XERIAL:
+    if packed[: len(XERIAL)] != XERIAL:
         return _into(SNAPPY, into, packed, limit)
     blocks: list[bytes] = []
-    at, left = _XERIAL_HEADER_BYTES, limit
+    at, left = XERIAL_HEADER_BYTES, limit
     while at < len(packed):
         size = int.from_bytes(packed[at : at + 4], "big")
         block = packed[at + 4 : at + 4 + size]

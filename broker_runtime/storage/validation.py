@@ -1,8 +1,8 @@
-"""Which batch a client may append, as Apache Kafka decides it, from the header alone.
+"""Decides which batches a client may append, as Apache Kafka does, from the header alone.
 
-Pure. Records are not looked at here (`record_check` does, where somebody asks for it); but as many as the header counts
-must fit, and what is said to be compressed must begin like it. Timestamps are judged by the header's base and maximum,
-which Kafka's own clients always set; Kafka walks the records.
+Pure. The records are not read here (`record_check` does, where the topic asks for it), but the bytes must have room for
+those that the header counts (`record_space`). Timestamps are judged by the header's base and maximum, which Kafka's own
+clients always set; Kafka reads the records.
 """
 
 from broker_runtime.checksum import crc32c
@@ -19,10 +19,10 @@ from broker_runtime.storage.batch import (
     MAGIC,
     NO_TIMESTAMP,
     OVERHEAD_BYTES,
-    RECORD_BYTES_MIN,
     TRANSACTIONAL,
 )
-from broker_runtime.storage.compression import NAMES, could_hold
+from broker_runtime.storage.compression import NAMES
+from broker_runtime.storage.record_space import has_room
 
 RawHeader = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of batch.Header in the same order, unnamed: naming them costs a microsecond on the produce path."""
@@ -60,29 +60,24 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
         or count < 1
         or attributes & _REFUSED_ATTRIBUTES
         or attributes & COMPRESSION_MASK > _ZSTD
-        or (
-            (attributes & COMPRESSION_MASK or count * RECORD_BYTES_MIN > size - HEADER_BYTES)
-            and not _could_hold(attributes, records, count)
-        )
         or (producer >= 0 and (sequence < 0 or epoch < 0))
     ):
         raise _refusal(raw, records, config)
     if crc32c(records[CRC_FROM:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the record batch does not match its bytes")
+    codec = attributes & COMPRESSION_MASK
+    if not has_room(codec, records, count):
+        packing = f"as {NAMES[codec]}" if codec else "uncompressed"
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"the header counts {count} records, and {size - HEADER_BYTES} bytes, read {packing}, cannot hold them",
+        )
     if config.message_timestamp_type == "CreateTime" and (
         max_time - now_ms > config.message_timestamp_after_max_ms
         or now_ms - base_time > config.message_timestamp_before_max_ms
     ):
         _check_timestamps(base_time, max_time, config, now_ms)
     return raw
-
-
-def _could_hold(attributes: int, records: memoryview, count: int) -> bool:
-    needed = count * RECORD_BYTES_MIN
-    codec = attributes & COMPRESSION_MASK
-    if codec:
-        return could_hold(codec, records[HEADER_BYTES:], needed)
-    return needed <= len(records) - HEADER_BYTES
 
 
 def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaError:
@@ -113,11 +108,6 @@ def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaE
             return KafkaError(flag_code, text)
     if attributes & COMPRESSION_MASK > _ZSTD:
         return KafkaError(code, f"unknown compression {attributes & COMPRESSION_MASK}")
-    if not _could_hold(attributes, records, count):
-        packing = NAMES.get(attributes & COMPRESSION_MASK, "no compression")
-        return KafkaError(
-            code, f"{size - HEADER_BYTES} bytes with {packing} cannot hold {count} records, or are nothing of the kind"
-        )
     return KafkaError(code, "a batch with a producer id needs an epoch and a base sequence from 0 on")
 
 

@@ -15,7 +15,7 @@ _UP_TO_CRC = struct.Struct(">qiibI")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """None means the right value. Records are `count` times the same `value` under the key `k`."""
+    """None means the right value. Records are `count` times the same `value` under the key `k`, or `body`."""
 
     timestamp_ms: int
     count: int = 1
@@ -32,9 +32,12 @@ class Batch:
     base_sequence: int = NO_PRODUCER
     claimed_count: int | None = None
     claimed_length: int | None = None
+    body: bytes | None = None
 
     def encode(self) -> bytes:
         records = b"".join(_record(number, self.key, self.value) for number in range(self.count))
+        if self.body is not None:
+            records = self.body
         body = (
             _AFTER_CRC.pack(
                 self.attributes,

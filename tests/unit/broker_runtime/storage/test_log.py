@@ -7,6 +7,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import LOG_APPEND_TIME, checksum, encode_batch
 from broker_runtime.storage.time_search import first_since, newest
 from tests.support.logs import LogHouse, read_all, values_of
+from tests.support.packed_batches import packed
 from tests.support.time_searches import run_through
 
 
@@ -159,11 +160,8 @@ def test_compressed_batches_pass_through_untouched() -> None:
     house = LogHouse(TopicConfig(segment_bytes=400))
     stored = []
     for number, codec in enumerate([1, 2, 3, 4] * 3):
-        batch = bytearray(encode_batch([(None, b"a"), (None, b"b")], 1000 * number, attributes=codec))
-        batch[61:] = {1: b"\x1f\x8b", 2: b"", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}[codec] + b"opaque"
-        struct.pack_into(">i", batch, 8, len(batch) - 12)
-        struct.pack_into(">I", batch, 17, checksum(batch))
+        batch = packed(codec, encode_batch([(None, b"a"), (None, b"b")], 1000 * number))
         house.log.append(memoryview(batch))
-        stored.append(bytes(batch[16:]))
+        stored.append(batch[16:])
     house.kill()
     assert [batch[16:] for _, batch in read_all(house.log)] == stored

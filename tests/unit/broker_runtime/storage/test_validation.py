@@ -6,10 +6,17 @@ from crc32c import crc32c
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, ProducerStamp, encode_batch
+from broker_runtime.storage.batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    ProducerStamp,
+    encode_batch,
+)
 from broker_runtime.storage.compression import GZIP, LZ4, ZSTD
 from broker_runtime.storage.validation import check_batch
-from tests.support.packed_batches import packed
+from tests.support.packed_batches import PACKERS, packed, with_body
 
 NOW_MS = 1_700_000_000_000
 GOOD = encode_batch([(b"k", b"one"), (b"k", b"two")], NOW_MS)
@@ -104,8 +111,34 @@ def test_more_records_than_the_bytes_can_hold_are_refused(codec: int) -> None:
     assert _code(counting(2**31 - 1, batch), TopicConfig()) == ErrorCode.INVALID_RECORD
 
 
-def test_records_of_zero_bytes_are_refused() -> None:
-    assert _code(counting(3, _patched(8, ">i", 49, GOOD)[:61]), TopicConfig()) is not None
+def of_bytes(count: int, body: bytes, codec: int = 0) -> bytes:
+    """A batch that counts so many records, with these bytes behind its header."""
+    return counting(count, with_body(codec, GOOD, body))
+
+
+@pytest.mark.parametrize("body", [b"", bytes(14), bytes(1_000), b"\x0a" * 14, b"\xff" * 40], ids=len)
+def test_records_that_are_none_are_refused(body: bytes) -> None:
+    """librdkafka stops at two records in zero bytes, or of zero bytes each, without an error."""
+    assert _code(of_bytes(2, body), TopicConfig()) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", PACKERS)
+def test_two_records_in_no_bytes_are_refused_in_every_packing(codec: int) -> None:
+    for empty in (PACKERS[codec](b""), b""):
+        assert _code(of_bytes(2, empty, codec), TopicConfig()) == ErrorCode.INVALID_RECORD
+    assert _code(of_bytes(2, PACKERS[codec](bytes(14)), codec), TopicConfig()) is None, "nothing is unpacked"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_short_batch_with_more_or_fewer_records_than_its_header_counts_is_refused(count: int) -> None:
+    assert _code(of_bytes(count, GOOD[HEADER_BYTES:]), TopicConfig()) == ErrorCode.INVALID_RECORD
+
+
+def test_a_record_whose_bytes_are_damaged_is_corrupt_and_not_wrong() -> None:
+    """The producer sends it again then."""
+    damaged = bytearray(GOOD)
+    damaged[HEADER_BYTES] = 0
+    assert _code(bytes(damaged), TopicConfig()) == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
