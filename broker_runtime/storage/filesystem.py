@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+_SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR))
+
+
+class FsyncFailedError(OSError):
+    """An fsync itself has failed. The kernel may have dropped the pages: no later fsync tells what is on the disk."""
+
+
+def is_shortage(error: OSError) -> bool:
+    """Whether the system lacked descriptors or memory for the call: it has lost nothing, and may work later."""
+    return error.errno in _SHORTAGES and not isinstance(error, FsyncFailedError)
 
 
 class File(Protocol):
@@ -33,7 +43,9 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
-    def fsync(self) -> None: ...
+    def fsync(self) -> None:
+        """Raises FsyncFailedError."""
+        ...
 
 
 class FileSystem(Protocol):
@@ -61,7 +73,9 @@ class FileSystem(Protocol):
 
     def rmdir(self, path: Path) -> None: ...
 
-    def fsync_dir(self, path: Path) -> None: ...
+    def fsync_dir(self, path: Path) -> None:
+        """Raises FsyncFailedError, and another OSError where the folder cannot be opened."""
+        ...
 
     def free_bytes(self, path: Path) -> int:
         """What may still be written to the file system that holds this folder."""
@@ -77,12 +91,17 @@ def read_file(fs: FileSystem, path: Path) -> bytes:
     return file.pread(file.size(), 0)
 
 
+def draft_of(path: Path) -> Path:
+    """What `replace_file` writes, before it has the file's name."""
+    return path.with_name(path.name + ".tmp")
+
+
 def replace_file(fs: FileSystem, path: Path, content: bytes, *, sync: bool = True) -> None:
     """Write a small file so that a crash leaves either the old content or the new one.
 
     Without `sync` that holds for a killed process; a power loss may leave an empty or a torn file.
     """
-    draft = path.with_name(path.name + ".tmp")
+    draft = draft_of(path)
     file = fs.open(draft, create=True)
     file.write_at([content], 0)
     if sync:
@@ -90,6 +109,13 @@ def replace_file(fs: FileSystem, path: Path, content: bytes, *, sync: bool = Tru
     fs.rename(draft, path)
     if sync:
         fs.fsync_dir(path.parent)
+
+
+def _fsync(fd: int) -> None:
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise FsyncFailedError(error.errno, error.strerror) from error
 
 
 class OsFile:
@@ -140,7 +166,7 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def fsync(self) -> None:
-        os.fsync(self._fd)
+        _fsync(self._fd)
 
     def __del__(self) -> None:
         os.close(self._fd)
@@ -179,7 +205,7 @@ class OsFileSystem:
     def fsync_dir(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _fsync(fd)
         finally:
             os.close(fd)
 

@@ -2,8 +2,12 @@
 
 from broker_runtime.storage.leaders_batches import Run, batch_around, leaders_batches
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.log_files import LogFiles
 from broker_runtime.storage.retention import is_roll_due
 from broker_runtime.storage.truncation import end_before
+
+_OPENED_BY_A_CUT = 4
+"""Files that a cut has open at the same time, at most."""
 
 
 class FollowerLog:
@@ -91,6 +95,7 @@ class FollowerLog:
         if offset <= log.segments[0].base_offset:
             self.restart_at(max(offset, 0))
             return
+        check_files_open(log.files)
         end = end_before(log.segments, offset)
         log.begin_cut(end)
         log.files.cut_back(end, log.config.index_interval_bytes)
@@ -99,6 +104,7 @@ class FollowerLog:
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`: the leader has nothing older any more. Raises KafkaError."""
         log = self.log
+        check_files_open(log.files)
         log.begin_cut(min(offset, log.segments[0].base_offset))
         log.files.begin_anew(offset)
         log.high_watermark = log.log_start_offset = offset
@@ -107,3 +113,12 @@ class FollowerLog:
     def move_start(self, offset: int) -> None:
         """Take over the leader's log start."""
         self.log.move_start(min(offset, self.log.log_end_offset))
+
+
+def check_files_open(files: LogFiles) -> None:
+    """Raise KafkaError where files cannot be opened: a cut that fails on the way takes the log offline."""
+    try:
+        opened = [files.place.fs.open(files.segments[-1].path) for _ in range(_OPENED_BY_A_CUT)]
+    except OSError as error:
+        raise files.health.write_failure("opening files for a truncation", error) from error
+    del opened

@@ -150,6 +150,10 @@ class Index:
         self._synced = True
         return file
 
+    def put_back(self) -> None:
+        """The file that was taken was not synced. One more sync of a file that has not changed costs little."""
+        self._synced = False
+
     def release(self) -> None:
         """Drop the memory if nothing used it since the last call."""
         if self._used:

@@ -11,26 +11,36 @@ from pathlib import Path
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.epochs_file import EpochsFile
-from broker_runtime.storage.filesystem import File
+from broker_runtime.storage.filesystem import File, FsyncFailedError, is_shortage
 from broker_runtime.storage.log_health import LogHealth
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.segment_indexes import SegmentIndexes
 from broker_runtime.storage.sync import Sync
 
 _LOGGER = logging.getLogger(__name__)
+_RETRY_S, _RETRY_MAX_S = 1.0, 60.0
+"""Pause after a sync for which a file could not be opened; it doubles with each that follows, up to the second."""
+_ATTEMPTS_MAX = 20
+"""Put-off syncs in a row, within a quarter of an hour, that take the log offline. A shortage never does."""
 
 
 class LogSyncs:
     """A power loss takes nothing below `recovery_point`, whatever is written or begun meanwhile.
+
+    Only a failed fsync takes the log offline. A sync that could not open a file has lost nothing: what it was to sync
+    is left to the next one, which begins after a pause.
 
     Whoever writes a snapshot without a sync says so, and so does who makes names in the folder; a cut is
     counted before it begins, so that a sync that was under way says nothing of what comes in its place.
     """
 
     __slots__ = (
+        "_attempts",
         "_folder_is_new",
         "_metadata_is_new",
         "_names_synced",
+        "_not_before_s",
         "_place",
         "_segments",
         "_under_way",
@@ -65,6 +75,9 @@ class LogSyncs:
         self.epochs_file = epochs_file
         self.unsynced_snapshot: Path | None = None
         self._under_way = False
+        self._attempts = 0
+        self._not_before_s: float | None = None
+        """After a sync that was put off: when the next one may begin."""
         self._metadata_is_new = self._folder_is_new = is_new
         """Until the first sync has ended: making a partition costs no sync."""
         self.names_made = int(is_new)
@@ -102,7 +115,8 @@ class LogSyncs:
     def flush(self) -> None:
         """Make everything written so far survive a power loss before it returns. Raises KafkaError.
 
-        A controller calls it in a thread: what the event loop writes or begins meanwhile is left to the next one.
+        It may be called again where `health` does not say that the log is offline. A controller calls it in a thread:
+        what the event loop writes or begins meanwhile is left to the next one.
         """
         self.health.check()
         if self.has_all:
@@ -110,12 +124,17 @@ class LogSyncs:
         sync = self._take(self._segments[-1])
         try:
             sync.run()
+        except FsyncFailedError as error:
+            raise self._failed("an fsync", error) from error
         except OSError as error:
-            raise self._failed(error) from error
+            self._put_back(sync)
+            raise self.health.failure("a sync", error) from error
         self._is_synced(sync)
 
     def _begin(self, through: Segment) -> bool:
         if self._under_way or self.health.offline is not None:
+            return False
+        if self._not_before_s is not None and self._place.clock.monotonic() < self._not_before_s:
             return False
         sync = self._take(through)
         self._under_way = True
@@ -129,15 +148,18 @@ class LogSyncs:
         epochs = self.epochs_file, self.epochs_file.take()
         # Not what another sync has taken on and may still be at: whoever flushes is told that it is durable.
         names = self.names_made
-        files = []
+        files: list[File] = []
+        indexes: list[SegmentIndexes] = []
         for segment in list(self._segments):
             if segment.next_offset > self.recovery_point or segment is through:
-                files += [segment.file, *_unsynced_indexes(segment)]
+                of_indexes = _unsynced_indexes(segment)
+                files += [segment.file, *of_indexes]
+                indexes += [segment.indexes] * bool(of_indexes)
             if segment is through:
                 break
         names_are_new = names > self._names_synced
         is_new = self._metadata_is_new, self._folder_is_new
-        return Sync(self._place, files, snapshot, *epochs, names, names_are_new, *is_new, end, self.cuts)
+        return Sync(self._place, files, indexes, snapshot, *epochs, names, names_are_new, *is_new, end, self.cuts)
 
     def _ended(self, sync: Sync, error: Exception | None) -> None:
         self._under_way = False
@@ -146,25 +168,54 @@ class LogSyncs:
             return
         if error is None:
             self._is_synced(sync)
+        elif isinstance(error, OSError) and not isinstance(error, FsyncFailedError):
+            self._put_off(sync, error)
         else:
-            self._failed(error)
+            self._failed("an fsync", error)
         self.on_ended()
+
+    def _put_off(self, sync: Sync, error: OSError) -> None:
+        """A file could not be opened, or a name not be given: nothing is lost yet."""
+        self._put_back(sync)
+        self._place.on_write_failed(f"opening the files of {self._place} to sync them", error)
+        self._attempts += 1
+        if self._attempts >= _ATTEMPTS_MAX and not is_shortage(error):
+            self._failed(f"the last of {self._attempts} attempts to sync", error)
+            return
+        pause_s = min(_RETRY_S * 2 ** min(self._attempts - 1, 10), _RETRY_MAX_S)
+        self._not_before_s = self._place.clock.monotonic() + pause_s
+
+    def _put_back(self, sync: Sync) -> None:
+        """Leave what it did not make durable to the next sync."""
+        for indexes in sync.indexes:
+            indexes.put_back()
+        if self.unsynced_snapshot is None:
+            self.unsynced_snapshot = sync.snapshot
 
     def _is_synced(self, sync: Sync) -> None:
         if sync.cuts == self.cuts:
             self.recovery_point = max(self.recovery_point, sync.end)
         self._names_synced = max(self._names_synced, sync.names)
         self._metadata_is_new = self._folder_is_new = False
+        self._attempts, self._not_before_s = 0, None
         self.last_ended_ms = self._place.clock.wall_ms()
 
     def folder_failed(self, error: Exception) -> None:
-        """Somebody's sync of the folder has failed: none that follows would say which names are there for good."""
-        self._failed(error)
+        """A sync of the folder outside of `begin` and `flush` has failed.
 
-    def _failed(self, error: Exception) -> KafkaError:
-        _LOGGER.error("fsync of %s failed: %s", self._place, error)
-        self.health.give_up("an fsync", error)
-        return self.health.failure("fsync", error)
+        After a failed fsync no sync that follows would say which names are there for good. Where the folder could only
+        not be opened, the next sync makes them durable.
+        """
+        if isinstance(error, OSError) and not isinstance(error, FsyncFailedError):
+            self.names_made += 1
+            self._place.on_write_failed(f"opening the folder of {self._place} to sync it", error)
+        else:
+            self._failed("an fsync", error)
+
+    def _failed(self, what: str, error: Exception) -> KafkaError:
+        _LOGGER.error("%s of %s failed: %s", what, self._place, error)
+        self.health.give_up(what, error)
+        return self.health.failure(what, error)
 
 
 def _unsynced_indexes(segment: Segment) -> list[File]:

@@ -9,9 +9,10 @@ from functools import partial
 from uuid import UUID
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.storage.checkpoint import Partition, write_topic_id
+from broker_runtime.storage.checkpoint import PARTITION_METADATA, Partition, write_topic_id
 from broker_runtime.storage.deleted import remove_folder
 from broker_runtime.storage.disk import Disk
+from broker_runtime.storage.filesystem import draft_of
 from broker_runtime.storage.loader import new_segment
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.segment import Segment
@@ -109,5 +110,15 @@ def _make(place: LogPlace) -> Segment:
         write_topic_id(place.fs, place.folder, place.topic_id)
         return new_segment(place, 0)
     except OSError:
-        remove_folder(place.fs, place.folder)
+        _unmake(place)
         raise
+
+
+def _unmake(place: LogPlace) -> None:
+    """Remove the folder by the names of its files: without descriptors it cannot be listed. Raises OSError."""
+    fs, metadata = place.fs, place.folder / PARTITION_METADATA
+    for path in (metadata, draft_of(metadata)):
+        if fs.exists(path):
+            fs.unlink(path)
+    Segment(fs, place.folder, 0, 0).unlink()
+    fs.rmdir(place.folder)

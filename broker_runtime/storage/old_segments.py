@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from broker_runtime.storage.disk import Done
 from broker_runtime.storage.filesystem import FileSystem, read_file
 from broker_runtime.storage.index import OFFSET_ENTRY, Entries
 from broker_runtime.storage.log_syncs import LogSyncs
@@ -33,7 +34,7 @@ def end_of_renamed(fs: FileSystem, path: Path) -> int:
 class OldSegments:
     """Renames become durable with a sync of the folder: before that a power loss brings the segments back."""
 
-    __slots__ = ("_going_base", "_place", "_renamed", "_segments", "_syncs")
+    __slots__ = ("_going_base", "_place", "_renamed", "_segments", "_syncs", "_unsynced")
 
     def __init__(self, place: LogPlace, segments: list[Segment], syncs: LogSyncs, renamed: list[Path]) -> None:
         self._place = place
@@ -42,6 +43,8 @@ class OldSegments:
         self._going_base: int | None = None
         self._renamed: list[tuple[int, list[Path]]] = [(0, renamed)] if renamed else []
         """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
+        self._unsynced: list[Done] = []
+        """To be called once the folder is synced, which has failed: it could not be opened."""
 
     def rename_away(self, count: int, now_ms: int, done: Callable[[], None]) -> None:
         """Take the oldest segments, but not all, out of the log; `done` is called once they are gone for good.
@@ -56,15 +59,28 @@ class OldSegments:
         self._going_base = self.durable_base
         del self._segments[:count]
         begin = self._segments[0].base_offset
-        gone = partial(self._are_gone, begin, self._syncs.cuts, done)
-        self._place.disk.submit(self._place.sync_folder, gone)
+        self._sync(partial(self._are_gone, begin, self._syncs.cuts, done))
 
-    def _are_gone(self, begin: int, cuts: int, done: Callable[[], None], error: Exception | None) -> None:
+    def _sync(self, gone: Done) -> None:
+        self._place.disk.submit(self._place.sync_folder, partial(self._synced, gone))
+
+    def _synced(self, gone: Done, error: Exception | None) -> None:
         if self._syncs.health.offline is not None:
             return
         if error is not None:
             self._syncs.folder_failed(error)
-            return
+            self._unsynced.append(gone)
+        else:
+            gone(None)
+
+    def retry(self) -> None:
+        """Sync the folder again for the segments of which that failed. To be called now and then."""
+        unsynced, self._unsynced = self._unsynced, []
+        if self._syncs.health.offline is None:
+            for gone in unsynced:
+                self._sync(gone)
+
+    def _are_gone(self, begin: int, cuts: int, done: Callable[[], None], _: Exception | None) -> None:
         if cuts != self._syncs.cuts:
             return
         if self._going_base is not None and self._going_base < begin:

@@ -63,9 +63,10 @@ class Segment(SegmentReader):
     def commit(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> bool:
         """Count a batch that `append` wrote, and add index entries every `index_interval` bytes.
 
-        Whether it has added some, which are to be written some time.
+        Whether it has added some, which are to be written some time. Where an index cannot be read a later batch has
+        the entry.
         """
-        adds_entries = self._since_index > index_interval
+        adds_entries = self._since_index > index_interval and self.indexes.are_there
         if adds_entries:
             self.indexes.offsets.entries.append(last_offset - self.base_offset, self.size)
             self.index_time()

@@ -45,6 +45,15 @@ class SegmentIndexes:
         self._fs.fsync_dir(self.offsets.path.parent)
 
     @property
+    def are_there(self) -> bool:
+        """Whether the entries are in memory; they are read if need be."""
+        try:
+            _ = self.offsets.entries, self.times.entries
+        except OSError:
+            return False
+        return True
+
+    @property
     def are_readable(self) -> bool:
         """Whether both files are there and hold whole entries."""
         if not self.offsets.exists() or not self.times.exists():
@@ -67,8 +76,17 @@ class SegmentIndexes:
     def take_unsynced(self) -> list[File]:
         """As `Index.take_unsynced`, after a `write`."""
         self.write()
-        taken = (self.offsets.take_unsynced(), self.times.take_unsynced())
+        try:
+            taken = (self.offsets.take_unsynced(), self.times.take_unsynced())
+        except OSError:
+            self.put_back()
+            raise
         return [file for file in taken if file is not None]
+
+    def put_back(self) -> None:
+        """What was taken was not synced."""
+        self.offsets.put_back()
+        self.times.put_back()
 
     def release(self) -> None:
         """Drop what nobody has used since the last call."""

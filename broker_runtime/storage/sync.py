@@ -10,6 +10,7 @@ from broker_runtime.storage.epochs import EPOCHS_FILE
 from broker_runtime.storage.epochs_file import EpochsDraft, EpochsFile
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.place import LogPlace
+from broker_runtime.storage.segment_indexes import SegmentIndexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Sync:
 
     place: LogPlace
     files: Sequence[File]
+    indexes: Sequence[SegmentIndexes]
+    """Those whose files are among them."""
     snapshot: Path | None
     """Of producers, if it was never synced."""
     epochs_file: EpochsFile
@@ -34,7 +37,10 @@ class Sync:
     cuts: int
 
     def run(self) -> None:
-        """Raises OSError. Touches nothing that a log in use changes."""
+        """Raises FsyncFailedError, and other OSErrors for what could not be opened or renamed; then it may run again.
+
+        Touches nothing that a log in use changes.
+        """
         fs, folder = self.place.fs, self.place.folder
         for file in self.files:
             file.fsync()

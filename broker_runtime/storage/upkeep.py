@@ -71,7 +71,9 @@ class LogUpkeep:
     def _maintain(self, log: Log, now_ms: int) -> None:
         try:
             apply_retention(log, now_ms)
-            if log.files.syncs.is_due(now_ms, log.config.flush_ms):
+            log.files.old.retry()
+            if log.waits_for_sync or log.files.syncs.is_due(now_ms, log.config.flush_ms):
+                # One that waits has its sync under way, unless that was put off.
                 log.files.syncs.begin()
             if knows_begin(self._checkpoints.ledger.get((log.topic, log.partition)), log):
                 log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)

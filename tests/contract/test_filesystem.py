@@ -1,10 +1,23 @@
 """What the log relies on, held against the real file system and its in-memory twin."""
 
+import errno
+import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from broker_runtime.storage.filesystem import FileSystem, OsFileSystem, read_file, replace_file
+from broker_runtime.storage.filesystem import (
+    FileSystem,
+    FsyncFailedError,
+    OsFile,
+    OsFileSystem,
+    is_shortage,
+    read_file,
+    replace_file,
+)
 from tests.support.memory_filesystem import MemoryFileSystem
 
 
@@ -76,6 +89,52 @@ def test_replace_file_swaps_the_whole_content(fs: FileSystem, tmp_path: Path) ->
     replace_file(fs, tmp_path / "c", b"second")
     assert read_file(fs, tmp_path / "c") == b"second"
     assert fs.listdir(tmp_path) == ["c"]
+
+
+def test_a_failed_fsync_is_told_from_a_file_that_cannot_be_opened(fs: FileSystem, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        fs.fsync_dir(tmp_path / "nowhere")
+    file = fs.open(tmp_path / "a", create=True)
+    if isinstance(fs, MemoryFileSystem):
+        fs.failing_fsync = True
+    else:
+        # The system syncs no pipe.
+        reads, writes = os.pipe()
+        os.close(writes)
+        file = OsFile(reads)
+    with pytest.raises(FsyncFailedError) as failed:
+        file.fsync()
+    assert failed.value.errno in (errno.EIO, errno.EINVAL)
+    assert not is_shortage(failed.value)
+
+
+def test_a_shortage_of_descriptors_is_known_as_one(fs: FileSystem, tmp_path: Path) -> None:
+    """Of a file and of a folder."""
+    fs.open(tmp_path / "a", create=True)
+    uses: list[Callable[[], object]] = [
+        lambda: fs.open(tmp_path / "a"),
+        lambda: fs.fsync_dir(tmp_path),
+        lambda: fs.listdir(tmp_path),
+    ]
+    for use in uses:
+        with short_of_descriptors(fs), pytest.raises(OSError, match=r"[tT]oo many open files") as refused:
+            use()
+        assert is_shortage(refused.value)
+
+
+@contextmanager
+def short_of_descriptors(fs: FileSystem) -> Iterator[None]:
+    if isinstance(fs, MemoryFileSystem):
+        fs.no_descriptors = True
+        yield
+        fs.mend()
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_lock_is_exclusive_until_its_holder_goes(fs: FileSystem, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
 
-from broker_runtime.storage.filesystem import Buffer
+from broker_runtime.storage.filesystem import Buffer, FsyncFailedError
 
 
 class _Inode:
@@ -126,11 +126,15 @@ class MemoryFileSystem:
         if self.failing_truncate:
             raise OSError(errno.EIO, "input/output error")
 
+    def check_descriptors(self) -> None:
+        if self.no_descriptors:
+            raise OSError(errno.EMFILE, "too many open files")
+
     def check_fsync(self) -> None:
         self.fsyncs += 1
         self.before_change()
         if self.failing_fsync:
-            raise OSError(errno.EIO, "input/output error")
+            raise FsyncFailedError(errno.EIO, "input/output error")
 
     def _find(self, path: Path) -> _Inode | _Folder:
         found: _Inode | _Folder = self._root
@@ -148,8 +152,7 @@ class MemoryFileSystem:
         return found
 
     def open(self, path: Path, *, create: bool = False) -> MemoryFile:
-        if self.no_descriptors:
-            raise OSError(errno.EMFILE, "too many open files")
+        self.check_descriptors()
         if create:
             entries = self._folder(path.parent).entries
             self.check_writable()
@@ -176,6 +179,7 @@ class MemoryFileSystem:
         return self.exists(path) and isinstance(self._find(path), _Folder)
 
     def listdir(self, path: Path) -> list[str]:
+        self.check_descriptors()
         return sorted(self._folder(path).entries)
 
     def mkdir(self, path: Path) -> None:
@@ -206,6 +210,7 @@ class MemoryFileSystem:
         del self._folder(path.parent).entries[path.name]
 
     def fsync_dir(self, path: Path) -> None:
+        self.check_descriptors()
         folder = self._folder(path)
         self.check_fsync()
         folder.durable = dict(folder.entries)

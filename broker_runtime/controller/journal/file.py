@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(?P<end>\d{20})-(?P<epoch>\d{10})\.checkpoint")
 _KEPT = 2
+_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.6)
+"""Between attempts to sync the log while files cannot be opened: 3 s, a third of broker.session.timeout.ms."""
 
 
 class FileJournal:
@@ -69,10 +71,18 @@ class FileJournal:
         return Snapshot(int(match["end"]), int(match["epoch"]), payload)
 
     async def commit(self) -> None:
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._disk, self._log.flush)
-        except KafkaError as error:
-            raise JournalFailedError(f"metadata cannot be made durable: {error}") from error
+        pauses_s = iter(_PAUSES_S)
+        while True:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._disk, self._log.flush)
+                return
+            except KafkaError as error:
+                pause_s = next(pauses_s, None)
+                if pause_s is None or self._log.failure is not None:
+                    raise JournalFailedError(f"metadata cannot be made durable: {error}") from error
+                # A file could not be opened: nothing is lost yet.
+                log.warning("the metadata log is synced again in %g s: %s", pause_s, error)
+            await asyncio.sleep(pause_s)
 
     async def write_snapshot(self, snapshot: Snapshot) -> None:
         await asyncio.get_running_loop().run_in_executor(self._disk, partial(self._write, snapshot))

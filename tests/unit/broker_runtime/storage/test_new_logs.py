@@ -1,6 +1,7 @@
 """Files of new logs: whole or not there, whoever makes them."""
 
 from functools import partial
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -9,17 +10,32 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.storage.checkpoint import read_topic_id
 from tests.support.logs import LOG_DIR, LogHouse
 from tests.support.manual_disk import ManualDisk
+from tests.support.memory_filesystem import MemoryFile
 
 NEW_ID, NEWER_ID = UUID(int=21), UUID(int=22)
 
 
-def test_what_cannot_be_made_leaves_nothing_behind() -> None:
-    """Each try of a partition whose files cannot be opened once set a folder aside for a person."""
+@pytest.mark.parametrize("opened", range(4))
+def test_what_cannot_be_made_leaves_nothing_behind(opened: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try of a partition whose files cannot be opened once set a folder aside for a person.
+
+    Its files are its metadata, the segment and two indexes, of which some are opened before descriptors end.
+    """
     house = LogHouse()
-    house.fs.no_descriptors = True
+    open_file, left = house.fs.open, opened
+
+    def open_some(path: Path, *, create: bool = False) -> MemoryFile:
+        nonlocal left
+        house.fs.no_descriptors = left == 0
+        left -= 1
+        return open_file(path, create=create)
+
+    monkeypatch.setattr(house.fs, "open", open_some)
     for _ in range(3):
+        left = opened
         with pytest.raises(KafkaError):
             house.logs.create("new", 0, NEW_ID, house.config)
+    monkeypatch.undo()
     house.fs.mend()
     assert not house.fs.exists(LOG_DIR / "new-0")
     assert len(house.logs.strays) == 0
