@@ -16,13 +16,14 @@ from tests.support.wire_client import WireClient
 COUNT = 500
 TIMEOUT_S = 60.0
 CHECKED = {"compacted": ("cleanup.policy", "compact"), "checked": ("sluicegate.record.validation", "all")}
+OF_AIOKAFKA = "of-aiokafka"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
     with BrokerProcess() as running, WireClient(("127.0.0.1", running.port())) as client:
-        for name, (key, value) in CHECKED.items():
+        for name, (key, value) in {**CHECKED, OF_AIOKAFKA: CHECKED["checked"]}.items():
             configs = [{"name": key, "value": value}]
             topic = {"name": name, "num_partitions": len(CODECS), "replication_factor": 1, "assignments": ()}
             asked = [topic | {"configs": configs}]
@@ -68,7 +69,7 @@ async def test_what_aiokafka_packs_is_stored(broker: BrokerProcess) -> None:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, compression_type=codec, linger_ms=50)
         await producer.start()
         try:
-            told = [await producer.send("checked", b"value %d" % n * 100, b"%d" % n) for n in range(COUNT)]
+            told = [await producer.send(OF_AIOKAFKA, b"value %d" % n * 100, b"%d" % n) for n in range(COUNT)]
             assert len(await asyncio.wait_for(asyncio.gather(*told), TIMEOUT_S)) == COUNT
         finally:
             await producer.stop()
