@@ -12,6 +12,7 @@ from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.internal_topics import made_as
 from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.producer_ids import ProducerIdBlocks
+from broker_runtime.apis.refused_transactions import RefusedTransactions
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
@@ -55,6 +56,7 @@ class BrokerServices:
         self.listeners: OwnListeners
         self.groups_on_demand: GroupsOnDemand
         self.all_topics = KeptAnswers()
+        self.refused_transactions = RefusedTransactions(clock)
         self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
         self.producer_ids = ProducerIdBlocks(settings.node_id, image, self.controller)

@@ -16,6 +16,7 @@ from uuid import UUID
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.kept_answers import KeptAnswers
+from broker_runtime.apis.refused_transactions import RefusedTransactions
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
@@ -129,6 +130,9 @@ class BrokerContext(FetchContext, Protocol):
     def groups(self) -> "GroupCoordinatorService":
         """Coordinates the groups of which this broker leads the partition."""
         ...
+
+    @property
+    def refused_transactions(self) -> RefusedTransactions: ...
 
     @property
     def listeners(self) -> OwnListeners: ...

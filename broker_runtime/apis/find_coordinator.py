@@ -1,8 +1,8 @@
 """FindCoordinator (10), versions 0 to 6 (KIP-699 for several keys at once): who leads the group's partition.
 
 The first group makes __consumer_offsets; until it is there, and while the partition has no leader, the answer is
-COORDINATOR_NOT_AVAILABLE, on which clients ask again. Transactions have no coordinator, which clients retry. There are
-no share groups.
+COORDINATOR_NOT_AVAILABLE, on which clients ask again. A transaction is refused for good (`refused_transactions`). There
+are no share groups.
 
 Read and packed by hand, and over many turns where there are many keys.
 """
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import NamedTuple
 
+from broker_runtime.apis import refused_transactions
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.many_items import Pace, Packed, kept
@@ -49,6 +50,8 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     key = reader.string()
     (key_type,) = reader.fixed(_INT8) if call.version >= _TYPE_SINCE else (_GROUP,)
     found = _finder(key_type, call.listener, context)(key)
+    if key_type == _TRANSACTION:
+        context.refused_transactions.note(call, key)
     call.error = found.code
     shown = _place(found, call)
     told = _INT16.pack(found.code)
@@ -66,6 +69,8 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
         key = reader.string()
         found = find(key)
         if found not in tails:
+            if key_type == _TRANSACTION:
+                context.refused_transactions.note(call, key)
             call.error = call.error or found.code
             message = "" if found.code == ErrorCode.NONE else found.message
             told = _INT16.pack(found.code) + nullable_string(message, call.flexible)
@@ -92,7 +97,7 @@ def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[s
     if key_type not in (_GROUP, _TRANSACTION):
         nowhere = Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
     elif key_type == _TRANSACTION:
-        nowhere = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
+        nowhere = Found(refused_transactions.CODE, refused_transactions.WHY)
     elif topic is None:
         context.auto_topic_creation.ask_for([GROUPS_TOPIC])
         nowhere = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")

@@ -1,9 +1,10 @@
 """InitProducerId (22), versions 0 to 4, for idempotent producers: always a new id with epoch 0, as in Kafka.
 
 Ids come in blocks from the controller (`producer_ids`), so that most producers cost no round trip to it.
-Not implemented: transactions (a transactional id is answered with COORDINATOR_NOT_AVAILABLE).
+A transactional id is refused (`refused_transactions`).
 """
 
+from broker_runtime.apis import refused_transactions
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -19,7 +20,8 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        context.refused_transactions.note(call, request.transactional_id)
+        return _refused(refused_transactions.CODE)
     try:
         producer_id = await context.producer_ids.next_id()
     except KafkaError:

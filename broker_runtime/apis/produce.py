@@ -10,11 +10,12 @@ to the log as they came (one checksum, one append) and one reply is joined from 
   loop does not.
 - Versions 0-2 are advertised for old librdkafka (KIP-896) but refused.
 - Compressed and long batches whose records have to be looked at are appended once another thread has done so.
-- Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling.
+- A transactional id is refused (`refused_transactions`). Not implemented: throttling.
 """
 
 from collections.abc import Sequence
 
+from broker_runtime.apis import refused_transactions
 from broker_runtime.apis.call import NO_ACKS, Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.produce_answer import Refused, success, tail
@@ -45,6 +46,8 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refused: Refused | None = None
     refusal = _refusal(transactional_id, acks)
+    if transactional_id is not None:
+        context.refused_transactions.note(call, transactional_id)
     if refusal is not None and appends:
         refused = Refused(answer, call, context.image)
         for place, topic, index, _ in appends:
@@ -165,7 +168,7 @@ def _takes_long(records: memoryview | None, leader: LeaderReplica, context: Brok
 
 def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
     if transactional_id is not None:
-        return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported; leave transactional.id unset")
+        return KafkaError(refused_transactions.CODE, refused_transactions.WHY)
     if acks not in (-1, 0, 1):
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
     return None

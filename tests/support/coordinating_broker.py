@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
 from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.refused_transactions import RefusedTransactions
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.groups.service import GroupCoordinatorService
@@ -69,6 +70,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         self.logs.open(lambda _topic: TopicConfig())
         self.replicas = ReplicaManager(self.settings, self.clock, self.logs, self.image, cast("Peers", None))
         self.asked_for: list[str] = []
+        self.refused_transactions = RefusedTransactions(self.clock)
         self._partitions, self._replicas = partitions, replicas
         self._epoch = 0
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.refused_transactions import RefusedTransactions
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig, BrokerSettings, TopicConfig, broker_settings
@@ -84,6 +85,7 @@ class LeadingNode:
         self.logs = NotedAtOnce()
         self.fetch_sessions = FetchSessionCache(BrokerConfig(max_incremental_fetch_session_cache_slots=10), Random(1))
         self.repeated_fetches = RepeatedFetches(1_000)
+        self.refused_transactions = RefusedTransactions(clock)
         self.timers: list[Callable[[], None]] = []
         self.aside_is_full = False
         self.aside: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []

@@ -250,6 +250,10 @@ def coordinators(on: Play) -> None:
     for version in range(5):
         fields = {"key": "a-group", "key_type": 0, "coordinator_keys": ["a-group", "b-group"]}
         on.ask(f"version {version}", "find_coordinator", version, **trimmed("find_coordinator", version, fields))
+    for version in range(1, 5):
+        fields = {"key": "t", "key_type": 1, "coordinator_keys": ["t"]}
+        of_one = trimmed("find_coordinator", version, fields)
+        on.ask(f"of a transaction, version {version}", "find_coordinator", version, **of_one)
     fields = {"key_type": 9, "coordinator_keys": ["a"]}
     on.ask("unknown type", "find_coordinator", 4, **fields)
     on.ask("no keys", "find_coordinator", 4, key_type=0, coordinator_keys=[])

@@ -74,13 +74,13 @@ LIVE_LISTENERS = (
 A_LIST = "What is a list in the file is one when it is altered, too."
 NO_OPERATIONS = "There is no authorizer: the value for operations that nobody asked for."
 TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
-NO_COORDINATORS = "There are no coordinators of transactions; this code makes clients ask again."
+NO_COORDINATORS = "Transactions are not served. Every client fails at once on this code, and asks again on others."
 WITH_FEWER_REPLICAS = (
     "The topic of groups is made with as many replicas as there are brokers, up to offsets.topic.replication.factor; "
     "Kafka has no coordinators until there are so many brokers."
 )
 NO_START = "A partition that refused its records tells no start of the log."
-NO_TRANSACTIONS = "Transactions are not served: who asks for one is told, and nothing is stored."
+NO_TRANSACTIONS = "Transactions are not served: the request is refused, and nothing is stored."
 ERRORS_OF_BATCHES = (
     "Unless sluicegate.record.validation=all, records are checked only where a rule is about records (keys of "
     "compacted topics). Other errors are about the batch and name no record."
@@ -247,9 +247,10 @@ TABLE: Sequence[Wanted] = (
         "producer ids",
         "with a transactional id/error_code",
         "not_coordinator",
-        "coordinator_not_available",
+        "transactional_id_authorization_failed",
         NO_COORDINATORS,
     ),
+    Wanted("coordinators", "of a transaction, version */error_*", "*", "*", NO_COORDINATORS),
     Wanted("records produced", "*/error_message", "None", "?*", TELLS_MORE),
     Wanted("records produced", "*/log_start_offset", "0", "-1", NO_START),
     Wanted("records produced", "*/record_errors/*", ENTRY, ABSENT, ERRORS_OF_BATCHES),

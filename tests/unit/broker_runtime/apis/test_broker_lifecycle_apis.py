@@ -15,6 +15,7 @@ from broker_runtime.apis import (
 )
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.producer_ids import ProducerIdBlocks
+from broker_runtime.apis.refused_transactions import RefusedTransactions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
@@ -102,6 +103,7 @@ class Broker:
         self.blocks_taken = 0
         self.code = ErrorCode.NONE
         self.producer_ids = ProducerIdBlocks(node.settings.node_id, node.image, cast("Any", self))
+        self.refused_transactions = RefusedTransactions(node.clock)
 
     async def request(self, api_key: int, version: int, request: dict[str, Any]) -> SimpleNamespace:
         self.blocks_taken += 1
@@ -128,7 +130,7 @@ async def test_transactions_and_a_controller_that_cannot_answer() -> None:
     async with ControllerInMemory() as node:
         broker = Broker(node)
         transactional = await node.ask(init_producer_id.API, 4, producer("tx"), broker)
-        assert transactional["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert transactional["error_code"] == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         unregistered = await node.ask(init_producer_id.API, 4, producer(), broker)
         assert unregistered["error_code"] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await node.broker()

@@ -47,10 +47,33 @@ async def test_nobody_is_while_the_partition_has_no_leader_or_a_fenced_one() -> 
         assert (await find(node, 6)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_transactions_have_none_and_other_types_do_not_exist() -> None:
+@pytest.mark.parametrize("version", versions(API)[1:])
+async def test_a_transaction_is_refused_with_an_error_that_no_client_repeats_the_request_on(version: int) -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
-        assert (await find(node, 6, key_type=1)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        found = await find(node, version, key_type=1)
+        assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert "remove transactional.id" in found.error_message
+
+
+async def test_transactions_are_logged_once_a_minute_with_the_address_of_a_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        for wait_s, lines in ((0, 1), (59, 1), (2, 2)):
+            node.clock.advance(wait_s)
+            await find(node, 6, "payments", key_type=1)
+            assert len(caplog.messages) == lines
+    first, second = caplog.messages
+    assert "FindCoordinator of client 'test' at 127.0.0.1:50000 with transactional id 'payments' was refused" in first
+    assert "remove transactional.id" in first
+    assert second.endswith("(1 more requests since the last line)")
+
+
+async def test_other_types_do_not_exist() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
         for kind in (2, 9):
             assert (await find(node, 6, key_type=kind)).error_code == ErrorCode.INVALID_REQUEST
 

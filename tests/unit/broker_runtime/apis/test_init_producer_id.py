@@ -13,7 +13,6 @@ from tests.support.controller import ControllerInMemory
         (None, 5, -1, ErrorCode.INVALID_REQUEST),
         (None, -1, 3, ErrorCode.INVALID_REQUEST),
         ("", -1, -1, ErrorCode.INVALID_REQUEST),
-        ("t", -1, -1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
 async def test_what_is_refused(transactional_id: str | None, producer_id: int, epoch: int, code: ErrorCode) -> None:
