@@ -26,6 +26,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.log_ends import LogEnds
 from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.on_demand import GroupsOnDemand
+from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.listeners_in_force import ListenersInForce
@@ -110,7 +111,15 @@ class BrokerNode:
         self.metadata = MetadataPublisher(
             settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
         )
-        self.groups = GroupsOnDemand(lambda: self.metadata.effective.config, self.image, clock, importer)
+        check_timeout_s = settings.config.sluicegate_group_push_offsets_check_timeout_ms / 1000
+        leaders = PartitionLeaders(self.image, peers.link_to, check_timeout_s)
+        self.groups = GroupsOnDemand(
+            lambda: self.metadata.effective.config,
+            self.image,
+            clock,
+            importer,
+            (settings.node_id, self._own_epoch_end, leaders),
+        )
         self._services.groups_on_demand = self.groups
         self.replicas.observers[GROUPS_TOPIC] = self.groups
         self.metadata.on_topics = self.groups.topics_changed
@@ -170,6 +179,17 @@ class BrokerNode:
         except KafkaError:
             return None
         return leader.log.high_watermark if leader.log.high_watermark >= leader.start_offset else None
+
+    def _own_epoch_end(self, topic: str, index: int, epoch: int) -> int | None:
+        """The offset where a leader epoch ends in the log of a partition; None if this broker does not lead it."""
+        try:
+            leader = self.replicas.led(topic, index)
+            if epoch == leader.leader_epoch:
+                return leader.log.log_end_offset
+            _, end = leader.log.end_offset_for_epoch(epoch)
+        except KafkaError:
+            return None
+        return end if end >= 0 else None
 
     def _topic_name(self, topic_id: UUID) -> str | None:
         known = self.image.topics.by_id(topic_id)

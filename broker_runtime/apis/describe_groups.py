@@ -28,7 +28,8 @@ from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.consumer.embedded import write_assignment
 from broker_runtime.groups.push.group import PushGroup
-from broker_runtime.groups.push.member import Partition, PushMember
+from broker_runtime.groups.push.log_ends import Partition
+from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.wire.reader import RequestReader

@@ -4,6 +4,7 @@ Read and packed by hand: consumers commit again and again. Where there are many 
 
 - What does not exist is refused by itself: a topic, an id, a partition.
 - A retention of its own, which versions 2 to 4 may ask for, is kept.
+- A consumer of the push protocol cannot commit an offset beyond the end of a log: OFFSET_OUT_OF_RANGE.
 - Everything else is `groups.offsets`' to decide; a committer that is refused is refused for all of its partitions.
 """
 
@@ -24,6 +25,8 @@ from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.push.log_ends import End
+from broker_runtime.groups.service import is_push_group
 from broker_runtime.groups.term import GroupDecision, told
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.reader import RequestReader
@@ -68,7 +71,11 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     """Raises ProtocolError where the frame is no request."""
     if reader.left > _AT_ONCE_BYTES_MAX:
         return _slowly(kept(reader), call, context)
+    at = reader.position
     request = _read_head(reader, call.version)
+    if is_push_group(context.groups, request.group_id):
+        reader.position = at
+        return _slowly(kept(reader), call, context)
     for _ in _read_topics(reader, call.version, context.image, request):
         pass
     if not request.offsets:
@@ -103,6 +110,8 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     request = _read_head(reader, call.version)
     for items in _read_topics(reader, call.version, context.image, request):
         await pace.item(items)
+    if request.offsets and is_push_group(context.groups, request.group_id):
+        await _refuse_beyond_ends(request, context)
     if request.offsets:
         offsets = deque(request.offsets)
         request.offsets.clear()
@@ -111,6 +120,34 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     for part in _parts(request, chain.from_iterable(emptied(taken)), call):
         await packed.add(part)
     return packed.reply(call)
+
+
+async def _refuse_beyond_ends(request: _Request, context: BrokerContext) -> None:
+    """The offsets that stay get the leader epoch that they were compared in, unless the client has named one: if the
+    log is cut later, that shows where."""
+    ends: dict[tuple[str, int], End] = {}
+    topics = context.image.topics
+    for some in slices(deque(request.offsets), SLICE):
+        asked = {}
+        for each in some:
+            topic = topics.get(each.topic)
+            if topic is not None and topic.id == each.topic_id and each.partition in topic.partitions:
+                asked[each.topic, each.partition] = topic.partitions[each.partition].leader_epoch
+        ends.update(await context.groups.ends.of(asked))
+        await asyncio.sleep(0)
+    offsets, request.offsets[:] = deque(request.offsets), []
+    for problems in (topic.problems for topic in request.topics):
+        for number, problem in enumerate(problems):
+            if problem:
+                continue
+            each = offsets.popleft()
+            end = ends.get((each.topic, each.partition))
+            if end is not None and each.offset > end.offset:
+                problems[number] = ErrorCode.OFFSET_OUT_OF_RANGE
+                continue
+            if end is not None and each.leader_epoch < 0:
+                each = each._replace(leader_epoch=end.leader_epoch)
+            request.offsets.append(each)
 
 
 def _read_head(reader: RequestReader, version: int) -> _Request:

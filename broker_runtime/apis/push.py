@@ -18,8 +18,8 @@ from broker_runtime.apis.push_callee import Callee, Outgoing, known_brokers, not
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.push.answers import Answer, connection_ended, ping_answered, start_answered, stop_answered
 from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.offsets import Consumed
-from broker_runtime.groups.push.rebalance import Decided
 from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import Registration
 from broker_runtime.groups.records import GroupRecord

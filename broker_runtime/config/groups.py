@@ -236,6 +236,14 @@ class PushGroupConfig(Config):
         "fetchers stop are committed at once.",
         at_least(0),
     )
+    sluicegate_group_push_offsets_check_timeout_ms: Key[int] = static(
+        "sluicegate.group.push.offsets.check.timeout.ms",
+        INT,
+        1_000,
+        "How long the coordinator waits for the leader of a partition to say where its log ends, before it commits an "
+        "offset there or starts a consumer at one. Without an answer it does so unchecked.",
+        at_least(1),
+    )
 
 
 class LagConfig(Config):

@@ -15,6 +15,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.groups.tally import Census, Tally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.on_demand import Importer, imported
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 
 SERVICE = "broker_runtime.groups.service"
 _RETRY_S = 5.0
+EndsMadeOf = tuple[int, Callable[[str, int, int], int | None], PartitionLeaders]
+"""What `epoch_ends.EpochEnds` is made of, beside the image: this broker's id, the ends of its own logs, and the way to
+other leaders."""
 
 
 class GroupsOnDemand:
@@ -36,10 +40,16 @@ class GroupsOnDemand:
     """
 
     def __init__(
-        self, config: Callable[[], BrokerConfig], image: MetadataImage, clock: Clock, importer: Importer
+        self,
+        config: Callable[[], BrokerConfig],
+        image: MetadataImage,
+        clock: Clock,
+        importer: Importer,
+        ends_made_of: EndsMadeOf,
     ) -> None:
         """`config` gives the configuration as it is in force."""
         self._made_of = config, image, clock
+        self._ends_made_of = ends_made_of
         self._importer = importer
         self._service: GroupCoordinatorService | None = None
         self._led: dict[int, LedPartition] = {}
@@ -54,7 +64,9 @@ class GroupsOnDemand:
         """The service. Makes it, and imports its module, when that has not been done yet."""
         if self._service is None:
             module = import_module(SERVICE)
-            self._service = module.GroupCoordinatorService(*self._made_of)
+            node_id, own_end, leaders = self._ends_made_of
+            ends = module.EpochEnds(node_id, self._made_of[1], own_end, leaders)
+            self._service = module.GroupCoordinatorService(*self._made_of, ends)
             self._problem = ""
             for leader in self._led.values():
                 self._service.leads(leader)

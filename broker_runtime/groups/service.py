@@ -22,8 +22,10 @@ from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.push.calls import Callers
+from broker_runtime.groups.push.group import PushGroup
 from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import CommittedOffsets, GroupsState
@@ -54,13 +56,14 @@ class GroupCoordinatorService:
     Implements `replication.manager.LeadershipObserver`. All calls come on the event loop.
     """
 
-    def __init__(self, config: Callable[[], BrokerConfig], image: MetadataImage, clock: Clock) -> None:
-        """`config` gives the configuration as it is in force."""
+    def __init__(self, config: Callable[[], BrokerConfig], image: MetadataImage, clock: Clock, ends: EpochEnds) -> None:
+        """`config` returns the configuration in force. `ends` is closed with this."""
         self._image = image
         self._clock = clock
         self._threads = ThreadPoolExecutor(_THREADS, "groups")
         self.tally = Tally()
         self.callers = Callers()
+        self.ends = ends
         self._surroundings = Surroundings(
             config,
             image,
@@ -70,6 +73,7 @@ class GroupCoordinatorService:
             self.tally,
             self.callers,
             DecidingTurns(),
+            ends,
         )
         self.terms: dict[int, Term] = {}
         """By partition."""
@@ -191,4 +195,11 @@ class GroupCoordinatorService:
         for index in list(self._tasks):
             self.leads_no_more(GROUPS_TOPIC, index)
         await asyncio.gather(*self._ending, return_exceptions=True)
+        await self.ends.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def is_push_group(groups: GroupCoordinatorService, group_id: str) -> bool:
+    """Whether this broker coordinates the group, and it has consumers of the push protocol."""
+    term = groups._find(group_id)
+    return term is not None and isinstance(term.state.groups.get(group_id), PushGroup)

@@ -14,13 +14,15 @@ from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.push.calls import Call, Callers, HangUp
+from broker_runtime.groups.push.log_ends import Asked, Ends
 from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.image import MetadataImage
 
 T = TypeVar("T")
 
-_ASIDE = "aside"
+_ASIDE, _ENDS = "aside", "ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,26 @@ class Surroundings:
     tally: Tally
     callers: Callers
     turns: DecidingTurns
+    ends: EpochEnds
+
+
+class ShardEnds:
+    """Implements `push.log_ends.LogEnds`: answers of other leaders come in their turn like timers."""
+
+    def __init__(self, ends: EpochEnds, timers: TimerService[GroupTimer]) -> None:
+        self.known_ends = ends.known_ends
+        self._ends = ends
+        self._timers = timers
+        self.closed = False
+        """No answer counts any more."""
+
+    def ask_ends(self, asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:
+        self._ends.ask_ends(asked, partial(self._answered, then))
+
+    def _answered(self, then: Callable[[Ends], GroupTimer], ends: Ends) -> None:
+        if not self.closed:
+            # As in `ShardEnvironment.run_aside`, each has a key of its own.
+            self._timers.on_due((_ENDS, object()), then(ends))
 
 
 class ShardEnvironment:
@@ -46,6 +68,7 @@ class ShardEnvironment:
         self.timers: TimerService[GroupTimer] = TimerService()
         self.outbox = Outbox()
         self.image = surroundings.image
+        self.ends = ShardEnds(surroundings.ends, self.timers)
         self._surroundings = surroundings
         self._closed = False
 
@@ -99,6 +122,6 @@ class ShardEnvironment:
             self._surroundings.callers.send(connection, HangUp(why))
 
     def close(self) -> None:
-        self._closed = True
+        self._closed = self.ends.closed = True
         self.timers.clear()
         self.outbox.drop()

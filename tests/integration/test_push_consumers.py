@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.messages import (
@@ -22,7 +23,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import WireClient
 
 SESSION_MS = 600
-PARTITIONS = 4
+PARTITIONS, RECORDS = 4, 20
 DEADLINE_S = 20.0
 NONE, NOT_AVAILABLE, LOADING, NOT_COORDINATOR, UNRELEASED = 0, 15, 14, 16, 111
 
@@ -33,6 +34,10 @@ def broker() -> Iterator[BrokerProcess]:
     with BrokerProcess(properties=properties) as process, WireClient(("127.0.0.1", process.port())) as client:
         topic = {"name": "orders", "num_partitions": PARTITIONS, "replication_factor": 1}
         client.ask("create_topics", 7, topics=[topic | {"assignments": [], "configs": []}], timeout=10_000)
+        producer = Producer({"bootstrap.servers": process.bootstrap})
+        for number in range(PARTITIONS * RECORDS):
+            producer.produce("orders", b"x", partition=number % PARTITIONS)
+        assert producer.flush(DEADLINE_S) == 0
         yield process
 
 

@@ -14,12 +14,20 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.layouts import START_FETCHER, STOP_FETCHER
+from broker_runtime.wire.push.messages import (
+    PartitionOffset,
+    PingResponse,
+    RegisterConsumerRequest,
+    StartFetcherResponse,
+)
 from tests.support.broker_admin import until
 from tests.support.broker_process import BrokerGroup, BrokerProcess
 from tests.support.groups_at_work import GroupProducer, address, coordinator_of
 from tests.support.held_proxy import END, HeldProxy, Passing
 from tests.support.push_readers import Place, PushReader, overlaps
+from tests.support.wire_client import WireClient
 
 PARTITIONS = 6
 SESSION_MS = 1_500
@@ -404,3 +412,33 @@ def test_a_group_goes_to_other_protocols_and_comes_back(scene: Scene) -> None:
     second = scene.reader("b")
     scene.shared(second, of=places)
     assert second.began_at == read
+
+
+def test_offsets_beyond_the_ends_of_logs_are_not_committed_whoever_leads_them(scene: Scene) -> None:
+    """A consumer that sends them twice loses its registration, and others continue where the group was."""
+    places = scene.topic("one")
+    until(lambda: bool(scene.producers[0].acknowledged), "records are there")
+    host, port = scene.cluster.coordinator(scene.name).bootstrap.split(":")
+    began_s = time.monotonic()
+    with WireClient((host, int(port))) as client:
+        asked = RegisterConsumerRequest(scene.name, "faulty", f'{{"{places[0][0]}": 1}}', True, "smallest", SESSION_MS)
+        client.send(layouts.REGISTER_CONSUMER_REQUEST.write(asked))
+        client.receive()
+        told: tuple[PartitionOffset, ...] = ()
+        while (frame := client.receive()) is not None:
+            if layouts.type_of(memoryview(frame)) == START_FETCHER:
+                told = tuple(PartitionOffset(topic, str(number), 10**15) for topic, number in places)
+                client.send(layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, "faulty")))
+            else:
+                client.send(layouts.PING_RESPONSE.write(PingResponse(0, "faulty", told)))
+    print(f"given up after {time.monotonic() - began_s:.3f} s")
+    assert scene.committed() == {}
+    (line,) = [
+        line
+        for line in scene.cluster.coordinator(scene.name).log().splitlines()
+        if scene.name in line and "not committed" in line
+    ]
+    assert "OFFSET_OUT_OF_RANGE: it sent offset 1000000000000000 of" in line
+    good = scene.reader("good")
+    scene.shared(good, of=places)
+    assert set(good.began_at.values()) == {0}

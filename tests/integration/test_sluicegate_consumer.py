@@ -219,14 +219,32 @@ async def test_streams_have_partitions_of_their_own(broker: BrokerProcess, topic
     assert found == [{0, 1}, {2, 3}]
 
 
-async def test_an_offset_out_of_the_log_is_reset(broker: BrokerProcess, topic: str) -> None:
+def commit_as_a_tool(client: WireClient, topic: str, offset: int) -> None:
+    """For partition 0, and the group that is called as the topic."""
+    part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": None}
+    group = {"group_id": topic, "generation_id_or_member_epoch": -1, "member_id": ""}
+    client.ask("offset_commit", 2, **group, retention_time=-1, topics=[{"name": topic, "partitions": [part]}])
+
+
+async def test_an_offset_before_the_log_is_reset(broker: BrokerProcess, topic: str) -> None:
     await asyncio.to_thread(produce, broker, topic, [b"a"] * 8)
     with WireClient(("127.0.0.1", broker.port())) as client:
-        part = {"partition_index": 0, "committed_offset": 999, "committed_metadata": None}
-        group = {"group_id": topic, "generation_id_or_member_epoch": -1, "member_id": ""}
-        client.ask("offset_commit", 2, **group, retention_time=-1, topics=[{"name": topic, "partitions": [part]}])
+        commit_as_a_tool(client, topic, 0)
+        deleted = [{"name": topic, "partitions": [{"partition_index": 0, "offset": 1}]}]
+        client.ask("delete_records", 1, topics=deleted, timeout=10_000)
     async with Consumer(broker.bootstrap, topic, topics=[topic], settings=QUICK) as consumer:
-        assert await read(consumer, 8) == [b"a"] * 8
+        assert await read(consumer, 7) == [b"a"] * 7
+
+
+async def test_a_group_with_an_offset_beyond_the_log_continues_at_its_end(broker: BrokerProcess, topic: str) -> None:
+    await asyncio.to_thread(produce, broker, topic, [b"a"] * 8)
+    with WireClient(("127.0.0.1", broker.port())) as client:
+        commit_as_a_tool(client, topic, 999)
+    async with Consumer(broker.bootstrap, topic, topics=[topic], settings=QUICK) as consumer:
+        assert await read(consumer, 6) == [b"a"] * 6
+        await asyncio.to_thread(produce, broker, topic, [b"b"] * 8)
+        assert await read(consumer, 8) == [b"b"] * 8
+        await until(lambda: committed(broker, topic) == {(topic, number): 4 for number in range(PARTITIONS)})
 
 
 async def test_what_cannot_be_is_said_to_whoever_iterates(broker: BrokerProcess, topic: str) -> None:

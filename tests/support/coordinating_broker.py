@@ -14,6 +14,9 @@ from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.refused_transactions import RefusedTransactions
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.coordination.runtime import TermPhase
+from broker_runtime.groups.epoch_ends import EpochEnds
+from broker_runtime.groups.on_demand import EndsMadeOf
+from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.groups.service import GroupCoordinatorService
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
@@ -70,18 +73,29 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         self.logs.open(lambda _topic: TopicConfig())
         self.replicas = ReplicaManager(self.settings, self.clock, self.logs, self.image, cast("Peers", None))
         self.asked_for: list[str] = []
+        self.log_ends: dict[tuple[str, int], int] = {}
+        """Where the logs of `orders` end; the ends of all others are unknown."""
         self.refused_transactions = RefusedTransactions(self.clock)
         self._partitions, self._replicas = partitions, replicas
         self._epoch = 0
 
     async def __aenter__(self) -> "CoordinatingBroker":
-        self.groups = GroupCoordinatorService(lambda: self.settings.config, self.image, self.clock)
+        node_id, own_end, leaders = self.ends_made_of()
+        ends = EpochEnds(node_id, self.image, own_end, leaders)
+        self.groups = GroupCoordinatorService(lambda: self.settings.config, self.image, self.clock, ends)
         self.replicas.observers[GROUPS_TOPIC] = self.groups
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.replicas.stop()
         await self.groups.close()
+
+    def ends_made_of(self) -> EndsMadeOf:
+        def own_end(topic: str, index: int, epoch: int) -> int | None:
+            del epoch
+            return self.log_ends.get((topic, index))
+
+        return ME, own_end, PartitionLeaders(self.image, cast("Any", None), 1.0)
 
     @property
     def auto_topic_creation(self) -> "CoordinatingBroker":

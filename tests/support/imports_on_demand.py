@@ -22,6 +22,7 @@ LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups.lag.log_ends",
     "broker_runtime.groups.lag.watch",
     "broker_runtime.groups.on_demand",
+    "broker_runtime.groups.partition_leaders",
     "broker_runtime.groups.partition_of",
     "broker_runtime.groups.tally",
 }

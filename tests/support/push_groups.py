@@ -22,9 +22,10 @@ from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push import answers
 from broker_runtime.groups.push.answers import Answer
 from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartFetcher, StopFetcher
+from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.group import APPLIERS, PushGroup
+from broker_runtime.groups.push.log_ends import Asked, End, Ends, Partition
 from broker_runtime.groups.push.offsets import Consumed
-from broker_runtime.groups.push.rebalance import Decided
 from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import Registration
 from broker_runtime.groups.push.states import PushState
@@ -63,9 +64,29 @@ class _Timers:
         self.timers.cancel(key)
 
 
+_NO_END = 1 << 62
+
+
+@dataclass
+class Logs:
+    """The logs of all partitions. Each ends very far away, unless a test says where."""
+
+    ends: dict[Partition, int] = field(default_factory=dict)
+    cuts: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    """A leader epoch, and the offset where it began."""
+    elsewhere: bool = False
+    """Another broker leads the partitions."""
+    silent: bool = False
+    """And does not answer."""
+
+    def end(self, at: Partition, epoch: int) -> End:
+        cut_epoch, cut = self.cuts.get(at, (-1, 0))
+        return End(epoch, cut if epoch < cut_epoch else self.ends.get(at, _NO_END))
+
+
 @dataclass
 class _Environment:
-    """Implements `PushEnvironment`; `calls` is itself."""
+    """Implements `PushEnvironment`; `calls` and `ends` are itself."""
 
     config: BrokerConfig
     image: MetadataImage
@@ -76,6 +97,7 @@ class _Environment:
     behind: set[int] = field(default_factory=set)
     """Connections that the coordinator is late on."""
     tally: PushTally = field(default_factory=PushTally)
+    logs: Logs = field(default_factory=Logs)
 
     @property
     def calls(self) -> "_Environment":
@@ -101,6 +123,19 @@ class _Environment:
     def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         self.aside.append(lambda: then(work()))
 
+    @property
+    def ends(self) -> "_Environment":
+        return self
+
+    def known_ends(self, asked: Asked) -> tuple[Ends, Asked]:
+        return ({}, asked) if self.logs.elsewhere else (self._ends(asked), {})
+
+    def ask_ends(self, asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:
+        self.aside.append(lambda: then({} if self.logs.silent else self._ends(asked)))
+
+    def _ends(self, asked: Asked) -> Ends:
+        return {at: self.logs.end(at, epoch) for at, epoch in asked.items()}
+
 
 class Coordinator:
     """One shard, and its log."""
@@ -112,6 +147,10 @@ class Coordinator:
         self.log_refuses = False
         self.aside_at_once = True
         self.last_connection = 0
+
+    @property
+    def logs(self) -> Logs:
+        return self.environment.logs
 
     @property
     def group(self) -> PushGroup:
@@ -210,7 +249,9 @@ class Coordinator:
             else:
                 consumer.cut_off()
         now_s = self.environment.timers.now_s
-        self.environment = _Environment(self.environment.config, self.environment.image, _Timers(now_s))
+        self.environment = _Environment(
+            self.environment.config, self.environment.image, _Timers(now_s), logs=self.environment.logs
+        )
         self.state = empty_state()
         for offset, record in enumerate(self.log):
             self.state.apply(record, offset)

@@ -5,19 +5,25 @@ consumer's registration and connection. So is one with an error: the coordinator
 without that consumer, which may register anew.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
+from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.push.calls import HangUp, PushEnvironment
+from broker_runtime.groups.push.decided import NOTHING, Decided
 from broker_runtime.groups.push.group import PushGroup, find_push_group, member_on
-from broker_runtime.groups.push.member import Partition, PushMember
-from broker_runtime.groups.push.offsets import Consumed, note, uncommitted
-from broker_runtime.groups.push.rebalance import NOTHING, Decided, answered, fail
+from broker_runtime.groups.push.log_ends import Ends, Partition, with_ends
+from broker_runtime.groups.push.member import PushMember
+from broker_runtime.groups.push.offsets import Consumed, beyond_ends, note, questions, uncommitted
+from broker_runtime.groups.push.rebalance import answered, fail
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Loss
+
+log = logging.getLogger(__name__)
 
 _TAKEN = "taken"
 
@@ -47,11 +53,42 @@ def ping_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
     if member.pings_since_commit * member.ping_interval_s * 1000 < interval_ms:
         return NOTHING
     member.pings_since_commit = 0
-    return uncommitted(state, environment, group, (member,)), None
+    asked = questions(state, environment, group, (member,))
+    return with_ends(environment.ends, asked, partial(_commit, environment, group, member), state)
+
+
+def _commit(
+    environment: PushEnvironment, group: PushGroup, member: PushMember, ends: Ends, state: GroupsState
+) -> Decided:
+    """A consumer that sends offsets beyond the ends of logs twice has failed. The first time may be its last answer
+    before it learns that records were lost."""
+    if not _is_there(state, group, member):
+        return NOTHING
+    beyond = beyond_ends(state, environment, group, member, ends)
+    before, member.beyond = member.beyond, frozenset(beyond)
+    if beyond:
+        at = min(before & beyond.keys() or beyond)
+        why = (
+            f"{ErrorCode.OFFSET_OUT_OF_RANGE.name}: it sent offset {beyond[at]} of {at[0]}-{at[1]}, whose log ends at "
+        )
+        why += str(ends[at].offset)
+        if at in before:
+            return fail(state, environment, group, (member.consumer_id,), Loss.WRONG, why, ends), None
+        log.warning("group %.100r, consumer %.100r: the offset is not committed: %s", *_names(group, member), why)
+    return uncommitted(state, environment, group, (member,), ends), None
+
+
+def _names(group: PushGroup, member: PushMember) -> tuple[str, str]:
+    return group.group_id, member.consumer_id
+
+
+def _is_there(state: GroupsState, group: PushGroup, member: PushMember) -> bool:
+    """Whether the consumer is still registered: other leaders were asked meanwhile."""
+    return find_push_group(state, group.group_id) is group and group.members.get(member.consumer_id) is member
 
 
 def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:
-    """Its fetchers have stopped, and what it tells is committed with this decision: who starts next goes on there."""
+    """Its fetchers have stopped. Its offsets are committed before the next consumer starts there."""
     found = _find(state, environment, answer)
     if found is None:
         return NOTHING
@@ -63,12 +100,22 @@ def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
     note(member, answer.offsets or ())
     if not member.stops_unanswered:
         member.fetching = False
-        if group.state is PushState.STOPPING:
-            answered(group, environment, member)
-    records = uncommitted(state, environment, group, (member,))
+    asked = questions(state, environment, group, (member,))
+    return with_ends(environment.ends, asked, partial(_stopped, environment, group, member, group.step), state)
+
+
+def _stopped(
+    environment: PushEnvironment, group: PushGroup, member: PushMember, step: int, ends: Ends, state: GroupsState
+) -> Decided:
+    """`step` is that of its group when it answered. If the group has gone on, the offsets were committed with that."""
+    if not _is_there(state, group, member) or group.step != step:
+        return NOTHING
+    if not member.stops_unanswered and group.state is PushState.STOPPING:
+        answered(group, environment, member)
+    records = uncommitted(state, environment, group, (member,), ends)
     if records:
         taken = partial(_taken, member, member.assigned)
-        environment.timers.go_on((answer.group_id, _TAKEN, member.consumer_id), taken)
+        environment.timers.go_on((group.group_id, _TAKEN, member.consumer_id), taken)
     else:
         member.consumed = {}
     return records, None
@@ -100,9 +147,19 @@ def connection_ended(
 ) -> Decided:
     """The consumer has closed it, as one that shuts down does, or it broke."""
     group = find_push_group(state, group_id)
-    if group is None or member_on(group, consumer_id, connection) is None:
+    member = member_on(group, consumer_id, connection)
+    if group is None or member is None:
         return NOTHING
-    return fail(state, environment, group, (consumer_id,), Loss.CLOSED, "its connection has ended"), None
+    asked = questions(state, environment, group, (member,))
+    return with_ends(environment.ends, asked, partial(_leave, environment, group, member), state)
+
+
+def _leave(
+    environment: PushEnvironment, group: PushGroup, member: PushMember, ends: Ends, state: GroupsState
+) -> Decided:
+    if not _is_there(state, group, member):
+        return NOTHING
+    return fail(state, environment, group, (member.consumer_id,), Loss.CLOSED, "its connection has ended", ends), None
 
 
 def _find(state: GroupsState, environment: PushEnvironment, answer: Answer) -> tuple[PushGroup, PushMember] | None:

@@ -3,6 +3,7 @@
 from typing import NamedTuple, Protocol
 
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.push.log_ends import LogEnds
 from broker_runtime.groups.tally import PushTally
 
 PINGS_A_SESSION = 3
@@ -106,6 +107,9 @@ class PushEnvironment(GroupEnvironment, Protocol):
 
     @property
     def calls(self) -> Calls: ...
+
+    @property
+    def ends(self) -> LogEnds: ...
 
     @property
     def tally(self) -> PushTally: ...

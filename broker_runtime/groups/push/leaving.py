@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import CONSUMER
 from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.log_ends import Ends
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.offsets import uncommitted
 from broker_runtime.groups.records import GroupMetadataKey, GroupMetadataValue, GroupRecord, PushMemberKey
@@ -12,11 +13,11 @@ from broker_runtime.groups.state import GroupsState
 
 
 def left_by(
-    state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Sequence[PushMember]
+    state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Sequence[PushMember], ends: Ends
 ) -> Sequence[GroupRecord]:
     """What they have told last, and that they are gone. The last leave an empty group of the classic protocol, where
     there are offsets: these expire a while after that (KIP-211), and not after they were committed."""
-    told = uncommitted(state, environment, group, members)
+    told = uncommitted(state, environment, group, members, ends)
     records = [*told, *(GroupRecord(PushMemberKey(group.group_id, each.consumer_id), None) for each in members)]
     if len(members) == len(group.members) and (told or state.offsets.of(group.group_id)):
         empty = GroupMetadataValue(CONSUMER, 0, None, None, environment.now_ms(), ())

@@ -6,13 +6,11 @@ from uuid import UUID
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.push.calls import PINGS_A_SESSION
+from broker_runtime.groups.push.log_ends import Partition
 from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
 from broker_runtime.groups.records import PushMemberValue
 
 log = logging.getLogger(__name__)
-
-Partition = tuple[str, int]
-"""A topic's name and the number of the partition."""
 
 _INTERVAL_MIN_S = 0.1
 """Between two pings of a consumer, however short its session is."""
@@ -27,6 +25,7 @@ class PushMember:
 
     __slots__ = (
         "assigned",
+        "beyond",
         "connection",
         "consumed",
         "consumer_id",
@@ -62,7 +61,9 @@ class PushMember:
         self.assigned: Mapping[Partition, UUID] = {}
         """What it was last told to read, of which topic: another may have the name by the time it tells how far."""
         self.consumed: dict[Partition, int] = {}
-        """How far it said that it came, since it was told that."""
+        """The last offset of each partition that the consumer has sent since it got this assignment."""
+        self.beyond: frozenset[Partition] = frozenset()
+        """Partitions whose logs ended before its offset when that was checked last."""
 
     @property
     def owes_an_answer(self) -> bool:

@@ -1,19 +1,26 @@
-"""Offsets that consumers tell with their answers, and what of them is written. They never go back. Pure."""
+"""The offsets that consumers send with their answers, and the commits that follow from them. Pure.
 
-from collections.abc import Iterable, Iterator, Sequence
+A committed offset does not go back, with one exception: it lies beyond the end of its log (`log_ends`), because the log
+has lost records, or because a consumer has sent a wrong offset to an earlier version. An offset beyond the end of its
+log is not committed. If a leader does not say where its log ends, the consumer's word counts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.log_ends import End, Ends, Partition
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 
-_LEADER_EPOCH_UNKNOWN = -1
+_EPOCH_UNKNOWN = -1
 
 
 class Consumed(NamedTuple):
-    """The offset of the next record that a consumer would take."""
+    """The offset of the next record that a consumer would read."""
 
     topic: str
     partition: int
@@ -21,32 +28,95 @@ class Consumed(NamedTuple):
 
 
 def note(member: PushMember, told: Iterable[Consumed]) -> None:
-    """Of partitions that it was not told to read it knows nothing; below 0 is that it has read nothing yet."""
+    """Keep the offsets of assigned partitions. An offset below 0 says that the consumer has read nothing yet."""
     for topic, partition, offset in told:
         key = (topic, partition)
-        if key in member.assigned and offset > member.consumed.get(key, -1):
+        if offset < 0:
+            member.consumed.pop(key, None)
+        elif key in member.assigned:
             member.consumed[key] = offset
 
 
-def uncommitted(
-    state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Iterable[PushMember]
-) -> Sequence[GroupRecord]:
-    """The records of what is not committed yet: until the log has taken them they are wanted again.
+class _Change(NamedTuple):
+    """An offset of a consumer that differs from the committed one."""
 
-    Of a topic that is gone nothing is written, and of another that was made under its name since nothing is known.
-    """
-    return list(_uncommitted(state, environment, group.group_id, members))
+    at: Partition
+    topic_id: UUID
+    offset: int
+    before: OffsetCommitValue | None
+    leader_epoch: int
+    """The current one."""
 
 
-def _uncommitted(
+def _changes(
     state: GroupsState, environment: GroupEnvironment, group_id: str, members: Iterable[PushMember]
-) -> Iterator[GroupRecord]:
-    committed, topics, now_ms = state.offsets.of(group_id), environment.image.topics, environment.now_ms()
+) -> Iterator[_Change]:
+    """Offsets of a deleted topic, and of an earlier topic of the same name, are left out."""
+    committed, topics = state.offsets.of(group_id), environment.image.topics
     for member in members:
-        for (name, partition), offset in member.consumed.items():
-            before, topic = committed.get((name, partition)), topics.get(name)
-            if topic is None or topic.id != member.assigned[name, partition]:
+        for at, offset in member.consumed.items():
+            topic = topics.get(at[0])
+            if topic is None or topic.id != member.assigned[at] or at[1] not in topic.partitions:
                 continue
-            if before is None or before.offset < offset or not before.is_of(topic.id):
-                value = OffsetCommitValue(offset, _LEADER_EPOCH_UNKNOWN, "", now_ms, None, topic.id)
-                yield GroupRecord(OffsetCommitKey(group_id, name, partition), value)
+            before = committed.get(at)
+            if before is not None and not before.is_of(topic.id):
+                before = None
+            if before is None or before.offset != offset:
+                yield _Change(at, topic.id, offset, before, topic.partitions[at[1]].leader_epoch)
+
+
+def questions(
+    state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Iterable[PushMember]
+) -> dict[Partition, int]:
+    """The ends of logs that `uncommitted` needs for these consumers."""
+    return {
+        each.at: each.leader_epoch
+        if each.before is None or each.before.offset < each.offset
+        else epoch_of(each.before, each.leader_epoch)
+        for each in _changes(state, environment, group.group_id, members)
+    }
+
+
+def epoch_of(committed: OffsetCommitValue, leader_epoch: int) -> int:
+    """The epoch in which the offset was within the log; the current one if the commit did not say it."""
+    return leader_epoch if committed.leader_epoch < 0 else committed.leader_epoch
+
+
+def uncommitted(
+    state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Iterable[PushMember], ends: Ends
+) -> Sequence[GroupRecord]:
+    """The records that commit what these consumers have read, without what is committed already."""
+    now_ms = environment.now_ms()
+    records = []
+    for change in _changes(state, environment, group.group_id, members):
+        end = ends.get(change.at)
+        offset = _to_commit(change, end)
+        if offset is not None:
+            epoch = _EPOCH_UNKNOWN if end is None or offset > end.offset else end.leader_epoch
+            value = OffsetCommitValue(offset, epoch, "", now_ms, None, change.topic_id)
+            records.append(GroupRecord(OffsetCommitKey(group.group_id, *change.at), value))
+    return records
+
+
+def _to_commit(change: _Change, end: End | None) -> int | None:
+    """None if the committed offset stays."""
+    offset, before = change.offset, change.before
+    is_void = before is not None and end is not None and before.offset > end.offset
+    if before is not None and offset < before.offset:
+        return offset if is_void else None
+    if end is None or offset <= end.offset:
+        return offset
+    return end.offset if is_void else None
+
+
+def beyond_ends(
+    state: GroupsState, environment: GroupEnvironment, group: PushGroup, member: PushMember, ends: Ends
+) -> Mapping[Partition, int]:
+    """The offsets of this consumer that are not committed because their logs end before them."""
+    return {
+        each.at: each.offset
+        for each in _changes(state, environment, group.group_id, (member,))
+        if (end := ends.get(each.at)) is not None
+        and each.offset > end.offset
+        and (each.before is None or each.before.offset < each.offset)
+    }

@@ -10,9 +10,10 @@ yet, or its answer lies here unread or undecided, it neither counts nor sends an
 from functools import partial
 
 from broker_runtime.groups.push.calls import Ping, PushEnvironment
+from broker_runtime.groups.push.decided import NOTHING, Decided
 from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.member import PushMember
-from broker_runtime.groups.push.rebalance import NOTHING, Decided, fail
+from broker_runtime.groups.push.rebalance import fail
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Loss
 

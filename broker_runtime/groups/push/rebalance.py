@@ -13,10 +13,13 @@ from functools import partial
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push.asking import ask_awaited, call
 from broker_runtime.groups.push.calls import HangUp, PushEnvironment, StopFetcher
+from broker_runtime.groups.push.checking import check_committed
+from broker_runtime.groups.push.decided import NOTHING, Decided
 from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.leaving import left_by
+from broker_runtime.groups.push.log_ends import Ends, with_ends
 from broker_runtime.groups.push.member import PushMember
-from broker_runtime.groups.push.offsets import uncommitted
+from broker_runtime.groups.push.offsets import questions, uncommitted
 from broker_runtime.groups.push.ownership import Plan, plan
 from broker_runtime.groups.push.starting import assigned_by, start_of
 from broker_runtime.groups.push.states import PushState
@@ -26,8 +29,6 @@ from broker_runtime.groups.tally import Loss
 
 log = logging.getLogger(__name__)
 
-Decided = tuple[Sequence[GroupRecord], None]
-NOTHING: Decided = ((), None)
 _STEP, _GONE = "step", "gone"
 
 
@@ -45,10 +46,12 @@ def fail(
     consumer_ids: Collection[str],
     loss: Loss,
     why: str,
+    ends: Ends | None = None,
 ) -> Sequence[GroupRecord]:
     """They leave the group once the log has taken that.
 
-    Their timers stay until then: where the log refuses it, they are all that looks after them.
+    `ends` are those of the logs that they have read; by default those that this broker knows itself. Their timers stay
+    until then: where the log refuses it, they are all that looks after them.
     """
     members = [group.members[consumer_id] for consumer_id in sorted(consumer_ids)]
     for member in members:
@@ -56,7 +59,9 @@ def fail(
         if member.connection is not None:
             environment.calls.send(member.connection, HangUp(why))
     environment.timers.go_on((group.group_id, _GONE), partial(_gone, environment, group, tuple(consumer_ids), loss))
-    return left_by(state, environment, group, members)
+    if ends is None:
+        ends, _ = environment.ends.known_ends(questions(state, environment, group, members))
+    return left_by(state, environment, group, members, ends)
 
 
 def _gone(
@@ -187,16 +192,51 @@ def _go_on_when_stopped(group: PushGroup, environment: PushEnvironment) -> None:
 
 def _commit(environment: PushEnvironment, group: PushGroup, state: GroupsState) -> Decided:
     """What came with the answers was committed with each of them; what the log refused then is wanted once more."""
-    if find_push_group(state, group.group_id) is not group or group.state is not PushState.STOPPING or group.awaited:
+    if not _has_stopped(state, group):
         return NOTHING
-    records = uncommitted(state, environment, group, [each for each in group.members.values() if each.consumed])
+    asked = questions(state, environment, group, _with_offsets(group))
+    return with_ends(environment.ends, asked, partial(_commit_rest, environment, group, group.step), state)
+
+
+def _has_stopped(state: GroupsState, group: PushGroup) -> bool:
+    is_stopping = find_push_group(state, group.group_id) is group and group.state is PushState.STOPPING
+    return is_stopping and not group.awaited
+
+
+def _with_offsets(group: PushGroup) -> Sequence[PushMember]:
+    return [each for each in group.members.values() if each.consumed]
+
+
+def _commit_rest(environment: PushEnvironment, group: PushGroup, step: int, ends: Ends, state: GroupsState) -> Decided:
+    if not _has_stopped(state, group) or group.step != step:
+        return NOTHING
+    records = uncommitted(state, environment, group, _with_offsets(group), ends)
     if records:
         environment.timers.go_on((group.group_id, _STEP), partial(_commit, environment, group))
     elif group.changed or group.plan is None:
         _plan(group, environment)
     else:
-        _start(state, group, environment, group.plan)
+        _check(group, environment, group.plan)
     return records, None
+
+
+def _check(group: PushGroup, environment: PushEnvironment, planned: Plan) -> None:
+    """The logs that consumers are to read may have lost records since offsets were committed."""
+    group.state = PushState.CHECKING
+    group.step += 1
+    step = group.step
+
+    def checked(state: GroupsState) -> Decided:
+        if group.changed:
+            _plan(group, environment)
+        else:
+            _start(state, group, environment, planned)
+        return NOTHING
+
+    def is_wanted(state: GroupsState) -> bool:
+        return find_push_group(state, group.group_id) is group and group.step == step
+
+    check_committed(group, environment, planned, is_wanted, checked)
 
 
 def _start(state: GroupsState, group: PushGroup, environment: PushEnvironment, planned: Plan) -> None:

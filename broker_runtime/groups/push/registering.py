@@ -5,9 +5,10 @@ from functools import partial
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.decided import NOTHING, Decided
 from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.pings import ping_later
-from broker_runtime.groups.push.rebalance import NOTHING, Decided, want_rebalance
+from broker_runtime.groups.push.rebalance import want_rebalance
 from broker_runtime.groups.push.registration import Registration, check_registration
 from broker_runtime.groups.records import GroupRecord, PushMemberKey
 from broker_runtime.groups.room import check_room_for_group

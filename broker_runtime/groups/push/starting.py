@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from broker_runtime.groups.push.calls import EARLIEST, LATEST, StartAt, StartFetcher
-from broker_runtime.groups.push.member import Partition, PushMember
+from broker_runtime.groups.push.log_ends import Partition
+from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.push.ownership import Plan
 from broker_runtime.groups.push.registration import SMALLEST
 from broker_runtime.groups.records import Assignment, OffsetCommitValue

@@ -11,6 +11,7 @@ class PushState(Enum):
     STABLE = "nothing: what is owned is `PushGroup.ownership`"
     PLANNING = "a thread that computes who is to own what; fetchers run as before, or all have stopped"
     STOPPING = "answers to StopFetcher"
+    CHECKING = "other leaders, to say where the logs end that consumers are to read"
     STARTING = "answers to StartFetcher"
     BACKING_OFF = "the time between two attempts: somebody did not answer"
 
@@ -20,6 +21,7 @@ SHOWN: Mapping[PushState, str] = {
     PushState.STABLE: "Stable",
     PushState.PLANNING: "PreparingRebalance",
     PushState.STOPPING: "PreparingRebalance",
+    PushState.CHECKING: "PreparingRebalance",
     PushState.STARTING: "CompletingRebalance",
     PushState.BACKING_OFF: "PreparingRebalance",
 }

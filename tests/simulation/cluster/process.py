@@ -21,6 +21,7 @@ from broker_runtime.config import broker_settings
 from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import FrameHandler
+from tests.simulation.cluster.endless_logs import EndlessLogs
 from tests.simulation.cluster.kube import SimulatedStore
 from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
 from tests.simulation.cluster.network import Network
@@ -249,6 +250,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             (composition, "make_data_folder", lambda path: Path(path)),
             (composition, "SocketDialler", dialler),
             ("broker_runtime.groups.service", "ThreadPoolExecutor", lambda *_: InlineExecutor()),
+            ("broker_runtime.groups.service", "EpochEnds", EndlessLogs),
             ("broker_runtime.broker_node", "SocketDialler", dialler),
             ("broker_runtime.broker_node", "SocketServer", server),
             ("broker_runtime.controller_node", "SocketServer", server),

@@ -37,7 +37,9 @@ class Node(CoordinatingBroker):
     async def __aenter__(self) -> "Node":
         self.gate = Gate()
         importer = cast("Importer", self.gate)
-        self.on_demand = GroupsOnDemand(lambda: self.settings.config, self.image, self.clock, importer)
+        self.on_demand = GroupsOnDemand(
+            lambda: self.settings.config, self.image, self.clock, importer, self.ends_made_of()
+        )
         self.replicas.observers[GROUPS_TOPIC] = self.on_demand
         return self
 

@@ -6,8 +6,8 @@ import pytest
 
 from broker_runtime.groups.push.answers import ping_answered, start_answered, stop_answered
 from broker_runtime.groups.push.calls import Ping, StartFetcher, StopFetcher
+from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.offsets import Consumed
-from broker_runtime.groups.push.rebalance import Decided
 from broker_runtime.groups.push.states import PushState
 from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
