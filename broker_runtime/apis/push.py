@@ -26,8 +26,10 @@ from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.push import layouts
+from broker_runtime.wire.push.fields import UnfitError
 from broker_runtime.wire.push.layouts import Layout, type_of
 from broker_runtime.wire.push.messages import (
+    NO_COORDINATOR,
     ClusterMetadataResponse,
     PartitionOffset,
     PingResponse,
@@ -95,19 +97,31 @@ class PushFrames:
     def _cluster_metadata(self, frame: memoryview, call: Call) -> Reply:
         """Who does not say for which group is asked to try this broker, and goes on to the next one if need be."""
         context, listener = self._context, call.listener
-        group_id = layouts.CLUSTER_METADATA_REQUEST.read(frame).group_id
-        brokers = known_brokers(context.image, listener)
         code, coordinator = ErrorCode.NONE, context.settings.node_id
-        if group_id is not None:
+        try:
+            group_id = layouts.CLUSTER_METADATA_REQUEST.read(frame).group_id
+        except UnfitError:
+            group_id = ""
+        if group_id == "":
+            code, coordinator = ErrorCode.INVALID_GROUP_ID, NO_COORDINATOR
+        elif group_id is not None:
             found = coordinator_of(group_id, listener, context)
             code, coordinator = found.code, found.node
+        brokers = known_brokers(context.image, listener)
         call.error = code
         return (layouts.CLUSTER_METADATA_RESPONSE.write(ClusterMetadataResponse(code, coordinator, brokers)),)
 
     def _register(self, frame: memoryview, call: Call, registered: Callee | None) -> Reply | PendingReply:
-        said = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
+        try:
+            said = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
+        except UnfitError as error:
+            is_group = error.field == "group_id"
+            return _registered(call, ErrorCode.INVALID_GROUP_ID if is_group else ErrorCode.INVALID_REQUEST)
         if registered is not None:
             return _registered(call, ErrorCode.INVALID_REQUEST)
+        if not said.group_id:
+            # Which broker coordinates it makes no difference.
+            return _registered(call, ErrorCode.INVALID_GROUP_ID)
         connection, call.client_id = call.connection, said.consumer_id
         asked = Registration(*said, client_host=f"/{connection.peer[0]}")
         # A session that is shorter than one may be is refused for that, and not for having waited.

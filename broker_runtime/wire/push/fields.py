@@ -1,7 +1,8 @@
 """What messages of the push protocol are made of: numbers, texts with a length of 16 bits, lists, structs. Pure.
 
-Nothing is nullable, and nothing has versions. Each text and each list has a limit of its own. What is read raises
-ProtocolError where it is cut short or beyond its limit; what is written raises ValueError there.
+Nothing is nullable, and nothing has versions. Each text and each list has a limit of its own. Reading raises
+ProtocolError for a frame that is cut short, and UnfitError for a value beyond its limit. Writing raises ValueError
+there.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,15 @@ COUNT_MAX = 0x7FFF
 TEXT_BYTES_MAX = 0x7FFF
 """Of any text, for the same reason."""
 _SHORT = Struct(">h")
+
+
+class UnfitError(ProtocolError):
+    """A value is beyond its limit. It was read over: what follows it can be read."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("malformed", text)
+        self.field = ""
+        """The field of the message, once that was read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +53,9 @@ INT64 = _number("int64", Struct(">q"))
 
 
 def _read_boolean(reader: RequestReader) -> bool:
-    value = reader.view(1)[0] if reader.left else None
+    value = reader.view(1)[0]
     if value not in (0, 1):
-        raise ProtocolError("malformed", f"a boolean is 0 or 1, and not {value}")
+        raise UnfitError(f"a boolean is 0 or 1, and not {value}")
     return value == 1
 
 
@@ -57,10 +67,13 @@ def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
 
     def read(reader: RequestReader) -> str:
         (length,) = reader.fixed(_SHORT)
-        if not 0 <= length <= bytes_max:
-            raise ProtocolError("malformed", f"a text announces {length} bytes, and {bytes_max} are allowed")
+        if length < 0:
+            raise ProtocolError("malformed", f"a text announces {length} bytes")
+        raw = reader.view(length)
+        if length > bytes_max:
+            raise UnfitError(f"a text has {length} bytes, and {bytes_max} are allowed")
         try:
-            return str(reader.view(length), "utf-8")
+            return str(raw, "utf-8")
         except UnicodeDecodeError:
             raise ProtocolError("malformed", "a text is not UTF-8") from None
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.push import messages
-from broker_runtime.wire.push.fields import BOOLEAN, INT16, INT32, INT64, Field, array, last, struct, text
+from broker_runtime.wire.push.fields import BOOLEAN, INT16, INT32, INT64, Field, UnfitError, array, last, struct, text
 from broker_runtime.wire.reader import RequestReader
 
 M = TypeVar("M")
@@ -45,6 +45,7 @@ class Layout(Generic[M]):
         self.message = message
         self.type_id = type_id
         self.fields = fields
+        self.names: tuple[str, ...] = getattr(message, "_fields", ())
 
     def write(self, message: M) -> bytes:
         """The whole frame. Raises ValueError where a value is beyond its limit."""
@@ -55,14 +56,25 @@ class Layout(Generic[M]):
         return _SIZE.pack(len(body)) + body
 
     def read(self, frame: memoryview) -> M:
-        """A frame without its size. Raises ProtocolError where it is no such message, or has more than that."""
+        """A frame without its size. Raises ProtocolError for a frame that is another message or has bytes behind it,
+        and UnfitError for a message with a value beyond its limit."""
         reader = RequestReader(frame, 0, flexible=False)
         if self.type_id is not None and reader.fixed(_TYPE) != (self.type_id,):
             raise ProtocolError("malformed", f"the request type id is not {self.type_id}")
-        found = self.message(*[field.read(reader) for field in self.fields])
+        values: list[Any] = []
+        unfit: UnfitError | None = None
+        for field in self.fields:
+            try:
+                values.append(field.read(reader))
+            except UnfitError as error:
+                if unfit is None:
+                    unfit, error.field = error, self.names[len(values)]
+                values.append(None)
         if reader.left:
             raise ProtocolError("malformed", f"{reader.left} bytes follow the last field")
-        return found
+        if unfit is not None:
+            raise unfit
+        return self.message(*values)
 
 
 CLUSTER_METADATA_REQUEST = Layout(messages.ClusterMetadataRequest, CLUSTER_METADATA, last(_ID))

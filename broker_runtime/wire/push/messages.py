@@ -35,8 +35,11 @@ class ClusterMetadataRequest(NamedTuple):
     group_id: str | None = None
 
 
+NO_COORDINATOR = -1
+
+
 class ClusterMetadataResponse(NamedTuple):
-    """`coordinator_id` is -1 where nobody is known."""
+    """`coordinator_id` is NO_COORDINATOR with every error."""
 
     error_code: int
     coordinator_id: int

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from broker_runtime.apis import describe_groups
+from broker_runtime.apis import describe_groups, offset_commit
 from broker_runtime.apis.call import Call, Completion, Ending
 from broker_runtime.apis.push import PushFrames
 from broker_runtime.apis.push_apis import PUSH_APIS
@@ -123,6 +123,59 @@ async def test_any_broker_says_who_coordinates_a_group(node: CoordinatingBroker,
     node.elect(-1, partition_of("g", 2))
     assert ask("g") == ClusterMetadataResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, HERE)
     assert ask(None).coordinator_id == ME
+
+
+@pytest.mark.parametrize("group_id", ["", "g" * (layouts.ID_BYTES_MAX + 1)])
+async def test_a_group_id_that_cannot_be_has_no_coordinator(frames: PushFrames, group_id: str) -> None:
+    client = Client(frames, 1)
+    written = len(group_id).to_bytes(2) + group_id.encode()
+    reply = client.send_bytes(layouts.CLUSTER_METADATA.to_bytes(2) + written)
+    assert isinstance(reply, tuple)
+    found = layouts.CLUSTER_METADATA_RESPONSE.read(memoryview(cast("bytes", reply[0]))[4:])
+    assert found == ClusterMetadataResponse(ErrorCode.INVALID_GROUP_ID, -1, HERE)
+    rest = b"\0\1c\0\2{}\1\0\x08smallest" + (6_000).to_bytes(4)
+    assert client.send_bytes(layouts.REGISTER_CONSUMER.to_bytes(2) + written + rest) == (b"\0\0\0\2\0\x18",)
+    assert await client.registered() is ErrorCode.NONE, "the connection stays"
+
+
+@pytest.mark.parametrize("field", ["consumer_id", "auto_commit", "auto_offset_rest"])
+async def test_another_field_that_cannot_be_is_an_invalid_request(frames: PushFrames, field: str) -> None:
+    asked = RegisterConsumerRequest("g", "c", '{"orders": 1}', True, "smallest", 6_000)
+    frame = layouts.REGISTER_CONSUMER_REQUEST.write(asked)[4:]
+    frame = {
+        "consumer_id": frame.replace(b"\0\1c", b"\4\1" + 1_025 * b"c"),
+        "auto_commit": frame.replace(b"}\1", b"}\2"),
+        "auto_offset_rest": frame.replace(b"\0\x08smallest", b"\0\x11" + 17 * b"s"),
+    }[field]
+    client = Client(frames, 1)
+    assert client.send_bytes(frame) == (b"\0\0\0\2\0\x2a",)
+    assert await client.registered() is ErrorCode.NONE, "the connection stays"
+
+
+@pytest.mark.parametrize("led_here", [True, False], ids=["led here", "led elsewhere"])
+async def test_a_consumer_that_commits_itself_commits_nothing_beyond_the_end_of_a_log(
+    node: CoordinatingBroker, frames: PushFrames, led_here: bool
+) -> None:
+    client = Client(frames, 1)
+    assert await client.registered(auto_commit=False) is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    if led_here:
+        node.log_ends = {("orders", 0): 50, ("orders", 2): 50}
+    parts = [
+        {"partition_index": index, "committed_offset": offset, "committed_metadata": "", "committed_leader_epoch": -1}
+        for index, offset in ((0, 51), (1, 51), (2, 50), (7, 1))
+    ]
+    asked = {"group_id": "g", "member_id": "c", "generation_id_or_member_epoch": -1}
+    topics = [{"name": "orders", "partitions": parts}]
+    (answered,) = (await node.ask(offset_commit.API, 8, asked | {"topics": topics})).topics
+    codes = {part.partition_index: int(part.error_code) for part in answered.partitions}
+    beyond = ErrorCode.OFFSET_OUT_OF_RANGE if led_here else ErrorCode.NONE
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == {0: beyond, 1: ErrorCode.NONE, 2: ErrorCode.NONE, 7: unknown}
+    offsets = node.groups.terms[partition_of("g", 2)].state.offsets.of("g")
+    assert {at[1]: value.offset for at, value in offsets.items()} == ({} if led_here else {0: 51}) | {1: 51, 2: 50}
+    assert offsets["orders", 2].leader_epoch == (0 if led_here else -1)
 
 
 async def test_a_consumer_registers_and_is_started_and_stopped(node: CoordinatingBroker, frames: PushFrames) -> None:

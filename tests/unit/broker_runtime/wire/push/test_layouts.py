@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.push import layouts
+from broker_runtime.wire.push.fields import UnfitError
 from broker_runtime.wire.push.layouts import ID_BYTES_MAX, Layout, type_of
 from broker_runtime.wire.push.messages import (
     Broker,
@@ -144,16 +145,36 @@ def test_any_bytes_are_a_message_or_a_protocol_error(name: str, data: bytes) -> 
     ("body", "why"),
     [
         ("7532 ffff", "-1 bytes"),
-        ("7532 0401" + "61" * 0x401, "1025 bytes"),
+        ("7532 0401" + "61" * 0x401, "ends before"),
         ("7532 0001 ff", "UTF-8"),
-        ("7532 0000 0000 0000 02", "a boolean is 0 or 1"),
-        ("7532 0000 0000 0000", "a boolean is 0 or 1"),
+        ("7532 0000 0000 0000", "ends before"),
+        ("7532 0000 0000 0000 02", "ends before"),
+        ("7532 0000 0000 0000 02 0000 00000000 00", "1 bytes follow"),
         ("7531 0000", "30002"),
     ],
 )
-def test_a_registration_out_of_range_is_refused(body: str, why: str) -> None:
-    with pytest.raises(ProtocolError, match=why):
+def test_what_is_no_registration_is_malformed(body: str, why: str) -> None:
+    with pytest.raises(ProtocolError, match=why) as raised:
         layouts.REGISTER_CONSUMER_REQUEST.read(memoryview(bytes.fromhex(body)))
+    assert not isinstance(raised.value, UnfitError)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "why"),
+    [
+        ("0401" + "61" * 0x401 + "0000 0000 01 0000 00000000", "group_id", "1025 bytes"),
+        ("0000 0401" + "61" * 0x401 + "0000 01 0000 00000000", "consumer_id", "1025 bytes"),
+        ("0000 0000 0000 02 0000 00000000", "auto_commit", "a boolean is 0 or 1, and not 2"),
+        ("0000 0000 0000 01 0011" + "61" * 0x11 + "00000000", "auto_offset_rest", "17 bytes"),
+        ("0000 0000 0000 02 0011" + "61" * 0x11 + "00000000", "auto_commit", "a boolean is 0 or 1"),
+    ],
+)
+def test_a_registration_with_a_value_beyond_its_limit_names_the_first_such_field(
+    body: str, field: str, why: str
+) -> None:
+    with pytest.raises(UnfitError, match=why) as raised:
+        layouts.REGISTER_CONSUMER_REQUEST.read(memoryview(bytes.fromhex("7532" + body)))
+    assert raised.value.field == field
 
 
 @pytest.mark.parametrize("count", ["ffff", "0002", "7fff"])
