@@ -1,12 +1,14 @@
 """ConsumerGroupDescribe (69), versions 0 and 1 (KIP-848; version 1 says which protocol a member speaks, KIP-1099).
 
 Read and packed by hand and over many turns: a group may have thousands of members. One that is named several times is
-described once. Topics that are gone are left out, and authorized operations are not told: there is no authorizer.
+described once. Topics that are gone are left out. If a request asks for authorized operations, the answer has
+all: this broker has no authorizer.
 """
 
 from collections.abc import Awaitable, Iterator
 from struct import Struct
 
+from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.groups_in_turn import in_turn
@@ -25,8 +27,7 @@ _CLASSIC, _CONSUMER = b"\x00", b"\x01"
 _MEMBER_TYPE_SINCE = 1
 _END = b"\x00"
 """No tagged fields: both versions are flexible."""
-_INT16, _INT32, _EPOCHS = Struct(">h"), Struct(">i"), Struct(">ii")
-_UNKNOWN_OPERATIONS = _INT32.pack(-(2**31))
+_BOOLEAN, _INT16, _INT32, _EPOCHS = Struct(">?"), Struct(">h"), Struct(">i"), Struct(">ii")
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
@@ -35,14 +36,15 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitab
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     wanted = await read_names(reader, Pace())
+    operations = ON_GROUP if reader.fixed(_BOOLEAN)[0] else NOT_ASKED
     packed = Packed(_INT32.pack(call.throttle_ms), array_length(len(wanted), flexible=True))
-    async for group in in_turn(wanted, lambda group_id: _described(group_id, call, context)):
+    async for group in in_turn(wanted, lambda group_id: _described(group_id, operations, call, context)):
         await packed.add_all(group)
     await packed.add(_END)
     return packed.reply(call)
 
 
-async def _described(group_id: str, call: Call, context: BrokerContext) -> Packed:
+async def _described(group_id: str, operations: int, call: Call, context: BrokerContext) -> Packed:
     code, message = ErrorCode.NONE, None
     group = DescribedGroup(group_id, "", 0, 0, "", (), {})
     try:
@@ -61,7 +63,7 @@ async def _described(group_id: str, call: Call, context: BrokerContext) -> Packe
         target = group.target.get(member.member_id, NOTHING)
         for part in _member(member, target, call.version, context.image.topics):
             await packed.add(part)
-    await packed.add(_UNKNOWN_OPERATIONS, _END)
+    await packed.add(_INT32.pack(NOT_ASKED if code else operations), _END)
     return packed
 
 

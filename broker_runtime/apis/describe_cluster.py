@@ -2,11 +2,12 @@
 
 Brokers' listeners answer about brokers and the controller's about controllers; asking the other kind is
 MISMATCHED_ENDPOINT_TYPE.
-Authorized operations are not implemented: always the "not asked" value.
+If a request asks for authorized operations, the answer has all: this broker has no authorizer.
 """
 
 from typing import Any
 
+from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_CLUSTER
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
@@ -16,7 +17,6 @@ from broker_runtime.wire.versions import DESCRIBE_CLUSTER
 
 _BROKERS, _CONTROLLERS = 1, 2
 _KINDS = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
-_OPERATIONS_NOT_ASKED = -(2**31)
 
 
 def handle(request: DescribeClusterRequest, call: Call, context: NodeContext) -> Fields:
@@ -32,11 +32,13 @@ def handle(request: DescribeClusterRequest, call: Call, context: NodeContext) ->
             f"The request was sent to an endpoint of type {_KINDS[mine]}, but we wanted an endpoint of type "
             f"{_KINDS[asked]}",
         )
+    operations = ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
     if mine == _CONTROLLERS:
-        return _answer(context, mine, context.image.cluster.controller_id, _controllers(call, context))
+        found = _controllers(call, context)
+        return _answer(context, mine, context.image.cluster.controller_id, found, operations)
     brokers = _brokers(call, context, call.version >= 2 and request.include_fenced_brokers)
     controller_id = min((broker["broker_id"] for broker in brokers if not broker["is_fenced"]), default=-1)
-    return _answer(context, mine, controller_id, brokers)
+    return _answer(context, mine, controller_id, brokers, operations)
 
 
 def _brokers(call: Call, context: NodeContext, with_fenced: bool) -> list[dict[str, Any]]:
@@ -67,7 +69,9 @@ def _controllers(call: Call, context: NodeContext) -> list[dict[str, Any]]:
     ]
 
 
-def _answer(context: NodeContext, kind: int, controller_id: int, brokers: list[dict[str, Any]]) -> Fields:
+def _answer(
+    context: NodeContext, kind: int, controller_id: int, brokers: list[dict[str, Any]], operations: int
+) -> Fields:
     return {
         "error_code": ErrorCode.NONE,
         "error_message": None,
@@ -75,12 +79,12 @@ def _answer(context: NodeContext, kind: int, controller_id: int, brokers: list[d
         "cluster_id": context.cluster_id,
         "controller_id": controller_id,
         "brokers": brokers,
-        "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
+        "cluster_authorized_operations": operations,
     }
 
 
 def _refused(context: NodeContext, kind: int, code: ErrorCode, message: str) -> Fields:
-    return {**_answer(context, kind, -1, []), "error_code": code, "error_message": message}
+    return {**_answer(context, kind, -1, [], NOT_ASKED), "error_code": code, "error_message": message}
 
 
 API = ApiSpec(key=DESCRIBE_CLUSTER, name="DescribeCluster", versions=(0, 2), handle=handle, on_standby=True)

@@ -3,7 +3,7 @@
 - Before version 6 a group that is not there is Dead, without an error (KIP-1043); one of KIP-848 is not there.
 - Metadata of members is shown while the group is Stable: it is that of the protocol that was chosen. While it
   rebalances, their assignment is the one that they had before.
-- Authorized operations are not implemented: always the "not asked" value.
+- If a request asks for authorized operations, the answer has all: this broker has no authorizer.
 - Consumers of the push protocol are shown with what they were last told to read, while they read it.
 - A group that is named several times is described once.
 
@@ -17,11 +17,11 @@ from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
+from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.groups_in_turn import in_turn
 from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
-from broker_runtime.apis.packed_topics import OPERATIONS_NOT_ASKED
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
@@ -45,7 +45,7 @@ _DEAD = ClassicState.DEAD.value
 _PUSH = "push"
 """What tools show where others have their assignor."""
 _ASSIGNMENT_VERSION = 0
-_INT16, _INT32 = Struct(">h"), Struct(">i")
+_BOOLEAN, _INT16, _INT32 = Struct(">?"), Struct(">h"), Struct(">i")
 
 
 class _Group(NamedTuple):
@@ -68,22 +68,25 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitab
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     wanted = await read_names(reader, Pace())
+    asks = call.version >= _OPERATIONS_SINCE and reader.fixed(_BOOLEAN)[0]
+    operations = ON_GROUP if asks else NOT_ASKED
     packed = Packed(_INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"")
     await packed.add(array_length(len(wanted), call.flexible))
-    async for group in in_turn(wanted, lambda group_id: _described(group_id, call, context)):
+    async for group in in_turn(wanted, lambda group_id: _described(group_id, operations, call, context)):
         await packed.add_all(group)
     await packed.add(b"\x00" if call.flexible else b"")
     return packed.reply(call)
 
 
-async def _described(group_id: str, call: Call, context: BrokerContext) -> Packed:
+async def _described(group_id: str, operations: int, call: Call, context: BrokerContext) -> Packed:
     try:
         group = await context.groups.submit(group_id, lambda state, _: ((), _found(state, group_id)))
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            return await _packed(group_id, _Group(""), error, call)
-        return await _packed(group_id, _Group(_DEAD), error if call.version >= _NOT_FOUND_SINCE else None, call)
-    return await _packed(group_id, group, None, call)
+            return await _packed(group_id, _Group(""), error, NOT_ASKED, call)
+        told = error if call.version >= _NOT_FOUND_SINCE else None
+        return await _packed(group_id, _Group(_DEAD), told, operations if told is None else NOT_ASKED, call)
+    return await _packed(group_id, group, None, operations, call)
 
 
 def _found(state: GroupsState, group_id: str) -> _Group:
@@ -103,7 +106,7 @@ def _found(state: GroupsState, group_id: str) -> _Group:
     return _Group(group.state_name, group.protocol_type, protocol, members)
 
 
-async def _packed(group_id: str, group: _Group, error: KafkaError | None, call: Call) -> Packed:
+async def _packed(group_id: str, group: _Group, error: KafkaError | None, operations: int, call: Call) -> Packed:
     version, flexible = call.version, call.flexible
     packed = Packed(_INT16.pack(ErrorCode.NONE if error is None else error.code))
     if error is not None:
@@ -115,7 +118,7 @@ async def _packed(group_id: str, group: _Group, error: KafkaError | None, call: 
     for pack in group.members:
         await packed.add(*pack(group.protocol or "", call))
     if version >= _OPERATIONS_SINCE:
-        await packed.add(_INT32.pack(OPERATIONS_NOT_ASKED))
+        await packed.add(_INT32.pack(operations))
     await packed.add(b"\x00" if flexible else b"")
     return packed
 

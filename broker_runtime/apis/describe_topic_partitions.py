@@ -1,11 +1,12 @@
 """DescribeTopicPartitions (75), version 0 (KIP-966): topics by name in pieces, with a cursor to go on from.
 
-No topics asked for are all topics; of those that are asked for one must be the cursor's, as in Kafka. Authorized
-operations are not implemented: always the "not asked" value.
+No topics asked for are all topics; of those that are asked for one must be the cursor's, as in Kafka. The authorized
+operations are always all operations: this broker has no authorizer.
 """
 
 from collections.abc import Iterator
 
+from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_TOPIC
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.metadata import partition_fields
@@ -18,7 +19,6 @@ from broker_runtime.wire.versions import DESCRIBE_TOPIC_PARTITIONS
 
 _PARTITIONS_MAX = 2_000
 """Of one answer; Kafka's default of max.request.partition.size.limit."""
-_OPERATIONS_NOT_ASKED = -(2**31)
 
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call, context: BrokerContext) -> Fields:
@@ -26,7 +26,8 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call, context: BrokerC
     asked = {topic.name for topic in request.topics}
     names = sorted(name for name in asked or context.image.topics if name >= start[0])
     if start[1] < 0 or (asked and request.cursor is not None and names[:1] != [start[0]]):
-        refused = [_absent(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics]
+        unknown = {"topic_authorized_operations": NOT_ASKED}
+        refused = [{**_absent(topic.name, ErrorCode.INVALID_REQUEST), **unknown} for topic in request.topics]
         return {"topics": refused, "next_cursor": None}
     left = max(1, min(request.response_partition_limit, _PARTITIONS_MAX))
     answers: list[Fields] = []
@@ -81,7 +82,7 @@ def _topic(name: str, topic_id: object, code: ErrorCode) -> dict[str, object]:
         "topic_id": topic_id,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
-        "topic_authorized_operations": _OPERATIONS_NOT_ASKED,
+        "topic_authorized_operations": ON_TOPIC,
     }
 
 

@@ -14,23 +14,26 @@ _KEPT_MAX = 8
 
 
 class KeptAnswers:
-    """Owns the bodies of the newest answers of one API, by version and listener; of one state of the metadata only."""
+    """Owns the bodies of the newest answers of one API, by version, listener and options.
+
+    All bodies follow from one state of the metadata.
+    """
 
     __slots__ = ("_bodies", "_offset", "_topics")
 
     def __init__(self) -> None:
         self._topics: object = None
         self._offset = -1
-        self._bodies: dict[tuple[int, str], tuple[bytes, int]] = {}
+        self._bodies: dict[tuple[int, str, int], tuple[bytes, int]] = {}
 
-    def reply(self, call: Call, image: MetadataImage, answer: Callable[[], bytes]) -> Reply:
-        """`answer` must follow from `image` and from the version and the listener of the call alone, and leaves an
-        error that it has in `call.error`."""
+    def reply(self, call: Call, image: MetadataImage, answer: Callable[[], bytes], options: int = 0) -> Reply:
+        """`answer` must follow from `image`, from the version and the listener of the call, and from `options` alone.
+        It leaves an error that it has in `call.error`."""
         # A whole image that takes the place of another one may have its offset.
         if self._topics is not image.topics or self._offset != image.offset:
             self._bodies.clear()
             self._topics, self._offset = image.topics, image.offset
-        key = call.version, call.listener
+        key = call.version, call.listener, options
         kept = self._bodies.get(key)
         if kept is None:
             if len(self._bodies) >= _KEPT_MAX:

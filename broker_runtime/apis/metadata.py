@@ -5,15 +5,16 @@
   wait for it: UNKNOWN_TOPIC_OR_PARTITION, on which clients ask again.
 - The topics of coordinators are internal: consumers that subscribe by a pattern leave them out. Coordinators have them
   made, with a configuration of their own, and nobody by asking for them.
-- Authorized operations are not implemented: always the "not asked" value.
+- If a request asks for authorized operations, the answer has all: this broker has no authorizer.
 """
 
 from collections.abc import Sequence
 from uuid import UUID
 
+from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
-from broker_runtime.apis.packed_topics import OPERATIONS_NOT_ASKED, PackedTopics, offline, visible_leader
+from broker_runtime.apis.packed_topics import PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
@@ -27,7 +28,7 @@ _NO_CLUSTER: Fields = {
     "brokers": [],
     "cluster_id": None,
     "controller_id": -1,
-    "cluster_authorized_operations": OPERATIONS_NOT_ASKED,
+    "cluster_authorized_operations": NOT_ASKED,
 }
 _MAY_REFUSE_CREATION_SINCE = 4
 _ID_SINCE = 10
@@ -38,7 +39,8 @@ API_VERSION_MAX = 13
 def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fields | Reply:
     wanted, image = request.topics, context.image
     if wanted is None or (call.version == 0 and not wanted):
-        return context.all_topics.reply(call, image, lambda: _about_all(call, context))
+        asked = _operations(request)
+        return context.all_topics.reply(call, image, lambda: _about_all(call, context, asked), _ASKED.index(asked))
     if any(_cannot_be_found(item, call.version) for item in wanted):
         return {
             **_NO_CLUSTER,
@@ -52,19 +54,31 @@ def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fiel
         missing = [item.name for item in wanted if item.name is not None and _can_be_created(item, call, image)]
         if missing:
             context.auto_topic_creation.ask_for(missing)
-    return _answer([_wanted_topic(item, call, image) for item in wanted], call, context)
+    on_topics, on_cluster = _operations(request)
+    topics = [{**_wanted_topic(item, call, image), "topic_authorized_operations": on_topics} for item in wanted]
+    return _answer(topics, call, context, on_cluster)
 
 
-def _about_all(call: Call, context: BrokerContext) -> bytes:
-    image = context.image
-    packed = PackedTopics(image, call.listener, call.version)
-    nothing = encode_response_body(METADATA, call.version, _answer((), call, context))
+def _operations(request: MetadataRequest) -> tuple[int, int]:
+    """Those on each topic and on the cluster, as far as they are asked for. Not every version has the fields."""
+    of_topics = getattr(request, "include_topic_authorized_operations", False)
+    of_cluster = getattr(request, "include_cluster_authorized_operations", False)
+    return ON_TOPIC if of_topics else NOT_ASKED, ON_CLUSTER if of_cluster else NOT_ASKED
+
+
+_ASKED = [(topics, cluster) for topics in (NOT_ASKED, ON_TOPIC) for cluster in (NOT_ASKED, ON_CLUSTER)]
+
+
+def _about_all(call: Call, context: BrokerContext, asked: tuple[int, int]) -> bytes:
+    image, (on_topics, on_cluster) = context.image, asked
+    packed = PackedTopics(image, call.listener, call.version, on_topics)
+    nothing = encode_response_body(METADATA, call.version, _answer((), call, context, on_cluster))
     body = packed.in_place_of_none(nothing, [topic for _, topic in sorted(image.topics.items())])
     call.error = packed.error
     return body
 
 
-def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fields:
+def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext, on_cluster: int) -> Fields:
     reachable = [b for b in context.image.brokers.values() if not b.fenced and b.endpoint(call.listener) is not None]
     brokers = [
         {"node_id": broker.id, "host": endpoint.host, "port": endpoint.port, "rack": broker.rack}
@@ -76,7 +90,7 @@ def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fie
         "cluster_id": context.cluster_id,
         "controller_id": min((broker.id for broker in reachable), default=-1),
         "topics": topics,
-        "cluster_authorized_operations": OPERATIONS_NOT_ASKED,
+        "cluster_authorized_operations": on_cluster,
         "error_code": ErrorCode.NONE,
     }
 
@@ -127,7 +141,7 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
         "topic_id": topic_id,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
-        "topic_authorized_operations": OPERATIONS_NOT_ASKED,
+        "topic_authorized_operations": NOT_ASKED,
     }
 
 
@@ -141,7 +155,7 @@ def _topic(topic: Topic, call: Call, image: MetadataImage) -> Fields:
             partition_fields(index, part, call.listener, image, call.version)
             for index, part in sorted(topic.partitions.items())
         ],
-        "topic_authorized_operations": OPERATIONS_NOT_ASKED,
+        "topic_authorized_operations": NOT_ASKED,
     }
 
 

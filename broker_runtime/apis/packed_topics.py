@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import cache, partial
 from struct import Struct, pack
 
+from broker_runtime.apis.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.metadata.topics import Topic
 from broker_runtime.wire.writer import array_length, string
 
-OPERATIONS_NOT_ASKED = -(2**31)
 _INTERNAL_SINCE, _OFFLINE_SINCE, _LEADER_EPOCH_SINCE, _OPERATIONS_SINCE, _ID_SINCE = 1, 5, 7, 8, 10
 _FLEXIBLE_SINCE = 9
 _CLUSTER_OPERATIONS_IN = range(8, 11)
@@ -21,7 +21,7 @@ _ERROR_SINCE = 13
 _LISTENER_NOT_FOUND_SINCE = 6
 _NO_ERROR = b"\x00\x00"
 _NOT_INTERNAL, _INTERNAL = b"\x00", b"\x01"
-_OPERATIONS = OPERATIONS_NOT_ASKED.to_bytes(4, "big", signed=True)
+_INT32 = Struct(">i")
 _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
 
@@ -42,11 +42,15 @@ def offline(replicas: Sequence[int], image: MetadataImage) -> list[int]:
 
 
 class PackedTopics:
-    """Packs the topics of one image for one version and listener; `error` is the first that one of them has."""
+    """Packs the topics of one image for one version and listener; `error` is the first that one of them has.
 
-    def __init__(self, image: MetadataImage, listener: str, version: int) -> None:
+    `operations` are those that the client may carry out on each topic.
+    """
+
+    def __init__(self, image: MetadataImage, listener: str, version: int, operations: int = NOT_ASKED) -> None:
         self.error = 0
         self._version = version
+        self._operations = _INT32.pack(operations)
         self._flexible = flexible = version >= _FLEXIBLE_SINCE
         # Thousands of partitions have few leaders, and few sets of replicas.
         self._leader = cache(lambda leader: visible_leader(leader, listener, image, version))
@@ -84,7 +88,7 @@ class PackedTopics:
                 found.append(self._offline(part.replicas))
             found.append(end)
         if version >= _OPERATIONS_SINCE:
-            found.append(_OPERATIONS)
+            found.append(self._operations)
         found.append(end)
         return found
 

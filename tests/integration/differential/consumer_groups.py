@@ -83,7 +83,7 @@ class Group:
 
     def describe(self, step: str, version: int = 1) -> None:
         answer = self.on.quietly(
-            "consumer_group_describe", version, group_ids=[self.id], include_authorized_operations=False
+            "consumer_group_describe", version, group_ids=[self.id], include_authorized_operations=True
         )
         self.on.note(step, self.named(answer))
 

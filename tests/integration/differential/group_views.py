@@ -34,6 +34,9 @@ def described(on: Play) -> None:
     for version in range(2):
         fields = {"group_ids": [group, "nothing"], "include_authorized_operations": False}
         on.ask(f"describe as KIP-848, version {version}", "consumer_group_describe", version, **fields)
+    for version in range(3, 7):
+        fields = {"groups": [group, "nothing", ""], "include_authorized_operations": True}
+        on.ask(f"describe with operations, version {version}", "describe_groups", version, **fields)
     for version in range(6):
         for step, states, types in (
             ("all", [], []),

@@ -1,6 +1,6 @@
 """Topics: creating, growing, deleting, and what Metadata and DescribeCluster say, right and wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from tests.integration.differential.play import Play
@@ -129,8 +129,12 @@ def existing(on: Play) -> None:
         on.ask(f"by id and another name, version {version}", "metadata", version, **_by_id(topic_id, "unseen", version))
         on.ask(f"by neither, version {version}", "metadata", version, **_by_id(None, None, version))
     operations = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
-    fields = {"topics": [{"name": "seen"}], "allow_auto_topic_creation": False} | operations
-    on.ask("authorized operations", "metadata", 8, **fields)
+    for version in (8, 10, 12, 13):
+        topics = [{"topic_id": NOBODY, "name": name} for name in ("seen", "unseen", "bad name")]
+        fields = {"topics": topics, "allow_auto_topic_creation": False} | operations
+        step = f"authorized operations, version {version}"
+        on.ask(step, "metadata", version, **trimmed("metadata", version, fields))
+        _all(on, f"authorized operations of all, version {version}", version, operations)
 
 
 def _by_id(topic_id: UUID | None, name: str | None, version: int = 12) -> dict[str, Plain]:
@@ -139,9 +143,9 @@ def _by_id(topic_id: UUID | None, name: str | None, version: int = 12) -> dict[s
     return trimmed("metadata", version, fields)
 
 
-def _all(on: Play, step: str, version: int) -> None:
+def _all(on: Play, step: str, version: int, operations: Mapping[str, bool] = NO_OPERATIONS) -> None:
     """Of all topics only ours: Kafka has internal ones too, once somebody asked for a coordinator."""
-    fields = {"topics": None, "allow_auto_topic_creation": False} | NO_OPERATIONS
+    fields = {"topics": None, "allow_auto_topic_creation": False, **operations}
     answer = on.quietly("metadata", version, **trimmed("metadata", version, fields))
     on.note(step, answer | {"topics": [topic for topic in answer["topics"] if topic["name"] == "seen"]})
 

@@ -72,7 +72,6 @@ LIVE_LISTENERS = (
     "Listeners and what clients are told of them change while a broker runs (KIP-226); KRaft's need a restart."
 )
 A_LIST = "What is a list in the file is one when it is altered, too."
-NO_OPERATIONS = "There is no authorizer: the value for operations that nobody asked for."
 TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
 NO_COORDINATORS = "Transactions are not served. Every client fails at once on this code, and asks again on others."
 WITH_FEWER_REPLICAS = (
@@ -214,7 +213,6 @@ TABLE: Sequence[Wanted] = (
         "*",
         "Names that clash in metrics are refused within one request too; Kafka checks those of earlier requests only.",
     ),
-    Wanted("topics seen", "authorized operations/*", "*", "-2147483648", NO_OPERATIONS),
     Wanted(
         "topics seen",
         "by neither, version 1?/*error_code",
@@ -237,10 +235,8 @@ TABLE: Sequence[Wanted] = (
         "*",
         "Each way of naming the topic gets its answer with the error; Kafka merges them into one.",
     ),
-    Wanted("cluster", "*/cluster_authorized_operations", "8096", "-2147483648", NO_OPERATIONS),
     Wanted("partitions moved", "cancelled*/error_message", "None", "?*", TELLS_MORE),
     Wanted("partitions moved", "nothing/error_message", "", "None", "Where nothing is wrong there is no message."),
-    Wanted("topics by pieces", "*/topic_authorized_operations", "3576", "-2147483648", NO_OPERATIONS),
     Wanted("lists and features", "producers/*/error_message", "*", "?*", TELLS_MORE),
     Wanted("coordinators", "version *", "*", "*", WITH_FEWER_REPLICAS),
     Wanted(

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis import consumer_group_describe, consumer_group_heartbeat
+from broker_runtime.apis.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.reader import RequestReader
 from tests.support.coordinating_broker import CoordinatingBroker, versions
@@ -38,8 +39,8 @@ async def join(node: CoordinatingBroker, version: int, member_id: str, **more: A
     return await beat(node, version, member_id, 0, **full, **more)
 
 
-async def described(node: CoordinatingBroker, version: int, *group_ids: str) -> Any:
-    asked = {"group_ids": group_ids, "include_authorized_operations": False}
+async def described(node: CoordinatingBroker, version: int, *group_ids: str, operations: bool = False) -> Any:
+    asked = {"group_ids": group_ids, "include_authorized_operations": operations}
     return (await node.ask(consumer_group_describe.API, version, asked)).groups
 
 
@@ -78,6 +79,16 @@ async def test_groups_are_described(version: int) -> None:
         assert (topic.topic_name, topic.partitions) == ("orders", (0, 1, 2))
         if version >= 1:
             assert member.member_type == 1
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+async def test_what_a_client_may_do_with_a_group_is_described_if_it_asks(asked_for: bool) -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        await join(node, 1, "a")
+        found, missing = await described(node, 1, "readers", "others", operations=asked_for)
+        assert found.authorized_operations == (3400 if asked_for else NOT_ASKED)
+        assert missing.authorized_operations == NOT_ASKED
 
 
 async def test_a_group_of_many_is_described_whole() -> None:

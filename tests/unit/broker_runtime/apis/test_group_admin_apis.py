@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis import delete_groups, describe_groups, list_groups, offset_delete, offset_fetch
+from broker_runtime.apis.authorized_operations import NOT_ASKED
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.environment import GroupEnvironment
@@ -116,6 +117,20 @@ async def test_a_group_is_described_with_its_members(version: int) -> None:
         node.lose()
         for each in (await node.ask(describe_groups.API, version, asked)).groups:
             assert (each.error_code, each.group_state) == (ErrorCode.NOT_COORDINATOR, "")
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+async def test_what_a_client_may_do_with_a_group_is_described_if_it_asks(asked_for: bool) -> None:
+    asked = {"groups": ["e", "nothing"], "include_authorized_operations": asked_for}
+    may = 3400 if asked_for else NOT_ASKED
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        await with_offsets(node, "e")
+        for version, of_nothing in ((5, may), (6, NOT_ASKED)):
+            found = (await node.ask(describe_groups.API, version, asked)).groups
+            assert [each.authorized_operations for each in found] == [may, of_nothing], version
+        node.lose()
+        assert (await node.ask(describe_groups.API, 5, asked)).groups[0].authorized_operations == NOT_ASKED
 
 
 @pytest.mark.parametrize("version", versions(delete_groups.API))

@@ -18,12 +18,12 @@ class Broker:
         self.metadata.broker(1)
         self.kept = KeptAnswers()
 
-    def ask(self, version: int = 12, image: MetadataImage | None = None) -> tuple[Call, bytes]:
+    def ask(self, version: int = 12, image: MetadataImage | None = None, **asked: bool) -> tuple[Call, bytes]:
         call = a_call(API, version)
         context: Any = SimpleNamespace(
             image=image or self.metadata.image, cluster_id="c", all_topics=self.kept, settings=None
         )
-        (frame,) = cast("Any", API.handle(SimpleNamespace(topics=None), call, context))
+        (frame,) = cast("Any", API.handle(SimpleNamespace(topics=None, **asked), call, context))
         return call, frame
 
     def topics(self, **how: Any) -> list[str]:
@@ -40,6 +40,22 @@ def test_the_same_question_has_the_same_answer_until_the_metadata_changes() -> N
     broker.metadata.topic("b", (1,))
     assert broker.topics() == ["a", "b"]
     assert len(broker.kept._bodies) == 1
+
+
+def test_answers_with_and_without_authorized_operations_are_kept_apart() -> None:
+    broker = Broker()
+    broker.metadata.topic("a", (1,))
+    ways: list[dict[str, Any]] = [
+        {"include_topic_authorized_operations": of_topics, "include_cluster_authorized_operations": of_cluster}
+        for of_topics in (False, True)
+        for of_cluster in (False, True)
+    ]
+    answers = [broker.ask(8, **asked)[1] for asked in ways]
+    assert len(set(answers)) == len(broker.kept._bodies) == 4
+    assert [broker.ask(8, **asked)[1] for asked in ways] == answers
+    read = [decode_response(API.key, 8, memoryview(frame)[8:]) for frame in answers]
+    assert [each.topics[0].topic_authorized_operations for each in read] == [-(2**31)] * 2 + [3576] * 2
+    assert [each.cluster_authorized_operations for each in read] == [-(2**31), 8096] * 2
 
 
 def test_what_is_kept_is_used_also_when_no_more_may_be_kept() -> None:

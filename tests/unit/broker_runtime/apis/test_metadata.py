@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from broker_runtime.apis import describe_cluster
+from broker_runtime.apis.authorized_operations import NOT_ASKED
 from broker_runtime.apis.metadata import API
 from broker_runtime.errors import ErrorCode
 from tests.support.controller import ControllerInMemory
@@ -46,6 +48,23 @@ async def test_an_impossible_name_is_told_from_an_unknown_one() -> None:
         asked = {"topics": [{"name": "bad name"}, {"name": "unknown"}], "allow_auto_topic_creation": False}
         codes = [topic["error_code"] for topic in (await node.ask(API, 4, asked))["topics"]]
         assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+async def test_without_an_authorizer_a_client_may_do_everything(asked_for: bool) -> None:
+    async with ControllerInMemory() as node:
+        asked = {
+            "topics": [{"name": "unknown"}],
+            "allow_auto_topic_creation": False,
+            "include_cluster_authorized_operations": asked_for,
+            "include_topic_authorized_operations": asked_for,
+        }
+        answer = await node.ask(API, 8, asked)
+        assert answer["topics"][0]["topic_authorized_operations"] == (3576 if asked_for else NOT_ASKED)
+        assert answer["cluster_authorized_operations"] == (8096 if asked_for else NOT_ASKED)
+        cluster = {"include_cluster_authorized_operations": asked_for}
+        answer = await node.ask(describe_cluster.API, 0, cluster)
+        assert answer["cluster_authorized_operations"] == (8096 if asked_for else NOT_ASKED)
 
 
 class Asked:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis import metadata
+from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.metadata import API
 from broker_runtime.apis.packed_topics import PackedTopics
 from broker_runtime.metadata.image import MetadataImage
@@ -36,12 +37,17 @@ def a_cluster() -> Metadata:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("cluster", [Metadata(), a_cluster()], ids=["empty", "of all kinds"])
-def test_it_is_what_the_schema_makes_of_the_fields(cluster: Metadata, version: int) -> None:
+@pytest.mark.parametrize("asked", [(NOT_ASKED, NOT_ASKED), (ON_TOPIC, ON_CLUSTER)], ids=["plain", "with operations"])
+def test_it_is_what_the_schema_makes_of_the_fields(cluster: Metadata, version: int, asked: tuple[int, int]) -> None:
     call = a_call(API, version)
     context: Any = SimpleNamespace(image=cluster.image, cluster_id="c")
-    topics = [metadata._topic(topic, call, cluster.image) for _, topic in sorted(cluster.image.topics.items())]
-    expected = encode_response_body(API.key, version, metadata._answer(topics, call, context))
-    assert metadata._about_all(call, context) == expected
+    on_topics, on_cluster = asked
+    topics = [
+        {**metadata._topic(topic, call, cluster.image), "topic_authorized_operations": on_topics}
+        for _, topic in sorted(cluster.image.topics.items())
+    ]
+    expected = encode_response_body(API.key, version, metadata._answer(topics, call, context, on_cluster))
+    assert metadata._about_all(call, context, asked) == expected
     parts: list[Any] = [part for topic in topics for part in topic["partitions"]]  # type: ignore[attr-defined]
     assert call.error == next((part["error_code"] for part in parts if part["error_code"]), 0)
 

@@ -32,6 +32,7 @@ async def test_all_topics_come_in_pieces() -> None:
             answer = await node.ask(describe_topic_partitions.API, 0, asked)
             seen += [(t["name"], part["partition_index"]) for t in answer["topics"] for part in t["partitions"]]
             cursor = answer["next_cursor"]
+            assert {t["topic_authorized_operations"] for t in answer["topics"]} == {3576}
         assert cursor is None
         assert seen == [(name, index) for name in "abc" for index in range(3)]
 
