@@ -9,8 +9,9 @@ from typing import Any
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
-from broker_runtime.controller.configs import replace_all
+from broker_runtime.controller.configs import RoomForResources, replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Fields
@@ -24,14 +25,14 @@ from broker_runtime.wire.versions import ALTER_CONFIGS
 
 _Request = AlterConfigsRequest | IncrementalAlterConfigsRequest
 _Resource = AlterConfigsResource | IncrementalResource
-AlterOne = Callable[[Any, MetadataImage], Sequence[Record]]
+AlterOne = Callable[[Any, MetadataImage], Sequence[ConfigRecord]]
 
 
 async def handle(request: AlterConfigsRequest, call: Call, context: ControllerContext) -> Fields:
     return await alter_resources(request, context, alter)
 
 
-def alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[Record]:
+def alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[ConfigRecord]:
     configs = [(config.name, config.value) for config in resource.configs]
     return replace_all((resource.resource_type, resource.resource_name), configs, image)
 
@@ -47,11 +48,15 @@ def _alter_all(request: _Request, image: MetadataImage, one: AlterOne) -> tuple[
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     records: list[Record] = []
     answers = []
+    room = RoomForResources(image)
     for resource in request.resources:
+        at = resource.resource_type, resource.resource_name
         try:
-            if counts[resource.resource_type, resource.resource_name] > 1:
+            if counts[at] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            records += one(resource, image)
+            found = one(resource, image)
+            room.take(at, found)
+            records += found
         except KafkaError as error:
             answers.append(answer_to(resource, error))
         else:

@@ -1,10 +1,12 @@
-"""A broker's part in changing its own listeners by AlterConfigs and IncrementalAlterConfigs (KIP-226).
+"""A broker's part in AlterConfigs and IncrementalAlterConfigs: its own listeners (KIP-226), and levels of its loggers.
 
 Whether a port can be opened is known by the broker whose port it is. So the request for them has to come to that
 broker, as Kafka's own clients send it; it opens what is new, has the controller store the change, and answers when it
-is in force. All other changes are forwarded as they came.
+is in force. Levels of loggers (KIP-412) are this process's alone, and no controller knows them. All other changes are
+forwarded as they came.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -36,48 +38,79 @@ class Resource(Protocol):
 AlterOne = Callable[[Any, MetadataImage], Sequence[Record]]
 
 
+class AlterLoggers(Protocol):
+    """`broker_loggers.alter_loggers`."""
+
+    def __call__(self, resource: Any, node_id: int, /, *, validate_only: bool) -> None: ...
+
+
 def with_own_listeners(
-    api: ApiSpec[ControllerContext], alter: AlterOne, refuse: Callable[..., Fields]
+    api: ApiSpec[ControllerContext],
+    alter: AlterOne,
+    answer_to: Callable[..., Fields],
+    alter_loggers: AlterLoggers | None = None,
 ) -> ApiSpec[BrokerContext]:
-    """`api` on a broker. `alter` decides of one resource as the controller does, `refuse` makes its answer."""
+    """`api` on a broker. `alter` decides of one resource as the controller does, `answer_to` makes its answer.
+
+    Without `alter_loggers` loggers are left to the controller, which refuses them.
+    """
 
     def instead(request: Any, call: Call, context: BrokerContext) -> Awaitable[Fields] | None:
+        here: dict[tuple[int, str], KafkaError | None] = {}
+        if alter_loggers is not None:
+            here |= _loggers_altered(request, context.settings.node_id, alter_loggers)
         about = [resource for resource in request.resources if _changes_listeners(resource, context.image, alter)]
         mine = [resource for resource in about if resource.resource_name == str(context.settings.node_id)]
-        if not about:
+        if not about and not here:
             return None
-        refused = {
-            resource.resource_name: KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"the listeners of broker {resource.resource_name} are changed by asking that broker, which has to"
-                " open them",
-            )
-            for resource in about
-            if resource not in mine
-        }
+        for resource in about:
+            if resource not in mine:
+                here[resource.resource_type, resource.resource_name] = KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"the listeners of broker {resource.resource_name} are changed by asking that broker, which has to"
+                    " open them",
+                )
         # A resource that is named twice is refused by the controller.
         only = mine[0] if len(mine) == 1 else None
-        return _answer(request, call, context, _Change(only, alter, refused, refuse))
+        return _answer(request, call, context, _Change(only, alter, here, answer_to))
 
     return forwarded(api, instead)
 
 
+def _loggers_altered(request: Any, node_id: int, alter: AlterLoggers) -> Mapping[tuple[int, str], KafkaError | None]:
+    """The result for each resource of loggers: None, or its error."""
+    loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
+    counts = Counter(each.resource_name for each in loggers)
+    found: dict[tuple[int, str], KafkaError | None] = {}
+    for each in loggers:
+        problem = None
+        try:
+            if counts[each.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            alter(each, node_id, validate_only=request.validate_only)
+        except KafkaError as error:
+            problem = error
+        found[each.resource_type, each.resource_name] = problem
+    return found
+
+
 class _Change:
-    """One request: the resource that is this broker, and whatever of the request is refused here, by its name."""
+    """One request: the resource that is this broker, and what this broker answers itself, by kind and name."""
 
     def __init__(
         self,
         mine: Resource | None,
         alter: AlterOne,
-        refused: dict[str, KafkaError],
-        refuse: Callable[..., Fields],
+        here: dict[tuple[int, str], KafkaError | None],
+        answer_to: Callable[..., Fields],
     ) -> None:
-        self.mine, self.alter, self.refused, self.refuse = mine, alter, refused, refuse
+        self.mine, self.alter, self.here, self.answer_to = mine, alter, here, answer_to
+        """A value None in `here` means that the change was made."""
         self.stored = False
         """What is asked of this broker is durable, or would be."""
 
-    def is_refused(self, resource: Resource) -> bool:
-        return resource.resource_type == ResourceType.BROKER and resource.resource_name in self.refused
+    def is_answered(self, resource: Resource) -> bool:
+        return (resource.resource_type, resource.resource_name) in self.here
 
 
 def _changes_listeners(resource: Resource, image: MetadataImage, alter: AlterOne) -> bool:
@@ -110,7 +143,7 @@ async def _answer(request: Any, call: Call, context: BrokerContext, change: _Cha
         try:
             own = await until_stored.enter_async_context(context.listeners.opening(altered))
         except KafkaError as error:
-            change.refused[mine.resource_name] = detached(error)
+            change.here[mine.resource_type, mine.resource_name] = detached(error)
         answer = await _forwarded(request, call, context, change)
         if change.stored and not request.validate_only:
             await context.listeners.in_force(own, context.settings.config.request_timeout_ms / 1000)
@@ -135,8 +168,8 @@ def _check_room_for_brokers(own: Mapping[str, str], context: BrokerContext) -> N
 
 
 async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:
-    """The controller's answers to what is not refused, in the order of the request, and the refusals among them."""
-    left = [resource for resource in request.resources if not change.is_refused(resource)]
+    """The controller's answers to what is forwarded, and this broker's own, in the order of the request."""
+    left = [resource for resource in request.resources if not change.is_answered(resource)]
     answers: dict[tuple[int, str], Fields] = {}
     if left:
         key, version = call.api.key, call.version
@@ -150,7 +183,7 @@ async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _
             for r in answer.responses
         )
     for resource in request.resources:
-        if change.is_refused(resource):
-            refusal = change.refuse(resource, change.refused[resource.resource_name])
-            answers[resource.resource_type, resource.resource_name] = refusal
+        if change.is_answered(resource):
+            at = resource.resource_type, resource.resource_name
+            answers[at] = change.answer_to(resource, change.here[at])
     return {"responses": [answers[r.resource_type, r.resource_name] for r in request.resources]}

@@ -1,5 +1,8 @@
 """DescribeConfigs (32), versions 1 to 4 (KIP-133, KIP-226 synonyms, KIP-569 types and documentation)."""
 
+from collections.abc import Sequence
+
+from broker_runtime.apis.broker_loggers import describe_loggers
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -10,6 +13,7 @@ from broker_runtime.wire.requests import DescribeConfigsRequest, DescribeConfigs
 from broker_runtime.wire.versions import DESCRIBE_CONFIGS
 
 _OF_BROKER: int = ResourceType.BROKER
+_OF_LOGGERS: int = ResourceType.BROKER_LOGGER
 
 
 def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) -> Fields:
@@ -30,6 +34,9 @@ def _result(
     entries: list[Fields] = []
     keys = resource.configuration_keys
     try:
+        if resource.resource_type == _OF_LOGGERS:
+            entries = list(describe_loggers(resource.resource_name, keys, context.settings.node_id))
+            return _answer(resource, code, message, entries)
         found = describe_resource(
             (resource.resource_type, resource.resource_name),
             None if keys is None else frozenset(keys),
@@ -40,6 +47,12 @@ def _result(
         entries = [_entry(entry, with_synonyms, with_documentation, note_on(entry.name)) for entry in found]
     except KafkaError as error:
         code, message = error.code, error.message
+    return _answer(resource, code, message, entries)
+
+
+def _answer(
+    resource: DescribeConfigsResource, code: ErrorCode, message: str | None, entries: Sequence[Fields]
+) -> Fields:
     return {
         "error_code": code,
         "error_message": message,

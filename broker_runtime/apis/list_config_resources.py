@@ -1,6 +1,6 @@
 """ListConfigResources (74), versions 0 to 1 (KIP-1000, KIP-1142): what there is to be described or configured.
 
-Version 0 asks for client metrics subscriptions only; there are none, and groups have no configuration of their own.
+Version 0 asks for client metrics subscriptions only. Groups are listed that have a configuration of their own.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListConfigResourcesRequest
 from broker_runtime.wire.versions import LIST_CONFIG_RESOURCES
 
-_BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 8, 16, 32
+_CLIENT_METRICS, _GROUP = int(ResourceType.CLIENT_METRICS), int(ResourceType.GROUP)
 
 
 def handle(request: ListConfigResourcesRequest, call: Call, context: NodeContext) -> Fields:
@@ -22,9 +22,9 @@ def handle(request: ListConfigResourcesRequest, call: Call, context: NodeContext
     names = {
         int(ResourceType.TOPIC): topics,
         int(ResourceType.BROKER): brokers,
-        _BROKER_LOGGER: brokers,
-        _CLIENT_METRICS: [],
-        _GROUP: [],
+        int(ResourceType.BROKER_LOGGER): brokers,
+        _CLIENT_METRICS: sorted(context.image.configs.names(_CLIENT_METRICS)),
+        _GROUP: sorted(context.image.configs.names(_GROUP)),
     }
     asked: Iterable[int] = (_CLIENT_METRICS,) if call.version == 0 else dict.fromkeys(request.resource_types)
     wanted = tuple(asked) or tuple(names)

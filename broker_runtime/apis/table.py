@@ -11,6 +11,7 @@ from broker_runtime.apis import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     broker_heartbeat,
+    broker_loggers,
     broker_metadata,
     broker_registration,
     create_partitions,
@@ -111,7 +112,12 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     *_ANY_NODE,
     *(forwarded(api) for api in _ACTIVE_CONTROLLER),
     with_own_listeners(alter_configs.API, alter_configs.alter, alter_configs.answer_to),
-    with_own_listeners(incremental_alter_configs.API, incremental_alter_configs.alter, alter_configs.answer_to),
+    with_own_listeners(
+        incremental_alter_configs.API,
+        incremental_alter_configs.alter,
+        alter_configs.answer_to,
+        broker_loggers.alter_loggers,
+    ),
 )
 COUNTED_APIS: tuple[Api, ...] = (*BROKER_APIS, *PUSH_APIS.values())
 """All that clients ask brokers, as it is counted and recorded."""

@@ -21,6 +21,7 @@ from broker_runtime.config.definition import (
 from broker_runtime.config.groups import GroupConfig
 from broker_runtime.config.identity import IdentityConfig
 from broker_runtime.config.observers import observer_key, observer_names_problem
+from broker_runtime.config.resources import ResourcesConfig
 from broker_runtime.config.tags import tag_key
 from broker_runtime.config.topic import TopicConfig
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS
@@ -447,6 +448,7 @@ class BrokerConfig(
     ControllerConfig,
     ObserverConfig,
     GroupConfig,
+    ResourcesConfig,
     LogTimesConfig,
     LogCleanerConfig,
     TopicDefaultsConfig,

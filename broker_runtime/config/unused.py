@@ -7,6 +7,7 @@ with its jars. A key that this broker learns to use moves to the tables of keys 
 
 from collections.abc import Mapping
 
+from broker_runtime.config.allowed import OneOf
 from broker_runtime.config.declaration import keys_by_name
 from broker_runtime.config.definition import ConfigKey, Key, Type, UpdateMode
 
@@ -15,14 +16,15 @@ _PREFIXED = ("ssl.", "sasl.", "connections.max.reauth.ms", "principal.builder.cl
 """Beginnings of keys that may belong to a listener, by its prefix."""
 
 
-def _keys(kind: Type, mode: UpdateMode, names: str) -> list[ConfigKey]:
+def _keys(kind: Type, mode: UpdateMode, names: str, allowed: OneOf | None = None) -> list[ConfigKey]:
     return [
         Key(
             name,
             kind,
             None,
             _DOC,
-            mode=mode,
+            allowed,
+            mode,
             listener_prefixed=name.startswith(_PREFIXED),
             sensitive=kind is Type.PASSWORD,
             used=False,
@@ -285,6 +287,29 @@ UNUSED_TOPIC_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             """
         local.retention.bytes local.retention.ms segment.jitter.ms
         """,
+        ),
+    ]
+)
+
+UNUSED_GROUP_KEYS: Mapping[str, ConfigKey] = keys_by_name(
+    [
+        *_keys(Type.BOOLEAN, UpdateMode.CLUSTER_WIDE, "share.renew.acknowledge.enable"),
+        *_keys(
+            Type.INT,
+            UpdateMode.CLUSTER_WIDE,
+            """
+        share.assignment.interval.ms share.delivery.count.limit share.heartbeat.interval.ms
+        share.partition.max.record.locks share.record.lock.duration.ms share.session.timeout.ms
+        streams.assignment.interval.ms streams.heartbeat.interval.ms streams.initial.rebalance.delay.ms
+        streams.num.standby.replicas streams.session.timeout.ms
+        """,
+        ),
+        *_keys(Type.STRING, UpdateMode.CLUSTER_WIDE, "share.auto.offset.reset"),
+        *_keys(
+            Type.STRING,
+            UpdateMode.CLUSTER_WIDE,
+            "share.isolation.level",
+            OneOf(("read_committed", "read_uncommitted")),
         ),
     ]
 )

@@ -4,11 +4,14 @@ Broker values that cannot be used are answered with INVALID_REQUEST and topic va
 Unlike Kafka a broker key that nobody knows is refused: a typing mistake should not look like a limit that is set.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.config import TOPIC_KEYS, ConfigKey, TopicConfig, Type, broker_key
+from broker_runtime.config.client_metrics import check_client_metrics
+from broker_runtime.config.group_resource import group_resource_problem
 from broker_runtime.config.topic import topic_key
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.controller.broker_configs import broker_change_problem
@@ -41,6 +44,33 @@ class Change:
 
 Resource = tuple[int, str]
 """(resource type, name)"""
+_NAMED: Mapping[int, str] = {
+    ResourceType.GROUP: "Default group resources are not allowed.",
+    ResourceType.CLIENT_METRICS: "Subscription name can't be empty",
+}
+"""Kinds of resources that exist by being configured, and why an empty name is refused."""
+
+
+class RoomForResources:
+    """Counts the groups and the client metrics subscriptions that one request configures for the first time."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._added: Counter[int] = Counter()
+
+    def take(self, resource: Resource, records: Sequence[ConfigRecord]) -> None:
+        """Raises KafkaError (POLICY_VIOLATION) if `records` configure one resource too many."""
+        kind, name = resource
+        configs, most = self._image.configs, self._image.limits.resources_max
+        if kind not in _NAMED or configs.of(kind, name) or all(record.value is None for record in records):
+            return
+        if len(configs.names(kind)) + self._added[kind] >= most:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{name} has no configuration yet, and {most} resources of type {kind} may have one "
+                "(sluicegate.config.resources.max)",
+            )
+        self._added[kind] += 1
 
 
 def alter_incrementally(resource: Resource, changes: Sequence[Change], image: MetadataImage) -> Sequence[ConfigRecord]:
@@ -97,6 +127,10 @@ def _existing(resource: Resource, image: MetadataImage) -> Mapping[str, str]:
         return image.configs.of_topic(name)
     if kind == ResourceType.BROKER:
         return image.configs.of_broker(_broker_id(name, image))
+    if kind in _NAMED:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, _NAMED[kind])
+        return image.configs.of(kind, name)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
@@ -120,8 +154,11 @@ def _check_keys(keys: Sequence[str]) -> None:
 
 
 def _key_of(resource: Resource, name: str) -> ConfigKey | None:
-    if resource[0] != ResourceType.TOPIC:
+    if resource[0] == ResourceType.BROKER:
         return broker_key(name)
+    if resource[0] in _NAMED:
+        # As in Kafka, where the lists of client metrics are set as a whole.
+        return None
     return TOPIC_KEYS.get(name) or UNUSED_TOPIC_KEYS.get(name)
 
 
@@ -161,9 +198,21 @@ def _check(resource: Resource, before: Mapping[str, str], after: Mapping[str, st
     if resource[0] == ResourceType.TOPIC:
         _check_topic(after)
         return
+    if resource[0] in _NAMED:
+        _check_named(resource, after, image)
+        return
     problem = broker_change_problem(before, after, int(resource[1]) if resource[1] else None, image)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
+
+def _check_named(resource: Resource, after: Mapping[str, str], image: MetadataImage) -> None:
+    if resource[0] == ResourceType.GROUP:
+        problem = group_resource_problem(after, image.limits.groups)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
+    else:
+        check_client_metrics(after)
 
 
 def _check_topic(configs: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
 from broker_runtime.metadata.codec import encode_record
-from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
+from broker_runtime.metadata.image import ConfigLimits, ElectionDefaults, MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.storage.batching import KeyValue
 
@@ -54,6 +54,7 @@ class MetadataShard:
         image.defaults = ElectionDefaults(
             config.unclean_leader_election_enable, config.min_insync_replicas, config.sluicegate_broker_replicas_max
         )
+        image.limits = ConfigLimits(config, config.sluicegate_config_resources_max)
         if image.cluster.id not in (None, self._cluster_id):
             raise ReplayError(f"the metadata journal belongs to cluster {image.cluster.id}, not {self._cluster_id}")
         self._durable.epoch = image.cluster.controller_epoch + 1

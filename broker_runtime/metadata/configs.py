@@ -1,6 +1,10 @@
-"""The area of dynamic configurations: of topics, of single brokers and of all brokers (KIP-226). Pure."""
+"""The area of dynamic configurations: of topics, of brokers (KIP-226), and of resources that exist by being configured:
+groups (KIP-848) and client metrics subscriptions (KIP-714). Pure.
 
-from collections.abc import Iterator, Mapping
+A kind of resource that this version does not know is kept, so that a broker can follow the journal of a newer one.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Self
@@ -18,6 +22,10 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    """Levels of loggers: no part of the metadata."""
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigRecord(Record, frozen=True, tag=8):
@@ -31,12 +39,14 @@ class ConfigRecord(Record, frozen=True, tag=8):
 
 @dataclass(slots=True)
 class Configs:
-    """A topic or broker without a dynamic configuration has an empty one."""
+    """A resource without a dynamic configuration has an empty one."""
 
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ConfigRecord, RemoveTopic)
 
     _topics: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _brokers: dict[int | None, Mapping[str, str]] = field(default_factory=dict)
+    _others: dict[int, dict[str, Mapping[str, str]]] = field(default_factory=dict)
+    """By the kind of resource, then by name."""
 
     def of_topic(self, topic: str) -> Mapping[str, str]:
         return self._topics.get(topic, _NONE)
@@ -44,6 +54,17 @@ class Configs:
     def of_broker(self, broker_id: int | None) -> Mapping[str, str]:
         """The dynamic configuration of one broker; None is the cluster-wide default."""
         return self._brokers.get(broker_id, _NONE)
+
+    def of_group(self, group_id: str) -> Mapping[str, str]:
+        return self.of(ResourceType.GROUP, group_id)
+
+    def of(self, kind: int, name: str) -> Mapping[str, str]:
+        """The configuration of a resource that is neither a topic nor a broker."""
+        return self._others.get(kind, {}).get(name, _NONE)
+
+    def names(self, kind: int) -> Collection[str]:
+        """The resources of this kind, neither topics nor brokers, that have a configuration."""
+        return self._others.get(kind, {}).keys()
 
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
         match record:
@@ -55,7 +76,9 @@ class Configs:
                 set_key(self._brokers, broker_id, record.key, record.value)
                 changes.broker_configs.add(broker_id)
             case ConfigRecord():
-                raise ValueError(f"a record configures resource type {record.resource_type}, which is not known")
+                set_key(self._others.setdefault(record.resource_type, {}), record.name, record.key, record.value)
+                if not self._others[record.resource_type]:
+                    del self._others[record.resource_type]
             case RemoveTopic():
                 # The area of topics, which has applied it before, knows the name.
                 for name in changes.topics_removed:
@@ -67,9 +90,13 @@ class Configs:
         for broker_id in sorted(self._brokers, key=_default_first):
             name = "" if broker_id is None else str(broker_id)
             yield from _records(ResourceType.BROKER, name, self._brokers[broker_id])
+        for kind, by_name in sorted(self._others.items()):
+            for name in sorted(by_name):
+                yield from _records(kind, name, by_name[name])
 
     def copy(self) -> Self:
-        return type(self)(dict(self._topics), dict(self._brokers))
+        others = {kind: dict(by_name) for kind, by_name in self._others.items()}
+        return type(self)(dict(self._topics), dict(self._brokers), others)
 
     def note_differences(self, newer: Self, changes: Changes) -> None:
         topics, brokers = self._topics.keys() | newer._topics.keys(), self._brokers.keys() | newer._brokers.keys()
@@ -77,7 +104,7 @@ class Configs:
         changes.broker_configs |= {one for one in brokers if self.of_broker(one) != newer.of_broker(one)}
 
 
-def _records(kind: ResourceType, name: str, values: Mapping[str, str]) -> Iterator[Record]:
+def _records(kind: int, name: str, values: Mapping[str, str]) -> Iterator[Record]:
     for key in sorted(values):
         yield ConfigRecord(int(kind), name, key, values[key])
 

@@ -12,6 +12,7 @@ from broker_runtime.config import (
     BROKER_KEYS,
     BROKER_SYNONYMS,
     TOPIC_KEYS,
+    BrokerConfig,
     BrokerSettings,
     ConfigKey,
     UpdateMode,
@@ -19,11 +20,16 @@ from broker_runtime.config import (
     broker_key,
     split_listener_prefix,
 )
-from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
+from broker_runtime.config.client_metrics import CLIENT_METRICS_KEYS
+from broker_runtime.config.group_resource import GROUP_KEYS
+from broker_runtime.config.unused import UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
+
+_SHOWN_AS_READ_ONLY = (BrokerConfig.advertised_listeners.name,)
+"""Kafka calls it read-only, and clients expect that. A broker still accepts a change of it (KIP-226)."""
 
 
 class Source(IntEnum):
@@ -34,6 +40,9 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,14 @@ def describe_resource(
     elif kind == ResourceType.BROKER:
         _check_is_self(name, settings)
         found = _broker(image, settings)
+    elif kind == ResourceType.GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        found = _group(image.configs.of_group(name), image, settings)
+    elif kind == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        found = _client_metrics(image.configs.of(kind, name))
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     return [entry for entry in found if not wanted or entry.name in wanted]
@@ -98,6 +115,23 @@ def describe_topic(configs: Mapping[str, str], image: MetadataImage, settings: B
         yield _described(name, UNUSED_TOPIC_KEYS[name], own, False)
 
 
+def _group(configs: Mapping[str, str], image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
+    for name, key in GROUP_KEYS.items():
+        own = [Synonym(name, configs[name], Source.GROUP)] if name in configs else []
+        defaults = _broker_synonyms(key.synonym or name, image, settings)
+        yield _described(name, key, [*own, *defaults], False)
+    for name in sorted(configs.keys() & UNUSED_GROUP_KEYS.keys()):
+        yield _described(name, UNUSED_GROUP_KEYS[name], [Synonym(name, configs[name], Source.GROUP)], False)
+
+
+def _client_metrics(configs: Mapping[str, str]) -> Iterator[Described]:
+    for name, key in CLIENT_METRICS_KEYS.items():
+        if name in configs:
+            yield _described(name, key, [Synonym(name, configs[name], Source.CLIENT_METRICS)], False)
+        else:
+            yield Described(name, key, key.render(key.default), Source.DEFAULT, False, ())
+
+
 def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
     """All keys of this broker, and of those with a listener's prefix and those that are not used what is set."""
     more = {
@@ -109,7 +143,8 @@ def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Describe
     for name in [*BROKER_KEYS, *sorted(more)]:
         key = broker_key(name)
         if key is not None:
-            yield _described(name, key, _broker_synonyms(name, image, settings), key.mode is UpdateMode.READ_ONLY)
+            read_only = key.mode is UpdateMode.READ_ONLY or name in _SHOWN_AS_READ_ONLY
+            yield _described(name, key, _broker_synonyms(name, image, settings), read_only)
 
 
 def _cluster_default(image: MetadataImage) -> Iterator[Described]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Self, cast
 
+from broker_runtime.config.groups import ConsumerGroupConfig
 from broker_runtime.metadata.area import Area
 from broker_runtime.metadata.brokers import Brokers
 from broker_runtime.metadata.changes import Changes
@@ -31,6 +32,19 @@ class ElectionDefaults:
     replicas_max: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigLimits:
+    """The properties file of the controller whose image it is, as far as it limits what may be configured."""
+
+    groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
+    """The bounds of groups' own values."""
+    resources_max: int = 10_000
+    """Groups, and client metrics subscriptions, that may have a configuration of their own."""
+
+
+_NO_FILE = ConfigLimits()
+
+
 @dataclass(slots=True)
 class MetadataImage:
     """Each field with an area is a line of the table of areas: the order is that of their records in a snapshot."""
@@ -45,7 +59,8 @@ class MetadataImage:
     offset: int = -1
     """Of the record that was applied last."""
     defaults: ElectionDefaults = field(default=ElectionDefaults(), compare=False)
-    """No part of the metadata: no record changes them, and no snapshot has them."""
+    limits: ConfigLimits = field(default=_NO_FILE, compare=False)
+    """Neither these nor the defaults are part of the metadata: no record changes them, and no snapshot has them."""
 
     @classmethod
     def of_snapshot(cls, records: Iterable[Record], end_offset: int) -> Self:
@@ -85,7 +100,7 @@ class MetadataImage:
 
     def copy(self) -> Self:
         """As it is now, however this one changes; what is immutable is shared."""
-        other = type(self)(offset=self.offset, defaults=self.defaults)
+        other = type(self)(offset=self.offset, defaults=self.defaults, limits=self.limits)
         for name in _AREAS:
             area: Area = getattr(self, name)
             setattr(other, name, area.copy())

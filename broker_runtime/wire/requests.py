@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     DeleteTopicsRequestV5 = delete_topics_v5.DeleteTopicsRequest
     FindCoordinatorRequestV3 = find_coordinator_v3.FindCoordinatorRequest
     IncrementalResource = incremental_alter_configs_v1.AlterConfigsResource
+    AlterableConfig = incremental_alter_configs_v1.AlterableConfig
     OffsetFetchRequestV7 = offset_fetch_v7.OffsetFetchRequest
     OffsetFetchTopic = offset_fetch_v9.OffsetFetchRequestTopics | offset_fetch_v7.OffsetFetchRequestTopic
     """By name; the newest version has ids instead."""

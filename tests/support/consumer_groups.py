@@ -25,6 +25,7 @@ from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.records import Assignment, GroupRecord
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 
@@ -120,6 +121,11 @@ class Coordinator:
             image.apply(PartitionRecord(topic_id, index, (1,), (1,), 1, 0, 0), image.next_offset)
         on_topics_changed(self.state, [name])
         return topic_id
+
+    def configure(self, key: str, value: str | None, group_id: str = GROUP) -> None:
+        """Changes the configuration of the group; None takes the key away."""
+        image = self.environment.image
+        image.apply(ConfigRecord(ResourceType.GROUP, group_id, key, value), image.next_offset)
 
     def delete_topic(self, name: str) -> None:
         image = self.environment.image

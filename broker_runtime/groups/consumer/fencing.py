@@ -10,6 +10,7 @@ from broker_runtime.groups.consumer.downgrading import downgrade_soon
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.target import assign_soon
+from broker_runtime.groups.consumer.times import times_of
 from broker_runtime.groups.consumer.topics import hash_of, known_topics
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
@@ -29,7 +30,8 @@ log = logging.getLogger(__name__)
 def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
     """The member is put out when it says nothing for so long. One of the classic protocol has a time of its own."""
     classic = member.metadata.classic_member_metadata
-    timeout_ms = environment.config.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+    own_ms = None if classic is None else classic.session_timeout_ms
+    timeout_ms = times_of(group_id, environment).session_timeout_ms if own_ms is None else own_ms
     environment.timers.schedule(
         (group_id, "session", member.member_id),
         timeout_ms / 1000,

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.seam import Whole
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
@@ -21,6 +20,7 @@ from broker_runtime.groups.consumer.joining import speaker_of
 from broker_runtime.groups.consumer.leaving import leave
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.regexes import refresh_is_due
+from broker_runtime.groups.consumer.times import times_of
 from broker_runtime.groups.consumer.upgrading import release_soon, upgraded
 from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
 from broker_runtime.groups.environment import GroupEnvironment
@@ -81,7 +81,8 @@ def settled(state: GroupsState, environment: GroupEnvironment, request: Heartbea
     if member is None or not _is_settled(group, member, request, environment):
         return None
     arm_session(request.group_id, member, environment)
-    return HeartbeatAnswer(member.member_id, member.epoch, environment.config.group_consumer_heartbeat_interval_ms)
+    interval_ms = times_of(request.group_id, environment).heartbeat_interval_ms
+    return HeartbeatAnswer(member.member_id, member.epoch, interval_ms)
 
 
 def _is_settled(
@@ -109,7 +110,7 @@ def _decide(
     arm_session(group.group_id, moved, environment)
     assigned = moved.current.assigned_partitions
     says = request.is_full or assigned != speaker.member.current.assigned_partitions
-    soon_ms = _soon_ms(group, environment.config)
+    soon_ms = _soon_ms(group, environment)
     return records, HeartbeatAnswer(moved.member_id, moved.epoch, soon_ms, assigned if says else None)
 
 
@@ -134,7 +135,8 @@ def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMembe
     return member if metadata == known else replace(member, metadata=metadata)
 
 
-def _soon_ms(group: ConsumerGroup, config: BrokerConfig) -> int:
+def _soon_ms(group: ConsumerGroup, environment: GroupEnvironment) -> int:
     """Until the next heartbeat of a member that takes part in a rebalance."""
+    config = environment.config
     soon_ms = max(config.sluicegate_group_consumer_rebalance_heartbeat_interval_ms, len(group.members) // _SOON_PER_MS)
-    return min(soon_ms, config.group_consumer_heartbeat_interval_ms)
+    return min(soon_ms, times_of(group.group_id, environment).heartbeat_interval_ms)

@@ -13,11 +13,11 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from broker_runtime.config.groups import assignment_interval_ms
 from broker_runtime.groups.assignors import ASSIGNORS, MemberSubscription
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember
 from broker_runtime.groups.consumer.subscriptions import topics_of
+from broker_runtime.groups.consumer.times import times_of
 from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.environment import GroupEnvironment, GroupTimer
 from broker_runtime.groups.records import (
@@ -154,7 +154,7 @@ def _target_of(group: ConsumerGroup, change: MemberChange) -> Assignment:
 
 def _wait_ms(group: ConsumerGroup, environment: GroupEnvironment) -> int:
     """Until the next assignment may be computed. A clock that went back counts for no more than one interval."""
-    interval = assignment_interval_ms(environment.config)
+    interval = times_of(group.group_id, environment).assignment_interval_ms
     if group.assignment_timestamp_ms == 0 or interval == 0:
         return 0
     return min(group.assignment_timestamp_ms + interval - environment.now_ms(), interval)
@@ -242,7 +242,7 @@ def _adopt(
     else:
         records.append(_epoch_record(group_id, result.epoch, environment.now_ms()))
         if group.epoch > result.epoch:
-            _assign_later(group_id, assignment_interval_ms(environment.config), environment)
+            _assign_later(group_id, times_of(group_id, environment).assignment_interval_ms, environment)
     return records, None
 
 

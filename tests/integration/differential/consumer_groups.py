@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from threading import Event
 from uuid import UUID
 
+from tests.integration.differential.configs import GROUP
 from tests.integration.differential.play import Play
-from tests.integration.differential.settling import settle
+from tests.integration.differential.settling import resource, settle
 from tests.support.wire_client import Plain, trimmed
 
 PROPERTIES: Mapping[str, str] = {
@@ -317,6 +318,30 @@ def paced(on: Play) -> None:
         group.say("a hears", "a", 2)
         group.say("b leaves", "b", -1)
         group.say("a is told nothing yet", "a", 2, topic_partitions={})
+
+
+def configured(on: Play) -> None:
+    """The times of one group are its own, and change while members are there."""
+    group = Group(on, "configured")
+    topic = group.topic("configured", 2)
+
+    def configure(**values: str) -> None:
+        changes = [(f"consumer.{name.replace('_', '.')}.ms", 0, value) for name, value in values.items()]
+        asked = [resource(GROUP, group.id, *changes)]
+        on.quietly("incremental_alter_configs", 1, resources=asked, validate_only=False)
+        settle(on)
+
+    configure(heartbeat_interval="2000")
+    group.beat("a", 0, **JOIN, subscribed_topic_names=[topic])
+    group.beat("a", 2, topic_partitions={topic: [0, 1]})
+    group.say("a is steady", "a", 2)
+    configure(heartbeat_interval="1400", session_timeout="1500")
+    group.say("a hears of another interval", "a", 2)
+    pass_by(3)
+    group.say("a is forgotten before the session of other groups would end", "a", 2)
+    group.describe("it is gone")
+    resources = [{"resource_type": GROUP, "resource_name": group.id, "configs": []}]
+    on.ask("undone", "alter_configs", 2, resources=resources, validate_only=False)
 
 
 def silent(on: Play) -> None:

@@ -1,12 +1,15 @@
 """Which configuration keys there are: those of Apache Kafka's jars, each of them used here or known as not used."""
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, Type
-from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey, Type
+from broker_runtime.config.client_metrics import CLIENT_METRICS_KEYS
+from broker_runtime.config.group_resource import GROUP_KEYS
+from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
 from tests.support.java import java
 from tests.support.kafka_libs import kafka_libs
 
@@ -19,11 +22,18 @@ def test_each_key_of_apache_kafka_is_known() -> None:
     command = [java(), "-cp", f"{kafka_libs()}/*", str(PROGRAM)]
     told = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout
     kafkas = {tuple(line.split()) for line in told.splitlines()}
-    unused = {
-        (owner, name, Type(key.type).name, str(key.mode))
-        for owner, keys in (("broker", UNUSED_BROKER_KEYS), ("topic", UNUSED_TOPIC_KEYS))
-        for name, key in keys.items()
-    }
-    used = {("broker", name) for name in BROKER_KEYS} | {("topic", name) for name in TOPIC_KEYS}
+    named = {"group": GROUP_KEYS, "client-metrics": CLIENT_METRICS_KEYS}
+    unused = {"broker": UNUSED_BROKER_KEYS, "topic": UNUSED_TOPIC_KEYS, "group": UNUSED_GROUP_KEYS}
+    used = {"broker": BROKER_KEYS, "topic": TOPIC_KEYS, **named}
     assert len(kafkas) > 300
-    assert unused == {key for key in kafkas if key[:2] not in used}
+    assert lines(named) <= kafkas, "brokers have defaults and types of their own, groups and client metrics have not"
+    assert lines(unused) == {key for key in kafkas if key[1] not in used[key[0]]}
+
+
+def lines(keys: Mapping[str, Mapping[str, ConfigKey]]) -> set[tuple[str, ...]]:
+    """As the program prints them."""
+    return {
+        (owner, name, Type(key.type).name, str(key.mode))
+        for owner, named in keys.items()
+        for name, key in named.items()
+    }

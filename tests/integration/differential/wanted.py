@@ -52,6 +52,7 @@ UNKNOWN_KEY = (
     "Kafka stores keys and listeners that it does not know; a typing mistake must not look like a limit in force."
 )
 OTHER_KEYS = "Each broker has the keys of what it can do; strategy, limits and the HTTP listener are ours alone."
+KEYS_OF_OTHER_GROUPS = "Share groups and Streams groups are not served; their keys are shown only where they are set."
 LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also those that it lets change."
 UNLED = (
     "A group that is of the classic protocol again rebalances in any case, or none of its members would know that it "
@@ -68,10 +69,8 @@ TOO_LITTLE = (
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
 AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
 FIXED_HERE = "One event loop and threads that are made at the start: these keys need a restart."
-LIVE_LISTENERS = (
-    "Listeners and what clients are told of them change while a broker runs (KIP-226); KRaft's need a restart."
-)
 A_LIST = "What is a list in the file is one when it is altered, too."
+UNKNOWN_OPERATION = "A wrong request gets an error that names the mistake; Kafka answers with an error of its own."
 TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
 NO_COORDINATORS = "Transactions are not served. Every client fails at once on this code, and asks again on others."
 WITH_FEWER_REPLICAS = (
@@ -146,22 +145,12 @@ TABLE: Sequence[Wanted] = (
         "*",
         "Any broker takes a change for any registered broker; Kafka's takes only one for itself.",
     ),
-    Wanted(
-        "config resources",
-        "alter kind 32/*",
-        "*",
-        "*",
-        "Groups have no configuration of their own: what brokers say holds for all of them.",
-    ),
-    Wanted("config resources", "alter kind 16/*", "*", "*", "Client metrics subscriptions (KIP-714) are not served."),
-    Wanted("config resources", "alter kind 8/*", "*", "*", "Log levels are not changed over the protocol."),
     Wanted("config resources", "one good, one bad resource/*", "*", "*", UNKNOWN_KEY),
     Wanted("config resources", "*/log.retention.ms/*", "*", "*", DERIVED_TIME),
     Wanted("replaced configs", "broker: *unknown key*", "*", "*", UNKNOWN_KEY),
     Wanted("config precedence", "all keys/*", ENTRY, ABSENT, OTHER_KEYS),
     Wanted("config precedence", "all keys/*", ABSENT, ENTRY, OTHER_KEYS),
     Wanted("config precedence", "all keys/*/read_only", "False", "True", FIXED_HERE),
-    Wanted("config precedence", "all keys/advertised.listeners/read_only", "True", "False", LIVE_LISTENERS),
     Wanted("config precedence", "all keys/listener.security.protocol.map/config_type", "2", "7", A_LIST),
     Wanted("config precedence", "*/listener.name.*/read_only", "True", "False", LISTENER_KEYS),
     Wanted("config precedence", "*/log.retention.ms/*", "*", "*", DERIVED_TIME),
@@ -189,6 +178,16 @@ TABLE: Sequence[Wanted] = (
         "?*",
         TELLS_MORE,
     ),
+    *(
+        Wanted(sequence, f"*{step}unknown operation/responses/*/error_*", "*", "*", UNKNOWN_OPERATION)
+        for sequence, step in (
+            ("group configs", "session by an "),
+            ("client metrics subscriptions", ""),
+            ("broker loggers", "level by an "),
+        )
+    ),
+    Wanted("group configs", "*/share.*", ENTRY, ABSENT, KEYS_OF_OTHER_GROUPS),
+    Wanted("group configs", "*/streams.*", ENTRY, ABSENT, KEYS_OF_OTHER_GROUPS),
     *(
         Wanted(
             "topic configs",

@@ -1,14 +1,15 @@
 """A broker's part in changing its own listeners: what it refuses, what it has stored, what it passes on."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from broker_runtime.apis import alter_configs, incremental_alter_configs
-from broker_runtime.apis.alter_own_listeners import with_own_listeners
 from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import decode_request, decode_response, encode_request_body, encode_response_body
@@ -63,25 +64,30 @@ class Broker:
         answer = await api.handle(decode_request(api_key, version, body), a_call(api, version), self.node)  # type: ignore[misc,arg-type]
         return memoryview(encode_response_body(api_key, version, answer))
 
-    async def ask(self, api: ApiSpec[Any], *resources: tuple[str, Mapping[str, str]], validate: bool = False) -> Any:
-        """The error codes by the names of resources, which are brokers; values are set."""
+    async def ask(
+        self,
+        api: ApiSpec[Any],
+        *resources: tuple[str, Mapping[str, str]],
+        validate: bool = False,
+        kinds: Sequence[int] = (),
+    ) -> Any:
+        """The error codes by the names of resources, which are brokers unless `kinds` has others; values are set."""
         version = api.versions[1]
         content = {
             "resources": [
                 {
-                    "resource_type": 4,
+                    "resource_type": kind,
                     "resource_name": name,
                     "configs": [
                         {"name": key, "value": value} | ({"config_operation": 0} if api is INCREMENTAL else {})
                         for key, value in configs.items()
                     ],
                 }
-                for name, configs in resources
+                for (name, configs), kind in zip(resources, kinds or [4] * len(resources), strict=True)
             ],
             "validate_only": validate,
         }
-        alter = incremental_alter_configs.alter if api is INCREMENTAL else alter_configs.alter
-        served = with_own_listeners(api, alter, alter_configs.answer_to)
+        served = next(each for each in BROKER_APIS if each.key == api.key)
         body = Body(encode_request_body(api.key, version, content))
         answer = await served.handle(body, a_call(api, version), self)  # type: ignore[misc,arg-type]
         if isinstance(answer, tuple):
@@ -180,3 +186,44 @@ async def test_without_the_listener_of_brokers_nothing_is_stored_by_a_controller
 
 async def test_listeners_of_all_brokers_at_once_are_refused(broker: Broker) -> None:
     assert await broker.ask(INCREMENTAL, ("", ADDED)) == [("", INVALID)]
+
+
+LOGGER = "broker_runtime.tests.of.listeners"
+LOGGERS = 8
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger(LOGGER)
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+async def test_levels_of_loggers_are_changed_here_and_the_rest_of_the_request_is_forwarded(
+    broker: Broker, logger: logging.Logger
+) -> None:
+    limit = {"max.connections": "5"}
+    found = await broker.ask(INCREMENTAL, ("2", limit), ("1", {LOGGER: "DEBUG"}), ("1", limit), kinds=(4, LOGGERS, 4))
+    assert found == [("2", NONE), ("1", NONE), ("1", NONE)]
+    assert logger.level == logging.DEBUG
+    assert broker.image.configs.of_broker(1) == limit
+    assert broker.events == ["forwarded"]
+    assert await broker.ask(INCREMENTAL, ("1", {LOGGER: "INFO"}), kinds=(LOGGERS,)) == [("1", NONE)]
+    assert (logger.level, broker.events) == (logging.INFO, ["forwarded"])
+
+
+async def test_loggers_that_are_named_twice_or_only_checked_keep_their_levels(
+    broker: Broker, logger: logging.Logger
+) -> None:
+    asked = ("1", {LOGGER: "DEBUG"})
+    found = await broker.ask(INCREMENTAL, asked, asked, ("2", {LOGGER: "DEBUG"}), kinds=(LOGGERS,) * 3)
+    assert found == [("1", INVALID), ("1", INVALID), ("2", INVALID)]
+    assert await broker.ask(INCREMENTAL, asked, kinds=(LOGGERS,), validate=True) == [("1", NONE)]
+    assert logger.level == logging.NOTSET
+
+
+async def test_replacing_the_levels_of_loggers_is_left_to_the_controller_which_refuses_it(
+    broker: Broker, logger: logging.Logger
+) -> None:
+    assert await broker.ask(REPLACE, ("1", {LOGGER: "DEBUG"}), kinds=(LOGGERS,)) == [("1", INVALID)]
+    assert (logger.level, broker.events) == (logging.NOTSET, ["forwarded"])

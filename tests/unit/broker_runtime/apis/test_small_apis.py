@@ -10,6 +10,7 @@ from broker_runtime.apis import (
     update_features,
 )
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from tests.support.controller import ControllerInMemory
 
@@ -49,10 +50,14 @@ async def test_an_answer_has_so_many_partitions_at_most() -> None:
 async def test_resources_are_listed_by_kind() -> None:
     async with ControllerInMemory() as node:
         await with_topics(node, "orders")
+        assert (await node.ask(list_config_resources.API, 0, {}))["config_resources"] == []
+        await node.write(ConfigRecord(32, "readers", "consumer.session.timeout.ms", "50000"))
+        await node.write(*(ConfigRecord(16, name, "metrics", "*") for name in "ba"))
         answer = await node.ask(list_config_resources.API, 1, {"resource_types": []})
         found = [(item["resource_type"], item["resource_name"]) for item in answer["config_resources"]]
-        assert found == [(2, "orders"), (4, "1"), (8, "1")]
-        assert (await node.ask(list_config_resources.API, 0, {}))["config_resources"] == []
+        assert found == [(2, "orders"), (4, "1"), (8, "1"), (16, "a"), (16, "b"), (32, "readers")]
+        of_clients = (await node.ask(list_config_resources.API, 0, {}))["config_resources"]
+        assert [item["resource_name"] for item in of_clients] == ["a", "b"]
         refused = await node.ask(list_config_resources.API, 1, {"resource_types": [77]})
         assert refused["error_code"] == ErrorCode.UNSUPPORTED_VERSION
 

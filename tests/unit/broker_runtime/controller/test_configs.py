@@ -2,12 +2,15 @@
 
 import pytest
 
-from broker_runtime.controller.configs import Change, Operation, alter_incrementally, replace_all
+from broker_runtime.config.groups import ConsumerGroupConfig
+from broker_runtime.controller.configs import Change, Operation, RoomForResources, alter_incrementally, replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.image import ConfigLimits
 from tests.support.controller import Metadata
 
-BROKER, TOPIC = 4, 2
+BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 RATE, LISTENER_RATE = "max.connection.creation.rate", "listener.name.external.max.connection.creation.rate"
 
 
@@ -108,6 +111,22 @@ def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
         (TOPIC, "orders", "retention.ms", "x", ErrorCode.INVALID_CONFIG, "Invalid value x for configuration"),
         (TOPIC, "orders", "retention.ms", "1" * 40_000, ErrorCode.INVALID_CONFIG, "exceeds the maximum value size"),
         (3, "x", "retention.ms", "1", ErrorCode.INVALID_REQUEST, "Unknown resource type 3"),
+        (8, "1", "root", "DEBUG", ErrorCode.INVALID_REQUEST, "Unknown resource type 8"),
+        (GROUP, "", SESSION, "50000", ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."),
+        (GROUP, "g", "foo", "1", ErrorCode.INVALID_CONFIG, "Unknown group config name: foo"),
+        (GROUP, "g", SESSION, "soon", ErrorCode.INVALID_CONFIG, f"Invalid value soon for configuration {SESSION}"),
+        (GROUP, "g", SESSION, "44999", ErrorCode.INVALID_CONFIG, "or equal to group.consumer.min.session.timeout.ms"),
+        (GROUP, "g", SESSION, "60001", ErrorCode.INVALID_CONFIG, "or equal to group.consumer.max.session.timeout.ms"),
+        (GROUP, "g", HEARTBEAT, "4999", ErrorCode.INVALID_CONFIG, "to group.consumer.min.heartbeat.interval.ms"),
+        (GROUP, "g", HEARTBEAT, "15001", ErrorCode.INVALID_CONFIG, "to group.consumer.max.heartbeat.interval.ms"),
+        (GROUP, "g", "share.isolation.level", "none", ErrorCode.INVALID_CONFIG, "read_committed, read_uncommitted"),
+        (CLIENT_METRICS, "", "metrics", "*", ErrorCode.INVALID_REQUEST, "Subscription name can't be empty"),
+        (CLIENT_METRICS, "m", "foo", "1", ErrorCode.INVALID_REQUEST, "Unknown client metrics configuration: foo"),
+        (CLIENT_METRICS, "m", "interval.ms", "99", ErrorCode.INVALID_REQUEST, "must be between 100 and 3600000"),
+        (CLIENT_METRICS, "m", "interval.ms", "x", ErrorCode.INVALID_CONFIG, "Invalid value x for configuration"),
+        (CLIENT_METRICS, "m", "match", "client=a", ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client"),
+        (CLIENT_METRICS, "m", "match", "client_id", ErrorCode.INVALID_CONFIG, "Illegal client matching pattern"),
+        (CLIENT_METRICS, "m", "match", "client_id=(", ErrorCode.INVALID_CONFIG, "is no regular expression of RE2"),
     ],
 )
 def test_changes_that_are_refused(
@@ -232,3 +251,58 @@ def test_keys_of_kafka_that_are_not_used_are_stored_at_the_levels_that_kafka_has
     assert "at default cluster level" in refusal(metadata, BROKER, "", ("ssl.keystore.location", 0, "/k"))[1]
     assert "Invalid value two" in refusal(metadata, BROKER, "", ("log.cleaner.threads", 0, "two"))[1]
     assert refusal(metadata, TOPIC, "orders", ("preallocate", 0, "perhaps"))[0] == ErrorCode.INVALID_CONFIG
+
+
+def test_groups_and_client_metrics_exist_by_being_configured(metadata: Metadata) -> None:
+    configs = metadata.image.configs
+    alter(metadata, GROUP, "readers", (SESSION, Operation.SET, "50000"), ("streams.num.standby.replicas", 0, "1"))
+    alter(metadata, CLIENT_METRICS, "all", ("metrics", 0, "*"), ("match", 0, "client_id=a.*,client_source_port=9.*"))
+    assert configs.of_group("readers") == {SESSION: "50000", "streams.num.standby.replicas": "1"}
+    assert (list(configs.names(GROUP)), list(configs.names(CLIENT_METRICS))) == (["readers"], ["all"])
+    metadata.write(*replace_all((GROUP, "readers"), [(HEARTBEAT, "6000")], metadata.image))
+    assert configs.of_group("readers") == {HEARTBEAT: "6000"}
+    alter(metadata, GROUP, "readers", (HEARTBEAT, Operation.DELETE, None))
+    metadata.write(*replace_all((CLIENT_METRICS, "all"), [], metadata.image))
+    assert (list(configs.names(GROUP)), list(configs.names(CLIENT_METRICS))) == ([], [])
+
+
+@pytest.mark.parametrize("operation", [Operation.APPEND, Operation.SUBTRACT])
+@pytest.mark.parametrize(("kind", "key"), [(GROUP, SESSION), (CLIENT_METRICS, "metrics")])
+def test_lists_of_groups_and_client_metrics_are_set_as_a_whole(
+    metadata: Metadata, kind: int, key: str, operation: Operation
+) -> None:
+    code, message = refusal(metadata, kind, "one", (key, operation, "1"))
+    assert (code, message) == (
+        ErrorCode.INVALID_CONFIG,
+        f"Can't {operation.name} to key {key} because its type is not LIST.",
+    )
+
+
+def test_the_session_of_a_group_lasts_longer_than_its_heartbeat_interval(metadata: Metadata) -> None:
+    metadata.image.limits = ConfigLimits(ConsumerGroupConfig(group_consumer_max_heartbeat_interval_ms=60_000))
+    alter(metadata, GROUP, "g", (HEARTBEAT, 0, "44999"))
+    longer = ErrorCode.INVALID_CONFIG, f"{SESSION} must be greater than {HEARTBEAT}"
+    assert refusal(metadata, GROUP, "g", (HEARTBEAT, 0, "45000")) == longer
+    alter(metadata, GROUP, "g", (HEARTBEAT, 0, "45000"), (SESSION, 0, "45001"))
+    assert refusal(metadata, GROUP, "g", (SESSION, Operation.DELETE, None)) == longer
+
+
+def test_no_more_resources_are_configured_than_the_broker_has_room_for(metadata: Metadata) -> None:
+    metadata.image.limits = ConfigLimits(resources_max=2)
+    set_one, taken_away = [Change(SESSION, Operation.SET, "50000")], [Change(SESSION, Operation.DELETE, None)]
+
+    def take(room: RoomForResources, kind: int, name: str, changes: list[Change]) -> None:
+        room.take((kind, name), alter_incrementally((kind, name), changes, metadata.image))
+
+    alter(metadata, GROUP, "a", (SESSION, 0, "50000"))
+    room = RoomForResources(metadata.image)
+    take(room, GROUP, "a", [Change(HEARTBEAT, Operation.SET, "6000")])
+    take(room, GROUP, "b", set_one)
+    take(room, GROUP, "c", taken_away)
+    with pytest.raises(
+        KafkaError, match=r"c has no configuration yet, .* \(sluicegate.config.resources.max\)"
+    ) as refused:
+        take(room, GROUP, "c", set_one)
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
+    take(room, CLIENT_METRICS, "a", [Change("metrics", Operation.SET, "*")])
+    take(RoomForResources(metadata.image), GROUP, "c", set_one)

@@ -8,7 +8,7 @@ from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.describe_configs import Described, Source, describe_resource
 from tests.support.controller import Metadata
 
-BROKER, TOPIC = 4, 2
+BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32
 RATE = "max.connection.creation.rate"
 LISTENER_RATE = f"listener.name.plaintext.{RATE}"
 
@@ -66,6 +66,48 @@ def test_a_topic_falls_back_to_its_brokers_key(metadata: Metadata, settings: Bro
     assert one(metadata, settings, (TOPIC, "orders"), "retention.ms").value == "3600000"
 
 
+def test_a_group_falls_back_to_its_brokers_key(metadata: Metadata, settings: BrokerSettings) -> None:
+    key, synonym = "consumer.session.timeout.ms", "group.consumer.session.timeout.ms"
+    found = one(metadata, settings, (GROUP, "readers"), key)
+    assert (found.value, found.source, found.read_only) == ("45000", Source.DEFAULT, False)
+    metadata.write(ConfigRecord(GROUP, "readers", key, "50000"))
+    found = one(metadata, settings, (GROUP, "readers"), key)
+    assert (found.value, found.source) == ("50000", Source.GROUP)
+    assert [(s.name, s.value, s.source) for s in found.synonyms] == [
+        (key, "50000", Source.GROUP),
+        (synonym, "45000", Source.DEFAULT),
+    ]
+
+
+def test_keys_of_a_group_that_are_not_used_are_described_where_they_are_set(
+    metadata: Metadata, settings: BrokerSettings
+) -> None:
+    metadata.write(ConfigRecord(GROUP, "readers", "share.auto.offset.reset", "earliest"))
+    metadata.write(ConfigRecord(GROUP, "readers", "of.another.version", "1"))
+    names = [entry.name for entry in describe_resource((GROUP, "readers"), None, metadata.image, settings)]
+    assert names == [
+        "consumer.session.timeout.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.assignment.interval.ms",
+        "share.auto.offset.reset",
+    ]
+
+
+def test_client_metrics_have_no_synonym_where_they_are_not_set(metadata: Metadata, settings: BrokerSettings) -> None:
+    metadata.write(ConfigRecord(CLIENT_METRICS, "all", "metrics", "*"))
+    found = describe_resource((CLIENT_METRICS, "all"), None, metadata.image, settings)
+    assert [(entry.name, entry.value, entry.source, len(entry.synonyms)) for entry in found] == [
+        ("interval.ms", "300000", Source.DEFAULT, 0),
+        ("match", "", Source.DEFAULT, 0),
+        ("metrics", "*", Source.CLIENT_METRICS, 1),
+    ]
+
+
+def test_advertised_listeners_are_shown_as_read_only_as_in_kafka(metadata: Metadata, settings: BrokerSettings) -> None:
+    assert one(metadata, settings, (BROKER, "1"), "advertised.listeners").read_only
+    assert not one(metadata, settings, (BROKER, "1"), "listeners").read_only
+
+
 def test_the_cluster_default_shows_what_is_set_there_only(metadata: Metadata, settings: BrokerSettings) -> None:
     metadata.write(ConfigRecord(BROKER, "", RATE, "8"), ConfigRecord(BROKER, "", "of.another.version", "8"))
     (found,) = describe_resource((BROKER, ""), None, metadata.image, settings)
@@ -95,7 +137,9 @@ def test_what_is_not_used_is_described_where_it_is_set_and_says_so(metadata: Met
         ((BROKER, "x"), ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
         ((TOPIC, "nope"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not exist"),
         ((TOPIC, ""), ErrorCode.INVALID_TOPIC_EXCEPTION, "the empty string is not allowed"),
-        ((8, "1"), ErrorCode.INVALID_REQUEST, "Unknown resource type 8"),
+        ((64, "1"), ErrorCode.INVALID_REQUEST, "Unknown resource type 64"),
+        ((GROUP, ""), ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
+        ((CLIENT_METRICS, ""), ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
     ],
 )
 def test_resources_that_are_refused(

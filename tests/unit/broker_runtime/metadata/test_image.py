@@ -113,7 +113,7 @@ def test_changes_take_over_every_kind_of_later_ones() -> None:
         PartitionRecord(UUID(int=77), 0, (1,), (1,), 1, 0, 0),
         TopicRecord("orders", UUID(int=77)),
         RemoveTopic(UUID(int=77)),
-        ConfigRecord(3, "x", "y", "z"),
+        ConfigRecord(4, "x", "y", "z"),
         ProducerIdsRecord(1, 1, 0),
     ],
     ids=lambda record: type(record).__name__,

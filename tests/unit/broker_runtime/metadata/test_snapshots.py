@@ -62,6 +62,7 @@ _records: st.SearchStrategy[Record] = st.one_of(
     ),
     st.builds(RemoveTopic, _ids),
     st.builds(ConfigRecord, st.just(2), _names, _names, st.sampled_from([None, "1"])),
+    st.builds(ConfigRecord, st.sampled_from([3, 16, 32]), _names, _names, st.sampled_from([None, "1"])),
     st.builds(ConfigRecord, st.just(4), st.sampled_from(["", "1", "2"]), _names, st.sampled_from([None, "1"])),
     st.builds(
         ClientQuotaRecord,

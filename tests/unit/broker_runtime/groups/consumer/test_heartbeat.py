@@ -44,6 +44,38 @@ def test_nobody_comes_later_for_a_rebalance() -> None:
     assert coordinator.join("a", "orders").heartbeat_interval_ms == 500
 
 
+def test_the_times_of_a_group_are_its_own_and_change_at_once(coordinator: Coordinator) -> None:
+    coordinator.topic("orders", 3)
+    coordinator.join("a", "orders")
+    coordinator.heartbeat("a", 2)
+    assert coordinator.heartbeat("a", 2).heartbeat_interval_ms == 5_000
+    coordinator.configure("consumer.heartbeat.interval.ms", "7000")
+    coordinator.configure("consumer.session.timeout.ms", "50000")
+    coordinator.wait(44)
+    assert coordinator.heartbeat("a", 2).heartbeat_interval_ms == 7_000, "the session began before the change"
+    coordinator.wait(49)
+    assert "a" in coordinator.group.members
+    coordinator.wait(2)
+    assert GROUP not in coordinator.state.groups or not coordinator.group.members
+    coordinator.configure("consumer.heartbeat.interval.ms", None)
+    coordinator.join("b", "orders")
+    coordinator.wait(1)
+    epoch = coordinator.group.epoch
+    assert coordinator.heartbeat("b", epoch).heartbeat_interval_ms == 5_000
+
+
+def test_the_assignment_interval_of_a_group_is_its_own(coordinator: Coordinator) -> None:
+    coordinator.configure("consumer.assignment.interval.ms", "9000")
+    coordinator.topic("orders", 4)
+    coordinator.join("a", "orders")
+    coordinator.join("b", "orders")
+    coordinator.wait(8)
+    assert coordinator.heartbeat("b", 2).member_epoch == 2
+    assert (coordinator.group.epoch, coordinator.group.assignment_epoch) == (3, 2)
+    coordinator.wait(1)
+    assert coordinator.heartbeat("b", 2).member_epoch == 3
+
+
 def test_a_full_request_is_answered_in_full(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")

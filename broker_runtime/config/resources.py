@@ -1,0 +1,18 @@
+"""The limit of resources that exist only by being configured: groups and client metrics subscriptions. Pure."""
+
+from broker_runtime.config.allowed import at_least
+from broker_runtime.config.declaration import Config, static
+from broker_runtime.config.definition import Key, Type
+
+
+class ResourcesConfig(Config):
+    """The controller keeps their configurations in memory and in its journal."""
+
+    sluicegate_config_resources_max: Key[int] = static(
+        "sluicegate.config.resources.max",
+        Type.INT,
+        10_000,
+        "Groups that may have a configuration of their own, and client metrics subscriptions; more are refused "
+        "(POLICY_VIOLATION).",
+        at_least(0),
+    )
