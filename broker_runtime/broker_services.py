@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +25,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 
 if TYPE_CHECKING:
+    from broker_runtime.apis.client_telemetry import ClientTelemetry
     from broker_runtime.groups.service import GroupCoordinatorService
 
 _ASIDE_THREADS = 2
@@ -57,6 +59,7 @@ class BrokerServices:
         self.groups_on_demand: GroupsOnDemand
         self.all_topics = KeptAnswers()
         self.refused_transactions = RefusedTransactions(clock)
+        self._telemetry: ClientTelemetry | None = None
         self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
         self.producer_ids = ProducerIdBlocks(settings.node_id, image, self.controller)
@@ -72,6 +75,13 @@ class BrokerServices:
         self._loop = asyncio.get_running_loop()
         self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
         self._waiting_aside = 0
+
+    @property
+    def telemetry(self) -> "ClientTelemetry":
+        """Made by the first request for it, whose handler has imported the module (decision 45)."""
+        if self._telemetry is None:
+            self._telemetry = import_module("broker_runtime.apis.client_telemetry").ClientTelemetry(self.image)
+        return self._telemetry
 
     @property
     def groups(self) -> "GroupCoordinatorService":

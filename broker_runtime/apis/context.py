@@ -29,6 +29,7 @@ from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS
 
 if TYPE_CHECKING:
+    from broker_runtime.apis.client_telemetry import ClientTelemetry
     from broker_runtime.controller.service import ControllerService
     from broker_runtime.groups.service import GroupCoordinatorService
 
@@ -133,6 +134,9 @@ class BrokerContext(FetchContext, Protocol):
 
     @property
     def refused_transactions(self) -> RefusedTransactions: ...
+
+    @property
+    def telemetry(self) -> "ClientTelemetry": ...
 
     @property
     def listeners(self) -> OwnListeners: ...

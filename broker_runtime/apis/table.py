@@ -65,6 +65,15 @@ _OF_GROUPS: tuple[ApiSpec[BrokerContext], ...] = (
 )
 """By the module of `apis` that has each, with what it says of itself there: a broker without groups imports none."""
 
+_SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
+    on_demand("describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
+    on_demand("create_acls", versions.CREATE_ACLS, "CreateAcls", (1, 3)),
+    on_demand("delete_acls", versions.DELETE_ACLS, "DeleteAcls", (1, 3)),
+    on_demand("get_telemetry_subscriptions", versions.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", (0, 0)),
+    on_demand("push_telemetry", versions.PUSH_TELEMETRY, "PushTelemetry", (0, 0)),
+)
+"""What few clients ask, and this broker has little of: ACLs, and metrics of clients."""
+
 _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_configs.API,
     describe_client_quotas.API,
@@ -109,6 +118,7 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     *_OF_GROUPS,
     init_producer_id.API,
     broker_metadata.API,
+    *_SELDOM_ASKED,
     *_ANY_NODE,
     *(forwarded(api) for api in _ACTIVE_CONTROLLER),
     with_own_listeners(alter_configs.API, alter_configs.alter, alter_configs.answer_to),

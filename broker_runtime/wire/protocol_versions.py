@@ -98,6 +98,17 @@ HISTORY: tuple[Step, ...] = (
             push.START_FETCHER: (0, 0),
         },
     ),
+    Step(
+        4,
+        "ACLs are answered with SECURITY_DISABLED, and metrics of clients as without a receiver.",
+        {
+            api.DESCRIBE_ACLS: (1, 3),
+            api.CREATE_ACLS: (1, 3),
+            api.DELETE_ACLS: (1, 3),
+            api.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+            api.PUSH_TELEMETRY: (0, 0),
+        },
+    ),
 )
 
 PROTOCOL_VERSION_MAX = HISTORY[-1].number

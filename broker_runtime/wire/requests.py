@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kio.schema.delete_records.v2.request import DeleteRecordsPartition as DeleteRecordsPartition
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest as DeleteRecordsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest as DeleteTopicsRequest
+    from kio.schema.describe_acls.v3.request import DescribeAclsRequest as DescribeAclsRequest
     from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest as DescribeClientQuotasRequest
     from kio.schema.describe_cluster.v2.request import DescribeClusterRequest as DescribeClusterRequest
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest as DescribeConfigsRequest
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     from kio.schema.fetch_snapshot.v0.request import FetchSnapshotRequest as FetchSnapshotRequest
     from kio.schema.fetch_snapshot.v0.request import PartitionSnapshot as PartitionSnapshot
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest as FindCoordinatorRequest
+    from kio.schema.get_telemetry_subscriptions.v0.request import (
+        GetTelemetrySubscriptionsRequest as GetTelemetrySubscriptionsRequest,
+    )
     from kio.schema.heartbeat.v4.request import HeartbeatRequest as HeartbeatRequest
     from kio.schema.incremental_alter_configs.v1.request import (
         IncrementalAlterConfigsRequest as IncrementalAlterConfigsRequest,
@@ -81,6 +85,7 @@ if TYPE_CHECKING:
     from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition as OffsetForLeaderPartition
     from kio.schema.sync_group.v5.request import SyncGroupRequest as SyncGroupRequest
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest as UnregisterBrokerRequest
+    from kio.schema.update_features.v2.request import FeatureUpdateKey as FeatureUpdateKey
     from kio.schema.update_features.v2.request import UpdateFeaturesRequest as UpdateFeaturesRequest
 
     from broker_runtime.wire.broker_metadata import BrokerMetadataRequest as BrokerMetadataRequest

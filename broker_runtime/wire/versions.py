@@ -25,6 +25,9 @@ DELETE_TOPICS = 20
 DELETE_RECORDS = 21
 INIT_PRODUCER_ID = 22
 OFFSET_FOR_LEADER_EPOCH = 23
+DESCRIBE_ACLS = 29
+CREATE_ACLS = 30
+DELETE_ACLS = 31
 DESCRIBE_CONFIGS = 32
 ALTER_CONFIGS = 33
 ALTER_REPLICA_LOG_DIRS = 34
@@ -50,6 +53,8 @@ UNREGISTER_BROKER = 64
 ALLOCATE_PRODUCER_IDS = 67
 CONSUMER_GROUP_HEARTBEAT = 68
 CONSUMER_GROUP_DESCRIBE = 69
+GET_TELEMETRY_SUBSCRIPTIONS = 71
+PUSH_TELEMETRY = 72
 LIST_CONFIG_RESOURCES = 74
 DESCRIBE_TOPIC_PARTITIONS = 75
 
@@ -92,6 +97,9 @@ FORMATS: Mapping[int, ApiFormat] = {
     DELETE_RECORDS: ApiFormat("delete_records", 2),
     INIT_PRODUCER_ID: ApiFormat("init_producer_id", 2),
     OFFSET_FOR_LEADER_EPOCH: ApiFormat("offset_for_leader_epoch", 4),
+    DESCRIBE_ACLS: ApiFormat("describe_acls", 2),
+    CREATE_ACLS: ApiFormat("create_acls", 2),
+    DELETE_ACLS: ApiFormat("delete_acls", 2),
     DESCRIBE_CONFIGS: ApiFormat("describe_configs", 4),
     ALTER_CONFIGS: ApiFormat("alter_configs", 2),
     DESCRIBE_LOG_DIRS: ApiFormat("describe_log_dirs", 2),
@@ -113,6 +121,8 @@ FORMATS: Mapping[int, ApiFormat] = {
     ALTER_REPLICA_LOG_DIRS: ApiFormat("alter_replica_log_dirs", 2),
     UPDATE_FEATURES: ApiFormat("update_features", 0),
     DESCRIBE_PRODUCERS: ApiFormat("describe_producers", 0),
+    GET_TELEMETRY_SUBSCRIPTIONS: ApiFormat("get_telemetry_subscriptions", 0),
+    PUSH_TELEMETRY: ApiFormat("push_telemetry", 0),
     LIST_CONFIG_RESOURCES: ApiFormat("list_config_resources", 0),
     DESCRIBE_TOPIC_PARTITIONS: ApiFormat("describe_topic_partitions", 0),
     BROKER_METADATA: ApiFormat("broker_metadata", 1),

@@ -69,6 +69,7 @@ TOO_LITTLE = (
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
 AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
 FIXED_HERE = "One event loop and threads that are made at the start: these keys need a restart."
+FIXED_LEVELS = "Levels of features are fixed: no older behaviour is kept that a lower level would bring back."
 A_LIST = "What is a list in the file is one when it is altered, too."
 UNKNOWN_OPERATION = "A wrong request gets an error that names the mistake; Kafka answers with an error of its own."
 TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
@@ -100,6 +101,18 @@ WHOLE_BATCHES = (
 TABLE: Sequence[Wanted] = (
     Wanted("advertised ranges", "ranges/*", ENTRY, ABSENT, NOT_SERVED),
     Wanted("advertised ranges", "ranges/22/max", "5", "4", NOT_SERVED),
+    *(
+        Wanted("features", f"version */*_features/{name}.version", ENTRY, ABSENT, NOT_SERVED)
+        for name in ("share", "streams", "transaction")
+    ),
+    Wanted(
+        "features",
+        "version 4/supported_features/kraft.version",
+        ENTRY,
+        ABSENT,
+        "It is the format of KRaft's set of voters; controllers here have a journal of another kind.",
+    ),
+    Wanted("features updated", "down, version */*", "*", "*", FIXED_LEVELS),
     Wanted(
         "odd frames",
         "client id that is no UTF-8*",

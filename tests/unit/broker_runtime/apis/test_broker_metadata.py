@@ -15,7 +15,13 @@ from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.versions import API_VERSIONS, BROKER_METADATA, OWN_KEYS_FROM
+from broker_runtime.wire.versions import (
+    API_VERSIONS,
+    BROKER_METADATA,
+    GET_TELEMETRY_SUBSCRIPTIONS,
+    OWN_KEYS_FROM,
+    PUSH_TELEMETRY,
+)
 from tests.support.calls import a_call, handled
 from tests.support.controller import ControllerInMemory
 from tests.support.request_frames import encode_request
@@ -189,4 +195,5 @@ def test_kafkas_clients_never_hear_of_it() -> None:
     assert isinstance(reply, tuple)
     body = memoryview(b"".join(bytes(chunk) for chunk in reply if isinstance(chunk, bytes)))[8:]
     listed = {entry.api_key for entry in decode_response(API_VERSIONS, 0, body).api_keys}
-    assert listed == {api.key for api in BROKER_APIS if api.key < OWN_KEYS_FROM}
+    metrics = {GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY}
+    assert listed == {api.key for api in BROKER_APIS if api.key < OWN_KEYS_FROM} - metrics

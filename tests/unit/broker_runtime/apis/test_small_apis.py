@@ -3,6 +3,8 @@
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from broker_runtime.apis import (
     alter_replica_log_dirs,
     describe_topic_partitions,
@@ -62,11 +64,41 @@ async def test_resources_are_listed_by_kind() -> None:
         assert refused["error_code"] == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_no_feature_can_be_changed() -> None:
+UPGRADE, DOWNGRADE = 1, 2
+
+
+@pytest.mark.parametrize(
+    ("updates", "why"),
+    [
+        ([("group.version", 1, UPGRADE)], None),
+        ([("group.version", 1, DOWNGRADE), ("metadata.version", 30, UPGRADE)], None),
+        ([("x", 1, UPGRADE)], "Local controller 1 does not support this feature."),
+        ([("group.version", 1, UPGRADE), ("x", 1, UPGRADE)], "version 1 for feature x. Local controller 1 does not"),
+        ([("group.version", 2, UPGRADE)], "Local controller 1 only supports versions 0-1"),
+        ([("metadata.version", 6, DOWNGRADE)], "Local controller 1 only supports versions 7-30"),
+        ([("group.version", -1, DOWNGRADE)], "A feature version cannot be less than 0."),
+        ([("group.version", 0, UPGRADE)], "Can't downgrade the version of this feature without"),
+        ([("group.version", 0, DOWNGRADE)], "The version of this feature is fixed at 1"),
+        ([("group.version", 1, 0)], "The controller does not support the given upgrade type."),
+    ],
+)
+async def test_features_stay_at_their_levels(updates: list[tuple[str, int, int]], why: str | None) -> None:
     async with ControllerInMemory() as node:
-        update = {"feature": "x", "max_version_level": 1}
-        answer = await node.ask(update_features.API, 2, {"timeout": 1, "feature_updates": [update]})
-        assert answer["error_code"] == ErrorCode.INVALID_UPDATE_VERSION
+        asked = [{"feature": name, "max_version_level": level, "upgrade_type": kind} for name, level, kind in updates]
+        answer = await node.ask(update_features.API, 2, {"timeout": 1, "feature_updates": asked})
+        if why is None:
+            assert (answer["error_code"], answer["error_message"]) == (ErrorCode.NONE, None)
+        else:
+            assert answer["error_code"] == ErrorCode.INVALID_UPDATE_VERSION
+            assert why in answer["error_message"]
+
+
+@pytest.mark.parametrize(("downgrade", "level", "why"), [(False, 0, "Can't downgrade"), (True, 0, "is fixed")])
+async def test_the_first_version_allows_a_downgrade_or_not(downgrade: bool, level: int, why: str) -> None:
+    async with ControllerInMemory() as node:
+        update = {"feature": "group.version", "max_version_level": level, "allow_downgrade": downgrade}
+        answer = await node.ask(update_features.API, 0, {"timeout": 1, "feature_updates": [update]})
+        assert why in answer["error_message"]
 
 
 async def test_a_replica_stays_in_the_one_folder() -> None:

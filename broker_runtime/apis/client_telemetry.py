@@ -1,0 +1,156 @@
+"""Clients that push metrics (KIP-714), as Apache Kafka without a receiver has it: none are received. Pure.
+
+A client asks which metrics to push and how often, and pushes them. The answers follow from the client metrics
+subscriptions that match the client. The metrics that a client pushes are checked and dropped.
+"""
+
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from broker_runtime.checksum import crc32c
+from broker_runtime.config.client_metrics import ALL_METRICS, INTERVAL_MS_DEFAULT, subscription
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.image import MetadataImage
+
+MAX_BYTES = 1_048_576
+"""Largest size of the metrics in one request; Kafka's default of telemetry.max.bytes."""
+COMPRESSION_TYPES = (4, 3, 1, 2)
+"""zstd, lz4, gzip, snappy: in the order in which clients prefer them."""
+_UNCOMPRESSED = 0
+_INSTANCES_MAX = 16_384
+"""Clients that are remembered at a time, as in Kafka."""
+_INTERVALS_KEPT = 3
+_KEPT_S_MIN = 60.0
+_NEVER = float("-inf")
+_RESERVED_MAX = 1
+"""Ids up to this number belong to no client."""
+
+
+class Client(NamedTuple):
+    """The properties of a client that a subscription may match."""
+
+    client_id: str
+    software_name: str
+    software_version: str
+    address: str
+    port: int
+
+
+class Pushed(NamedTuple):
+    """A request of a client with metrics; `size` is that of the metrics, in bytes."""
+
+    subscription_id: int
+    compression_type: int
+    size: int
+    terminating: bool
+
+
+class Wanted(NamedTuple):
+    """The metrics that a client should push, and how often."""
+
+    metrics: Sequence[str]
+    interval_ms: int
+
+
+@dataclass(slots=True)
+class _Instance:
+    """One client, by the id that it was given."""
+
+    wanted: Wanted
+    id: int
+    """The id of the set of subscriptions that match the client."""
+    seen_s: float
+    asked_s: float = _NEVER
+    pushed_s: float = _NEVER
+    terminating: bool = False
+
+
+class ClientTelemetry:
+    """Owns what is known of each client since it asked last; nothing of it is durable."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._instances: OrderedDict[UUID, _Instance] = OrderedDict()
+
+    def subscriptions(self, instance_id: UUID, client: Client, now_s: float) -> tuple[int, Wanted]:
+        """The id of the set of subscriptions, and what to push. Raises KafkaError for a client that asks too often."""
+        instance = self._instance(instance_id, client, now_s)
+        if now_s - max(instance.asked_s, instance.pushed_s) < instance.wanted.interval_ms / 1000:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the client asked before its next push is due")
+        instance.asked_s = now_s
+        return instance.id, instance.wanted
+
+    def push(self, instance_id: UUID, client: Client, pushed: Pushed, now_s: float) -> None:
+        """Raises KafkaError for what a client may not push."""
+        if instance_id.int <= _RESERVED_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"client instance id {instance_id} is reserved")
+        instance = self._instance(instance_id, client, now_s)
+        was_terminating, instance.terminating = instance.terminating, pushed.terminating
+        if was_terminating:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has said with its last request that it ends")
+        is_due = instance.asked_s > instance.pushed_s or now_s - instance.pushed_s >= instance.wanted.interval_ms / 1000
+        if is_due:
+            instance.pushed_s = now_s
+        elif not pushed.terminating:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the client pushed before its next push is due")
+        if pushed.subscription_id != instance.id:
+            raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, "the subscriptions of the client have changed")
+        if pushed.compression_type not in (_UNCOMPRESSED, *COMPRESSION_TYPES):
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {pushed.compression_type}")
+        if pushed.size > MAX_BYTES:
+            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"{pushed.size} bytes, and {MAX_BYTES} are allowed")
+
+    def _instance(self, instance_id: UUID, client: Client, now_s: float) -> _Instance:
+        """A client that has not asked here, or long ago, is a new one."""
+        known = self._instances.pop(instance_id, None)
+        if known is not None and now_s - known.seen_s > _kept_s(known.wanted.interval_ms):
+            known = None
+        wanted = self._wanted(instance_id, client)
+        if known is None or known.wanted != wanted:
+            known = _Instance(wanted, _subscription_id(wanted, instance_id), now_s)
+        known.seen_s = now_s
+        self._instances[instance_id] = known
+        if len(self._instances) > _INSTANCES_MAX:
+            self._instances.popitem(last=False)
+        return known
+
+    def _wanted(self, instance_id: UUID, client: Client) -> Wanted:
+        interval_ms, metrics = INTERVAL_MS_DEFAULT, dict[str, None]()
+        for each in self._matching(instance_id, client):
+            interval_ms = min(interval_ms, each.interval_ms)
+            metrics |= dict.fromkeys(each.metrics)
+        return Wanted((ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics), interval_ms)
+
+    def _matching(self, instance_id: UUID, client: Client) -> Iterator[Wanted]:
+        shown = _shown(instance_id, client)
+        configs = self._image.configs
+        for name in sorted(configs.names(ResourceType.CLIENT_METRICS)):
+            found = subscription(configs.of(ResourceType.CLIENT_METRICS, name))
+            if found is not None and found.matches(shown):
+                yield Wanted(found.metrics, found.interval_ms)
+
+
+def _shown(instance_id: UUID, client: Client) -> Mapping[str, str]:
+    return {
+        "client_instance_id": urlsafe_b64encode(instance_id.bytes).decode().rstrip("="),
+        "client_id": client.client_id,
+        "client_software_name": client.software_name,
+        "client_software_version": client.software_version,
+        "client_source_address": client.address,
+        "client_source_port": str(client.port),
+    }
+
+
+def _kept_s(interval_ms: int) -> float:
+    return max(_KEPT_S_MIN, _INTERVALS_KEPT * interval_ms / 1000)
+
+
+def _subscription_id(wanted: Wanted, instance_id: UUID) -> int:
+    """32 bits with a sign. It differs for another set of metrics, another interval or another client."""
+    told = f"{sorted(wanted.metrics)} {wanted.interval_ms} {instance_id}".encode()
+    return int.from_bytes(crc32c(told).to_bytes(4, "big"), "big", signed=True)

@@ -1,0 +1,42 @@
+"""CreateAcls (30), versions 1 to 3: this broker has no authorizer, and answers SECURITY_DISABLED for each ACL."""
+
+from struct import Struct
+
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, NodeContext
+from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.wire.messages import REQUEST_BYTES_MAX
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.versions import CREATE_ACLS
+from broker_runtime.wire.writer import array_length, nullable_string
+
+_CODE = ErrorCode.SECURITY_DISABLED
+_WHY = "No Authorizer is configured."
+_ITEM_BYTES_MIN = 8
+"""The smallest item of a request: three numbers and empty texts."""
+_INT16, _INT32 = Struct(">h"), Struct(">i")
+
+
+def handle(reader: RequestReader, call: Call, context: NodeContext) -> Reply:
+    return refused(reader, call, b"")
+
+
+def refused(reader: RequestReader, call: Call, matching: bytes) -> Reply:
+    """The same answer for each item of the request; what the items say makes no difference.
+
+    `matching` is the part of an item of the answer behind its message.
+    """
+    if reader.left > REQUEST_BYTES_MAX:
+        raise ProtocolError("too-large", f"{call.api.name} of {reader.left} bytes; send {REQUEST_BYTES_MAX} at most")
+    count = reader.array_length()
+    if count * _ITEM_BYTES_MIN > reader.left:
+        raise ProtocolError("truncated", "the request ends before its items do")
+    end = b"\x00" if call.flexible else b""
+    item = _INT16.pack(_CODE) + nullable_string(_WHY, call.flexible) + matching + end
+    if count:
+        call.error = _CODE
+    return call.packed(_INT32.pack(call.throttle_ms) + array_length(count, call.flexible) + item * count + end)
+
+
+API = ApiSpec(CREATE_ACLS, "CreateAcls", (1, 3), handle, reads="frame")
