@@ -112,14 +112,8 @@ class BrokerNode:
             settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
         )
         check_timeout_s = settings.config.sluicegate_group_push_offsets_check_timeout_ms / 1000
-        leaders = PartitionLeaders(self.image, peers.link_to, check_timeout_s)
-        self.groups = GroupsOnDemand(
-            lambda: self.metadata.effective.config,
-            self.image,
-            clock,
-            importer,
-            (settings.node_id, self._own_epoch_end, leaders),
-        )
+        epochs = (settings.node_id, self._own_epoch_end, PartitionLeaders(self.image, peers.link_to, check_timeout_s))
+        self.groups = GroupsOnDemand(lambda: self.metadata.effective.config, self.image, clock, importer, epochs)
         self._services.groups_on_demand = self.groups
         self.replicas.observers[GROUPS_TOPIC] = self.groups
         self.metadata.on_topics = self.groups.topics_changed

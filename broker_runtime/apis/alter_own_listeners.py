@@ -89,7 +89,7 @@ def _loggers_altered(request: Any, node_id: int, alter: AlterLoggers) -> Mapping
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             alter(each, node_id, validate_only=request.validate_only)
         except KafkaError as error:
-            problem = error
+            problem = detached(error)
         found[each.resource_type, each.resource_name] = problem
     return found
 

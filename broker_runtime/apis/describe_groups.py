@@ -84,8 +84,9 @@ async def _described(group_id: str, operations: int, call: Call, context: Broker
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             return await _packed(group_id, _Group(""), error, NOT_ASKED, call)
-        told = error if call.version >= _NOT_FOUND_SINCE else None
-        return await _packed(group_id, _Group(_DEAD), told, operations if told is None else NOT_ASKED, call)
+        if call.version >= _NOT_FOUND_SINCE:
+            return await _packed(group_id, _Group(_DEAD), error, NOT_ASKED, call)
+        return await _packed(group_id, _Group(_DEAD), None, operations, call)
     return await _packed(group_id, group, None, operations, call)
 
 

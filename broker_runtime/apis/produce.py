@@ -50,8 +50,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
         context.refused_transactions.note(call, transactional_id)
     if refusal is not None and appends:
         refused = Refused(answer, call, context.image)
-        for place, topic, index, _ in appends:
-            refused.add(place, topic, index, refusal)
+        refused.add_all(appends, refusal)
         appends = []
     waiting: list[Waiting] = []
     unchecked: list[Unchecked] = []

@@ -3,6 +3,7 @@
 From version 10 on a client is told who leads a partition that it asks the wrong broker for (KIP-951).
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from uuid import UUID
 
@@ -62,6 +63,11 @@ class Refused:
         if call.version >= _LEADERS_SINCE and tells_leader(error.code):
             packed = packed[:-1] + self._leaders.partition_tags(topic, index)
         self._answer[place] = packed
+
+    def add_all(self, appends: Sequence[tuple[int, str | UUID, int, object]], error: KafkaError) -> None:
+        """Pack the same refusal for each partition of the request."""
+        for place, topic, index, _ in appends:
+            self.add(place, topic, index, error)
 
     def tail(self) -> bytes:
         """What follows the results, once all of them are there."""

@@ -24,10 +24,10 @@ _SHORT = Struct(">h")
 class UnfitError(ProtocolError):
     """A value is beyond its limit. It was read over: what follows it can be read."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, field: str = "") -> None:
+        """`field` is that of the message; it is known once the message was read to its end."""
         super().__init__("malformed", text)
-        self.field = ""
-        """The field of the message, once that was read to its end."""
+        self.field = field
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,18 +62,18 @@ class Layout(Generic[M]):
         if self.type_id is not None and reader.fixed(_TYPE) != (self.type_id,):
             raise ProtocolError("malformed", f"the request type id is not {self.type_id}")
         values: list[Any] = []
-        unfit: UnfitError | None = None
+        unfit: tuple[str, str] | None = None
         for field in self.fields:
             try:
                 values.append(field.read(reader))
             except UnfitError as error:
                 if unfit is None:
-                    unfit, error.field = error, self.names[len(values)]
+                    unfit = (str(error), self.names[len(values)])
                 values.append(None)
         if reader.left:
             raise ProtocolError("malformed", f"{reader.left} bytes follow the last field")
         if unfit is not None:
-            raise unfit
+            raise UnfitError(*unfit)
         return self.message(*values)
 
 
