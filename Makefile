@@ -37,9 +37,9 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 setup:  ## all that `make test` needs: .venv, Java, the example of an observer
 	@$(MAKE) --no-print-directory -j2 java observer-plugin
 
-FULL_SETUP := kubernetes helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka spark-kafka chromium
+FULL_SETUP := kubernetes oldest-api-server helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka spark-kafka chromium
 .PHONY: setup-all
-setup-all: setup  ## all that `make test-all` needs: Apache Kafka, Kubernetes, Helm, an S3 server, Go clients, CRDs of others, Prometheus, Chromium
+setup-all: setup  ## all that `make test-all` needs: Apache Kafka, Kubernetes, the oldest supported API server's check of CRDs, Helm, an S3 server, Go clients, CRDs of others, Prometheus, Chromium
 	@$(MAKE) --no-print-directory -j2 $(FULL_SETUP)
 
 .PHONY: java
@@ -57,6 +57,10 @@ spark-kafka: java  ## Spark's connector for Kafka, by Maven
 .PHONY: kubernetes
 kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: minutes of Go once, then a cache
 	@$(BIN)/python -m e2e.cluster.obtain
+
+.PHONY: oldest-api-server
+oldest-api-server: venv  ## what the oldest supported API server makes of CRDs: two minutes of Go once, then a cache
+	@$(BIN)/python -m tests.support.oldest_api_server
 
 .PHONY: helm
 helm: venv  ## Helm, for the chart: a minute of Go once, then a cache
@@ -152,7 +156,7 @@ soak: setup-all  ## what takes long: brokers, landers and builds of the audit lo
 		tests/integration/audit/test_build_kills.py tests/integration/audit/test_arrivals.py
 
 .PHONY: e2e
-e2e: venv java kubernetes helm spark-crds flux-crds prometheus  ## a real kube-apiserver with pods as processes; LEVEL=short or full: on nodes (kind, root)
+e2e: venv java kubernetes oldest-api-server helm spark-crds flux-crds prometheus  ## a real kube-apiserver with pods as processes; LEVEL=short or full: on nodes (kind, root)
 ifeq ($(LEVEL),)
 	@rm -rf reports/used-rights
 	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder e2e

@@ -1,9 +1,15 @@
 """What the API server itself makes of the CRDs: established, explained, and refusing bad manifests with a sentence."""
 
+from pathlib import Path
+
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.shop import KINDS
+from tests.support.cel_functions import FUNCTIONS
+from tests.support.oldest_api_server import lacking_functions, refusals
+
+ROOT = Path(__file__).resolve().parents[1]
 
 SHORT_NAMES = {
     "auditpipelines": "ap",
@@ -46,3 +52,25 @@ def test_explain_describes_every_target(plane: ControlPlane) -> None:
 @pytest.mark.parametrize("part", ["spec", "status"])
 def test_no_field_is_without_a_description(plane: ControlPlane, plural: str, part: str) -> None:
     assert "<no description>" not in plane.kubectl("explain", f"{plural}.{part}")
+
+
+def test_the_oldest_api_server_accepts_the_crds() -> None:
+    assert refusals(sorted((ROOT / "crds").glob("*.yaml"))) == []
+
+
+def test_the_oldest_api_server_has_the_functions_that_rules_may_call() -> None:
+    assert lacking_functions(FUNCTIONS) == []
+    assert lacking_functions({"isIP", "noSuchFunction"}) == ["noSuchFunction"]
+
+
+def test_a_rule_that_the_oldest_api_server_refuses_is_found(tmp_path: Path) -> None:
+    text = (ROOT / "crds" / "sluicegate.dev_connectionquotas.yaml").read_text(encoding="utf-8")
+    # Accepted by newer ones: the function is new, the cost is estimated as less.
+    for old, new, why in (
+        ("isIP(self.ip)", "isSemver(self.ip)", "undeclared reference to 'isSemver'"),
+        ("in [cidr(self.cidr)]", "== cidr(self.cidr)", "cost exceeds budget"),
+    ):
+        changed = tmp_path / "changed.yaml"
+        assert old in text
+        changed.write_text(text.replace(old, new), encoding="utf-8")
+        assert any(why in refusal for refusal in refusals([changed]))

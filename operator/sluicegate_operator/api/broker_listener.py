@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from sluicegate_operator.api.addresses import is_cidr
 from sluicegate_operator.api.listener_exposure import (
     BROKER,
     CIDRS_MAX,
@@ -12,7 +13,6 @@ from sluicegate_operator.api.listener_exposure import (
     Cidr,
     NodePorts,
     ProxyProtocol,
-    is_cidr,
 )
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,

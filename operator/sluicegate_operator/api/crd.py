@@ -10,6 +10,9 @@ from sluicegate_operator.api.metadata import GROUP, VERSION, PrinterColumn, Reso
 
 Json = dict[str, Any]
 
+KUBERNETES_MIN = "1.31"
+"""The oldest version of Kubernetes whose API server accepts the CRDs: 1.30 has no isIP() and isCIDR() in CEL."""
+
 _HEAD = "# Generated from operator/sluicegate_operator/api by `sluicegate crds`; do not edit.\n"
 _ROOT = {
     "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},

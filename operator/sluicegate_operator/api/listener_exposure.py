@@ -1,11 +1,10 @@
 """How clients outside of the Kubernetes cluster reach a listener: parts of a BrokerListener's spec."""
 
-import re
-from ipaddress import ip_network
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from sluicegate_operator.api.addresses import is_cidr
 from sluicegate_operator.api.rules import Model, Rule
 
 BROKER = "{broker}"
@@ -16,18 +15,6 @@ HOST_PATTERN = f"^(([A-Za-z0-9.-]|[{{]broker[}}])+|{_HEX}:{_HEX}:([0-9A-Fa-f.:]|
 CIDRS_MAX = 32
 
 Cidr = Annotated[str, Field(min_length=1, max_length=43)]
-
-
-def is_cidr(text: str) -> bool:
-    """What CEL's isCIDR accepts: an address, a slash and a plain number of bits."""
-    address, _, bits = text.partition("/")
-    if re.fullmatch("0|[1-9][0-9]{0,2}", bits) is None or "%" in address or ("." in address and ":" in address):
-        return False
-    try:
-        ip_network(text, strict=False)
-    except ValueError:
-        return False
-    return True
 
 
 class NodePorts(Model):

@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sluicegate_operator.api.connection_quota import ConnectionQuota, is_ip
+from sluicegate_operator.api.addresses import is_ip
+from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.cli.asking import REFUSED, bad_use, print_json, say
 from sluicegate_operator.cli.brokers_asked import (

@@ -1,6 +1,6 @@
 """The container beside a broker that lands its audit log: what it is told, and what it has mounted.
 
-It is a sidecar in Kubernetes' sense (an init container with restartPolicy Always, Kubernetes 1.29 and later): it begins
+It is a sidecar in Kubernetes' sense (an init container with restartPolicy Always): it begins
 before the broker and is stopped after it, so that it lands what the broker has written last. It never ends by itself
 (audit_pipeline.keep), because a pod is ready only while all of its containers run.
 """
