@@ -1,30 +1,38 @@
-"""Which nodes of a cluster do not start: their pods say so, and of those that have none their StatefulSet's Events.
+"""Which nodes of a cluster do not start: their pods say so, and what keeps a pod from being made or scheduled is asked.
 
 Events are not in the cache, for there are many of them and few are of use. They are asked for at once when other nodes
-have no pod, and less and less often while it is the same ones: a cluster that cannot start costs few requests.
+have no pod or no volume, and less and less often while it is the same ones: a cluster that cannot start costs few
+requests.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.fleet.pods import NodePod, why_missing
+from sluicegate_operator.fleet.finding_pods import why_not_a_node
+from sluicegate_operator.fleet.pods import OOM_KILLED, UNSCHEDULABLE, NodePod, why_missing, why_unbound
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import EVENT
-from sluicegate_operator.planning.children import wanted_revision
+from sluicegate_operator.kube.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD
+from sluicegate_operator.planning.children import node_set, wanted_revision
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
-from sluicegate_operator.planning.start_failures import FailingNode
+from sluicegate_operator.planning.conditions import NAME_TAKEN
+from sluicegate_operator.planning.start_failures import FailingNode, StartFailure
+from sluicegate_operator.resources.container_resources import memory_limit
 from sluicegate_operator.resources.labels import REVISION, node_set_name
+from sluicegate_operator.resources.statefulset import CLAIM
+
+Json = Mapping[str, Any]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was said of `missing`, and when it is asked for again."""
+    """What was said of `nodes`, and when it is asked for again."""
 
-    missing: tuple[str, ...]
+    nodes: tuple[str, ...]
     generation: int
     found: list[FailingNode]
     pause_s: float
@@ -32,29 +40,47 @@ class _Asked:
 
 
 class SetEvents:
-    """What Events of StatefulSets have told of nodes without a pod. Without what it remembers they are asked for once
-    more."""
+    """Answers of the API server about nodes without a pod and pods without a volume. Forgotten answers are only asked
+    for again."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str, Role], _Asked] = {}
-        """By uid of the cluster and role; only of those that have missed a pod lately."""
+        self._asked: dict[tuple[str, Role, str], _Asked] = {}
+        """By uid of the cluster, role and question; only of those that have lacked something lately."""
 
     async def refused(
         self, kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
     ) -> list[FailingNode]:
-        key, now_s = (cluster.metadata.uid, role), asyncio.get_running_loop().time()
+        """Why these nodes have no pod."""
+        return await self._paced(cluster, role, "pods", missing, lambda: _without_pod(kube, cluster, role, missing))
+
+    async def unbound(
+        self, kube: KubeClient, cluster: BrokerCluster, role: Role, waiting: Sequence[NodePod]
+    ) -> list[FailingNode]:
+        """Why these pods, which are not scheduled, have no volume; those that have one are left out."""
+        names = [pod.name for pod in waiting]
+        return await self._paced(cluster, role, "volumes", names, lambda: _without_volume(kube, cluster, waiting))
+
+    async def _paced(
+        self,
+        cluster: BrokerCluster,
+        role: Role,
+        question: str,
+        nodes: Sequence[str],
+        ask: Callable[[], Awaitable[list[FailingNode]]],
+    ) -> list[FailingNode]:
+        key, now_s = (cluster.metadata.uid, role, question), asyncio.get_running_loop().time()
         before = self._asked.pop(key, None)
         # Also those of clusters that have gone.
         self._asked = {of: one for of, one in self._asked.items() if now_s < one.again_s + LONGEST_PAUSE_S}
-        if not missing:
+        if not nodes:
             return []
-        attempt = tuple(missing), cluster.metadata.generation
-        same = before is not None and (before.missing, before.generation) == attempt
+        attempt = tuple(nodes), cluster.metadata.generation
+        same = before is not None and (before.nodes, before.generation) == attempt
         if before is not None and same and now_s < before.again_s:
             self._asked[key] = before
             return before.found
         pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before is not None and same else FIRST_PAUSE_S
-        found = await _told(kube, cluster, role, missing)
+        found = await ask()
         self._asked[key] = _Asked(*attempt, found, pause_s, now_s + pause_s)
         return found
 
@@ -77,17 +103,36 @@ async def failing_nodes(
     # Brokers wait for controllers.
     for role in (Role.CONTROLLER, Role.BROKER):
         wanted = wanted_revision(cluster, layout, role).encode()
-        of_role = [pod for pod in pods if pod.role is role]
+        of_role = sorted((pod for pod in pods if pod.role is role), key=lambda pod: pod.ordinal)
         unwell |= {pod.uid for pod in of_role if not pod.ready}
-        failing += [
-            FailingNode(pod.name, pod.uid, pod.failure)
-            for pod in sorted(of_role, key=lambda pod: pod.ordinal)
-            if pod.failure is not None and pod.annotations.get(REVISION) == wanted
-        ]
+        current = [pod for pod in of_role if pod.failure is not None and pod.annotations.get(REVISION) == wanted]
+        unscheduled = [pod for pod in current if pod.failure is not None and pod.failure.reason == UNSCHEDULABLE]
+        of_volumes = {node.uid: node for node in await events.unbound(kube, cluster, role, unscheduled)}
+        failing += [of_volumes.get(pod.uid) or _failing(cluster, layout, pod) for pod in current]
         missing = _missing(layout, role, of_role)
         unwell |= set(missing)
         failing += await events.refused(kube, cluster, role, missing)
     return NodesSeen(tuple(failing), frozenset(unwell))
+
+
+def _failing(cluster: BrokerCluster, layout: ClusterLayout, pod: NodePod) -> FailingNode:
+    failure = pod.failure
+    assert failure is not None, "asked of pods that fail"
+    if failure.reason == OOM_KILLED:
+        said = f"{failure.message}; {_raise_limit(cluster, layout, pod.role, failure.container)}"
+        failure = replace(failure, message=said)
+    return FailingNode(pod.name, pod.uid, failure)
+
+
+def _raise_limit(cluster: BrokerCluster, layout: ClusterLayout, role: Role, container: str) -> str:
+    """`container` of a pod of that role: the node's own, or the lander beside it."""
+    landing = cluster.spec.landing
+    if landing is not None and container != role.value:
+        where, limit = "spec.audit.landing", memory_limit(landing.resources, "lander")
+    else:
+        where, limit = f"spec.{role}s", memory_limit(node_set(cluster, layout, role).resources, role.value)
+    has = f", which is {limit}" if limit else ""
+    return f"raise {where}.resources.limits.memory{has}"
 
 
 def _missing(layout: ClusterLayout, role: Role, pods: Sequence[NodePod]) -> list[str]:
@@ -97,8 +142,45 @@ def _missing(layout: ClusterLayout, role: Role, pods: Sequence[NodePod]) -> list
     return [f"{node_set_name(layout.name, role)}-{ordinal}" for ordinal in ordinals if ordinal not in there]
 
 
-async def _told(kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]) -> list[FailingNode]:
-    of = f"involvedObject.kind=StatefulSet,involvedObject.name={node_set_name(cluster.name, role)}"
-    events = await kube.list(EVENT, cluster.namespace, field_selector=of)
-    found = ((name, why_missing(name, events)) for name in missing)
-    return [FailingNode(name, name, failure) for name, failure in found if failure is not None]
+async def _without_pod(
+    kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
+) -> list[FailingNode]:
+    """Why these nodes have no pod: another pod has the name, or the StatefulSet's Events say why."""
+    name = node_set_name(cluster.name, role)
+    events = await _events(kube, cluster, "StatefulSet", name)
+    pods = await asyncio.gather(*(kube.get(POD, cluster.namespace, pod) for pod in missing))
+    found = []
+    for pod, there in zip(missing, pods, strict=True):
+        failure = why_missing(pod, events)
+        if there is not None and (why := why_not_a_node(cluster, role, there)):
+            failure = StartFailure(NAME_TAKEN, _pod_taken(pod, why))
+        if failure is not None:
+            found.append(FailingNode(pod, pod, failure))
+    return found
+
+
+def _pod_taken(pod: str, why: str) -> str:
+    return (
+        f"the name of Pod {pod} is taken by one that is not ours ({why}), and it is left alone: delete it, or make the"
+        " BrokerCluster under another name"
+    )
+
+
+async def _without_volume(kube: KubeClient, cluster: BrokerCluster, waiting: Sequence[NodePod]) -> list[FailingNode]:
+    found = await kube.cache.list(PERSISTENT_VOLUME_CLAIM, cluster.namespace, cluster.name)
+    claims = {claim["metadata"]["name"]: claim for claim in found}
+    failing = []
+    for pod in waiting:
+        claim = claims.get(f"{CLAIM}-{pod.name}")
+        if claim is None or (claim.get("status") or {}).get("phase") == "Bound":
+            continue
+        name = claim["metadata"]["name"]
+        failure = why_unbound(claim, await _events(kube, cluster, PERSISTENT_VOLUME_CLAIM.kind, name))
+        if failure is not None:
+            failing.append(FailingNode(pod.name, pod.uid, failure))
+    return failing
+
+
+async def _events(kube: KubeClient, cluster: BrokerCluster, kind: str, name: str) -> list[dict[str, Any]]:
+    of = f"involvedObject.kind={kind},involvedObject.name={name}"
+    return await kube.list(EVENT, cluster.namespace, field_selector=of)

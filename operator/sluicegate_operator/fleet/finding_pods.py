@@ -16,6 +16,7 @@ from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name, selector
+from sluicegate_operator.resources.owner import other_controller
 
 Json = Mapping[str, Any]
 
@@ -24,13 +25,13 @@ ABSENT_FOR_S = 60.0
 
 async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool = False) -> list[NodePod]:
     """Those that have the cluster's label and a name of its nodes, also those that are going; from the cache, or with
-    `fresh` from the API server. Raises KubeError."""
+    `fresh` from the API server. A pod that another object controls is left out. Raises KubeError."""
     found: Sequence[Json]
     if fresh:
         found = await kube.list(POD, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
     else:
         found = await kube.cache.list(POD, cluster.namespace, cluster.name)
-    nodes = [_node(cluster, pod) for pod in found]
+    nodes = [_node(cluster, pod) for pod in found if not _has_another_controller(cluster, pod)]
     return [node for node in nodes if node is not None and node.name == _name(cluster, node.role, node.ordinal)]
 
 
@@ -97,17 +98,26 @@ def _expected(cluster: BrokerCluster, overview: ClusterOverview | None) -> Itera
 
 async def _by_name(kube: KubeClient, cluster: BrokerCluster, name: str, role: Role) -> NodePod | None:
     found = await kube.get(POD, cluster.namespace, name)
-    if found is None or not _is_of(node_set_name(cluster.name, role), found["metadata"]):
+    if found is None or why_not_a_node(cluster, role, found):
         return None
     return _node(cluster, found, role)
 
 
-def _is_of(node_set: str, meta: Json) -> bool:
-    """Only our StatefulSets' templates have the annotation. One that lacks a label is let go of by its StatefulSet."""
-    references = meta.get("ownerReferences") or ()
-    controller = next((reference for reference in references if reference.get("controller")), None)
-    released = controller is None or (controller["kind"], controller["name"]) == ("StatefulSet", node_set)
-    return released and REVISION in (meta.get("annotations") or {})
+def why_not_a_node(cluster: BrokerCluster, role: Role, pod: Json) -> str:
+    """Why a pod with the name of a node is not that node; empty if it is, or has been.
+
+    Only our StatefulSets' templates have the annotation. A StatefulSet releases a pod that lacks a label.
+    """
+    meta = pod["metadata"]
+    if other := other_controller(pod, node_set_name(cluster.name, role)):
+        return f"{other} controls it"
+    if REVISION in (meta.get("annotations") or {}):
+        return ""
+    return "no StatefulSet of the cluster made it"
+
+
+def _has_another_controller(cluster: BrokerCluster, pod: Json) -> bool:
+    return all(other_controller(pod, node_set_name(cluster.name, role)) for role in Role)
 
 
 def _node(cluster: BrokerCluster, pod: Json, role: Role | None = None) -> NodePod | None:

@@ -1,12 +1,15 @@
 """Reads the Kubernetes nodes that pods are on. The right to do so is apart from the others: an operator may lack it."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import NODE
+from sluicegate_operator.planning.lost_nodes import LostNode, why_not_ready
 
 FORBIDDEN = "the operator may not get nodes; deploy/README.md says how to let it"
 
@@ -17,6 +20,7 @@ class NodeRead:
 
     found: Mapping[str, Any] | None
     unseen: str = ""
+    is_gone: bool = False
 
 
 async def read_node(kube: KubeClient, name: str) -> NodeRead:
@@ -27,4 +31,25 @@ async def read_node(kube: KubeClient, name: str) -> NodeRead:
         if error.retriable:
             raise
         return NodeRead(None, FORBIDDEN if error.status == 403 else str(error))
-    return NodeRead(found, "" if found is not None else "there is no such node any more")
+    if found is None:
+        return NodeRead(None, "there is no such node any more", is_gone=True)
+    return NodeRead(found)
+
+
+async def lost_nodes(kube: KubeClient, pods: Sequence[NodePod]) -> tuple[LostNode, ...]:
+    """The Kubernetes nodes that some of these pods are on and that are NotReady or gone, by name.
+
+    A pod only hints at it, and for a moment so does one that has just become ready: the Node is read. Nothing is
+    returned for a Node that the operator may not read. Raises KubeError for what may pass.
+    """
+    on: dict[str, list[str]] = {}
+    for pod in sorted(pods, key=lambda pod: pod.node_id):
+        if pod.node_lost and pod.node:
+            on.setdefault(pod.node, []).append(f"{pod.role} {pod.node_id}")
+    read = await asyncio.gather(*(read_node(kube, name) for name in sorted(on)))
+    lost = []
+    for name, node in zip(sorted(on), read, strict=True):
+        why = why_not_ready(node.found) if node.found is not None else ""
+        if why or node.is_gone:
+            lost.append(LostNode(name, why, tuple(on[name])))
+    return tuple(lost)

@@ -14,7 +14,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT, Role
 from sluicegate_operator.planning.fencing import ContainerEnd
-from sluicegate_operator.planning.start_failures import StartFailure
+from sluicegate_operator.planning.start_failures import PROVISIONING_FAILED, STORAGE_CLASS_MISSING, StartFailure
 from sluicegate_operator.resources.labels import ROLE_LABEL
 
 Json = Mapping[str, Any]
@@ -38,6 +38,10 @@ FAILING_REASONS = frozenset(
 
 
 FAILED_CREATE = "FailedCreate"
+OOM_KILLED = "OOMKilled"
+UNSCHEDULABLE = "Unschedulable"
+_CLAIM_FAILURES = frozenset({"ProvisioningFailed", "FailedBinding"})
+"""Reasons of Events of volume claims, as the controller of volumes posts them."""
 LAST_WORDS_MAX = 500
 
 
@@ -152,15 +156,31 @@ def _failure(status: Json, conditions: Mapping[str, PodCondition]) -> StartFailu
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason") or ""
         if reason in FAILING_REASONS:
-            return StartFailure(reason, _last_words(container) or waiting.get("message") or "")
+            return _crashed(container) or StartFailure(reason, _last_words(container) or waiting.get("message") or "")
+    return None
+
+
+def _crashed(container: Json) -> StartFailure | None:
+    """The failure of a container that the kernel killed: the last line that its process wrote does not explain it."""
+    end = (container.get("lastState") or {}).get("terminated") or {}
+    if end.get("reason") == OOM_KILLED:
+        killed = f"container {container.get('name')} was killed with exit code {end.get('exitCode')}"
+        return StartFailure(
+            OOM_KILLED, f"{killed}, as it needs more memory than its limit", container.get("name") or ""
+        )
     return None
 
 
 def _last_words(container: Json) -> str:
-    """The last line that the process wrote before it ended with an error: there it says why."""
+    """The last line that the process wrote before it ended with an error: there it says why. The exit code of one that
+    wrote nothing."""
     end = (container.get("lastState") or {}).get("terminated") or {}
-    lines = (end.get("message") or "").strip().splitlines() if end.get("exitCode") else []
-    return lines[-1][:LAST_WORDS_MAX] if lines else ""
+    if not end.get("exitCode"):
+        return ""
+    lines = (end.get("message") or "").strip().splitlines()
+    if lines:
+        return lines[-1][:LAST_WORDS_MAX]
+    return f"container {container.get('name')} ended with exit code {end['exitCode']} ({end.get('reason') or 'Error'})"
 
 
 def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
@@ -171,6 +191,23 @@ def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
         return None
     _, _, refusal = newest["message"].partition(" failed error: ")
     return StartFailure(FAILED_CREATE, (refusal or newest["message"])[:LAST_WORDS_MAX])
+
+
+def why_unbound(claim: Json, events: Sequence[Json]) -> StartFailure | None:
+    """Why a volume claim has no volume, by the newest of its Events that reports a failure."""
+    told = [event for event in events if event.get("reason") in _CLAIM_FAILURES]
+    newest = max(told, key=_event_time, default=None)
+    if newest is None:
+        return None
+    name, wanted = claim["metadata"]["name"], (claim.get("spec") or {}).get("storageClassName") or ""
+    said = f"volume claim {name} has no volume: {(newest.get('message') or '')[:LAST_WORDS_MAX]}"
+    if re.search("storageclass.*not found", said) and wanted:
+        todo = f"make StorageClass {wanted}, or make a new BrokerCluster with another storage.storageClassName"
+        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
+    if "no storage class is set" in said:
+        todo = "make a default StorageClass and delete the claim, or make a PersistentVolume for it"
+        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
+    return StartFailure(PROVISIONING_FAILED, said)
 
 
 def _event_time(event: Json) -> str:

@@ -15,6 +15,7 @@ from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import SetEvents, failing_nodes
+from sluicegate_operator.fleet.nodes import lost_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.settling import Settling
@@ -24,6 +25,7 @@ from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.lost_nodes import lost_words
 from sluicegate_operator.planning.start_failures import FailureHistory, NodesNotStarting
 from sluicegate_operator.planning.volumes import VolumesSeen
 
@@ -79,9 +81,12 @@ class ClusterReconciler:
             if wait_s > 0:
                 return wait_s
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
-        pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]
+        all_pods = await context.fleet.pods(cluster)
+        pods = [pod for pod in all_pods if not pod.deleting]
         layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
-        seen = await self._observe(cluster, layout, pods, applied)
+        # A pod on a lost node stays, marked as deleted, until its kubelet answers.
+        away = lost_words(await lost_nodes(context.kube, all_pods))
+        seen = await self._observe(cluster, layout, pods, applied, away)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         if seen.refusal:
             return REFUSED_RETRY
@@ -122,7 +127,7 @@ class ClusterReconciler:
         return _Applied(volumes=nodes.volumes)
 
     async def _observe(
-        self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], applied: _Applied
+        self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], applied: _Applied, away: str
     ) -> ObservedCluster:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
@@ -147,6 +152,7 @@ class ClusterReconciler:
             config_refused=progress.config_refused,
             volumes=applied.volumes,
             unreachable=progress.unreachable,
+            away=away,
         )
 
     async def _not_starting(

@@ -17,6 +17,7 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
+from sluicegate_operator.planning.lost_nodes import NODE_NOT_READY
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
@@ -39,7 +40,8 @@ class ObservedCluster:
     `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where there
     are any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack; `config_refused`:
     what brokers say of a value that they do not take. `volumes`: None where nobody has looked. `unreachable`:
-    brokers that are ready by their pods and have not answered for long, with why."""
+    brokers that are ready by their pods and have not answered for long, with why. `away`: a sentence about nodes that
+    are lost, see planning.lost_nodes."""
 
     brokers_expected: int
     brokers_ready: int
@@ -60,6 +62,7 @@ class ObservedCluster:
     config_refused: str = ""
     volumes: VolumesSeen | None = None
     unreachable: Mapping[int, str] = field(default_factory=dict)
+    away: str = ""
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
@@ -152,11 +155,14 @@ def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
 def _moving(seen: ObservedCluster) -> Progress | None:
     """What nodes wait for."""
     if isinstance(seen.roll, Restart | Wait):
-        return working("Rolling", rollout_status(seen.roll).message)
+        said = rollout_status(seen.roll).message
+        return working("Rolling", f"{said}; {seen.away}"[:MESSAGE_MAX] if seen.away else said)
     return _missing(seen)
 
 
 def _missing(seen: ObservedCluster) -> Progress | None:
+    if seen.away:
+        return working(NODE_NOT_READY, seen.away[:MESSAGE_MAX])
     if failing := seen.not_starting:
         return working(failing.node.failure.reason, failing.node.sentence)
     if seen.controllers_ready < seen.controllers_expected:

@@ -10,16 +10,20 @@ from dataclasses import dataclass, field
 LASTING_S = 15.0
 FORGOTTEN_AFTER_S = 60.0
 """A container may run for so long before it crashes the next time."""
-PATIENT = frozenset({"Unschedulable"})
-"""A scheduler, or whoever adds machines for it, goes on by itself."""
+STORAGE_CLASS_MISSING = "StorageClassMissing"
+PROVISIONING_FAILED = "ProvisioningFailed"
+PATIENT = frozenset({"Unschedulable", PROVISIONING_FAILED})
+"""A scheduler or a storage driver tries again by itself, for example when a machine or a disk was added."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFailure:
-    """`reason` is Kubernetes' word, for example CrashLoopBackOff; `message` is a sentence, or empty."""
+    """`reason` is Kubernetes' word, for example CrashLoopBackOff; `message` is a sentence, or empty. `container` is the
+    name of the one that failed, where the failure is that of a container."""
 
     reason: str
     message: str = ""
+    container: str = ""
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.message}" if self.message else self.reason

@@ -25,5 +25,11 @@ def container_resources(said: Resources | None, otherwise: Resources) -> dict[st
     return {part: amounts for part, amounts in both.items() if amounts}
 
 
+def memory_limit(said: Resources | None, container: str) -> str:
+    """The memory limit of a broker, controller or lander as a quantity; empty without one. `container`: its name."""
+    otherwise = {"broker": BROKER, "controller": CONTROLLER}.get(container, LANDER)
+    return container_resources(said, otherwise).get("limits", {}).get("memory", "")
+
+
 def _parts(resources: Resources) -> dict[str, dict[str, str]]:
     return {"requests": dict(resources.requests or {}), "limits": dict(resources.limits or {})}

@@ -52,6 +52,23 @@ def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
     return f"{controller['kind']} {controller['name']} controls it"
 
 
+def other_controller(found: Mapping[str, Any], node_set: str) -> str:
+    """Kind and name of what controls the object; empty if it is that StatefulSet or a pod of it, or nothing."""
+    controller = _controller(found)
+    if controller is None:
+        return ""
+    kind, name = controller["kind"], controller["name"]
+    if (kind, name) == ("StatefulSet", node_set) or (kind == "Pod" and name.rpartition("-")[0] == node_set):
+        return ""
+    return f"{kind} {name}"
+
+
+def is_controlled_by(found: Mapping[str, Any], uid: str) -> bool:
+    """Whether the object with that uid is the controller of `found`; a plain owner is not."""
+    controller = _controller(found)
+    return controller is not None and controller["uid"] == uid
+
+
 def _labels(manifest: Mapping[str, Any]) -> Mapping[str, str]:
     return manifest["metadata"].get("labels") or {}
 

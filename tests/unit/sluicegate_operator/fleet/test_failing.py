@@ -9,7 +9,10 @@ from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.fleet.failing import FIRST_PAUSE_S, LONGEST_PAUSE_S, SetEvents, failing_nodes
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.kinds import EVENT, Kind
+from sluicegate_operator.planning.children import wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.start_failures import StartFailure
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION
 from tests.support.bad_manifests import cluster
 from tests.support.memory_kube import Json, MemoryKube
 
@@ -42,8 +45,8 @@ class CountingKube(MemoryKube):
         )
 
 
-def shop(generation: int = 1, uid: str = "of-the-shop") -> BrokerCluster:
-    body = cluster()
+def shop(generation: int = 1, uid: str = "of-the-shop", **spec: Any) -> BrokerCluster:
+    body = cluster(**spec)
     body["metadata"] = {**body["metadata"], "name": "shop", "uid": uid, "generation": generation}
     found = parse_resource(body)
     assert isinstance(found, BrokerCluster)
@@ -51,6 +54,13 @@ def shop(generation: int = 1, uid: str = "of-the-shop") -> BrokerCluster:
 
 
 BROKERS = [NodePod(f"shop-brokers-{number}", Role.BROKER, number, "", ready=False) for number in range(100)]
+
+
+def current(of: BrokerCluster, role: Role, failure: StartFailure) -> NodePod:
+    """A pod that has the wanted revision."""
+    revision = wanted_revision(of, plan_cluster(of, []), role).encode()
+    name = f"shop-{role}s-0"
+    return NodePod(name, role, 0, "", False, uid=name, failure=failure, annotations={REVISION: revision})
 
 
 async def look(kube: CountingKube, of: BrokerCluster, pods: list[NodePod] | None = None) -> list[str]:
@@ -103,3 +113,73 @@ async def test_other_nodes_without_a_pod_are_asked_about_at_once_and_nobody_wher
     assert len(kube.asked_s) == 2
     await look(kube, shop(), [])
     assert len(kube.asked_s) == 3
+
+
+async def test_a_pod_of_somebody_else_with_the_name_of_a_node_is_named() -> None:
+    kube = CountingKube()
+    kube.put({"kind": "Pod", "metadata": {"name": "shop-controllers-0"}})
+    assert await look(kube, shop()) == [
+        "shop-controllers-0 does not start: NameTaken: the name of Pod shop-controllers-0 is taken by one that is not"
+        " ours (no StatefulSet of the cluster made it), and it is left alone: delete it, or make the BrokerCluster"
+        " under another name"
+    ]
+
+
+async def test_a_pod_of_ours_that_is_going_is_nobody_elses() -> None:
+    kube = CountingKube()
+    mine = {"annotations": {REVISION: "x"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    kube.put({"kind": "Pod", "metadata": {"name": "shop-controllers-0", **mine}})
+    assert await look(kube, shop()) == []
+
+
+@pytest.mark.parametrize(("phase", "said"), [("Pending", "StorageClassMissing"), ("Bound", "Unschedulable: full")])
+async def test_a_pod_that_waits_for_a_volume_says_what_its_claim_waits_for(phase: str, said: str) -> None:
+    kube, of = CountingKube(), shop()
+    name = "data-shop-controllers-0"
+    kube.put(
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "labels": {CLUSTER_LABEL: "shop"}},
+            "spec": {"storageClassName": "nope"},
+            "status": {"phase": phase},
+        }
+    )
+    kube.put(
+        {
+            "kind": EVENT.kind,
+            "metadata": {"name": "of-the-claim"},
+            "involvedObject": {"kind": "PersistentVolumeClaim", "name": name},
+            "reason": "ProvisioningFailed",
+            "message": 'storageclass.storage.k8s.io "nope" not found',
+        }
+    )
+    waits = current(of, Role.CONTROLLER, StartFailure("Unschedulable", "full"))
+    [found] = await look(kube, of, [waits, *BROKERS])
+    assert found.startswith(f"shop-controllers-0 does not start: {said}")
+    await look(kube, of, [waits, *BROKERS])
+    assert len(kube.asked_s) == (1 if phase == "Pending" else 0), "less and less often"
+
+
+@pytest.mark.parametrize(
+    ("spec", "todo"),
+    [
+        ({}, "raise spec.controllers.resources.limits.memory, which is 512Mi"),
+        (
+            {"controllers": {"resources": {"limits": {"memory": "12Mi"}}}},
+            "raise spec.controllers.resources.limits.memory, which is 12Mi",
+        ),
+    ],
+)
+async def test_a_limit_on_memory_that_is_too_low_is_named(spec: dict[str, Any], todo: str) -> None:
+    of = shop(**spec)
+    killed = current(of, Role.CONTROLLER, StartFailure("OOMKilled", "container controller was killed", "controller"))
+    [found] = await look(CountingKube(), of, [killed, *BROKERS])
+    assert found.endswith(f"OOMKilled: container controller was killed; {todo}")
+
+
+async def test_the_limit_of_a_lander_is_that_of_the_landing() -> None:
+    of = shop(audit={"landing": {"claimName": "audit"}})
+    killed = current(of, Role.BROKER, StartFailure("OOMKilled", "container lander was killed", "lander"))
+    controller = NodePod("shop-controllers-0", Role.CONTROLLER, 0, "", ready=True)
+    [found] = await look(CountingKube(), of, [controller, killed, *BROKERS[1:]])
+    assert found.endswith("raise spec.audit.landing.resources.limits.memory, which is 2Gi")

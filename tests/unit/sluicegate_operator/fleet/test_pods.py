@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.pods import NodePod, node_pod, why_missing
+from sluicegate_operator.fleet.pods import NodePod, node_pod, why_missing, why_unbound
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.planning.start_failures import StartFailure
@@ -117,7 +117,56 @@ def test_a_crash_loop_is_told_in_the_nodes_own_last_words() -> None:
         "CrashLoopBackOff: configuration: num.partitions: abc is no number"
     )
     silent = {**loop, "lastState": {"terminated": {"exitCode": 137}}}
-    assert node(pod(containerStatuses=[silent])).failing == "CrashLoopBackOff: back-off 40s"
+    assert node(pod(containerStatuses=[silent])).failing == (
+        "CrashLoopBackOff: container broker ended with exit code 137 (Error)"
+    )
+    ended_well = {**loop, "lastState": {"terminated": {"exitCode": 0}}}
+    assert node(pod(containerStatuses=[ended_well])).failing == "CrashLoopBackOff: back-off 40s"
+
+
+def test_a_container_without_memory_says_so_and_not_its_last_words() -> None:
+    end = {"exitCode": 137, "reason": "OOMKilled", "message": "INFO starts"}
+    loop = {**waiting("CrashLoopBackOff", "back-off 40s"), "lastState": {"terminated": end}}
+    failure = node(pod(containerStatuses=[loop])).failure
+    assert failure == StartFailure(
+        "OOMKilled", "container broker was killed with exit code 137, as it needs more memory than its limit", "broker"
+    )
+
+
+def claim(class_name: str = "nope") -> dict[str, Any]:
+    return {"metadata": {"name": "data-shop-brokers-0"}, "spec": {"storageClassName": class_name}}
+
+
+def claim_event(reason: str, message: str, at: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
+    return {"reason": reason, "message": message, "lastTimestamp": at}
+
+
+@pytest.mark.parametrize(
+    ("class_name", "event", "reason", "todo"),
+    [
+        (
+            "nope",
+            claim_event("ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found'),
+            "StorageClassMissing",
+            "make StorageClass nope, or make a new BrokerCluster with another storage.storageClassName",
+        ),
+        (
+            "",
+            claim_event("FailedBinding", "no persistent volumes available for this claim and no storage class is set"),
+            "StorageClassMissing",
+            "make a default StorageClass",
+        ),
+        ("fast", claim_event("ProvisioningFailed", "rpc error: no room"), "ProvisioningFailed", "rpc error: no room"),
+    ],
+)
+def test_a_claim_without_a_volume_says_why(class_name: str, event: dict[str, Any], reason: str, todo: str) -> None:
+    waits = claim_event("WaitForFirstConsumer", "waiting for first consumer", "2026-01-01T00:00:09Z")
+    failure = why_unbound(claim(class_name), [event, waits])
+    assert failure is not None
+    assert failure.reason == reason
+    assert failure.message.startswith("volume claim data-shop-brokers-0 has no volume: ")
+    assert todo in failure.message
+    assert why_unbound(claim(class_name), [waits]) is None
 
 
 REFUSED = 'pods "shop-brokers-1" is forbidden: exceeded quota: small'

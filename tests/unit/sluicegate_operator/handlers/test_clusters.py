@@ -339,3 +339,39 @@ async def test_the_status_says_which_controller_is_active_and_keeps_it_until_ano
         await ClusterReconciler(context).reconcile(SHOP)
         assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == said
     await context.close()
+
+
+def lost_pod(kube: MemoryKube, name: str) -> Json:
+    """As the node controller leaves it: its own kubelet would not have taken Ready away."""
+    ready = dict.fromkeys(("ContainersReady", "sluicegate.dev/unfenced"), "True") | {"Ready": "False"}
+    found = pod(kube, name, conditions=[{"type": kind, "status": status} for kind, status in ready.items()])
+    gates = [{"conditionType": "sluicegate.dev/unfenced"}]
+    return {**found, "spec": {"nodeName": "worker-2", "readinessGates": gates}}
+
+
+def node(condition: Json) -> Json:
+    meta = {"name": "worker-2", "namespace": None}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"conditions": [condition]}}
+
+
+NOT_READY = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped."}
+
+
+@pytest.mark.parametrize("going", [False, True])
+async def test_a_broker_on_a_lost_node_is_named_with_its_node(going: bool) -> None:
+    kube = MemoryKube(cluster())
+    await reconcile(kube)
+    kube.put(ready_pod(kube, "shop-controllers-0"))
+    lost = lost_pod(kube, "shop-brokers-0")
+    kube.put(lost)
+    if going:
+        kube.take("Pod", "shop-brokers-0")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    kube.put(node(NOT_READY))
+    await reconcile(kube)
+    ready = kube.condition("BrokerCluster", "shop")
+    assert (ready["status"], ready["reason"]) == ("False", "NodeNotReady")
+    assert "broker 0 is away: node worker-2 is NotReady (NodeStatusUnknown: Kubelet stopped)" in ready["message"]
+    # A gate that has just been opened looks alike for a moment: the node says that it is well.
+    kube.put(node({"type": "Ready", "status": "True"}))
+    await reconcile(kube)
+    assert kube.condition("BrokerCluster", "shop")["reason"] == "BrokersStarting"
