@@ -39,7 +39,7 @@ setup:  ## all that `make test` needs: .venv, Java, the example of an observer
 
 FULL_SETUP := kubernetes oldest-api-server helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka spark-kafka chromium
 .PHONY: setup-all
-setup-all: setup  ## all that `make test-all` needs: Apache Kafka, Kubernetes, the oldest supported API server's check of CRDs, Helm, an S3 server, Go clients, CRDs of others, Prometheus, Chromium
+setup-all: setup  ## all that `make test-all` needs: Apache Kafka, Kubernetes, the check of CRDs of its oldest supported version, Helm, an S3 server, Go clients, CRDs of others, Prometheus, Chromium
 	@$(MAKE) --no-print-directory -j2 $(FULL_SETUP)
 
 .PHONY: java
@@ -59,7 +59,7 @@ kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: min
 	@$(BIN)/python -m e2e.cluster.obtain
 
 .PHONY: oldest-api-server
-oldest-api-server: venv  ## what the oldest supported API server makes of CRDs: two minutes of Go once, then a cache
+oldest-api-server: venv  ## the check of CRDs of the oldest supported API server: two minutes of Go once, then a cache
 	@$(BIN)/python -m tests.support.oldest_api_server
 
 .PHONY: helm

@@ -21,7 +21,7 @@ from broker_runtime.controller.journal.kube_store import KubeStore
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.lease import LeaseElection
 from broker_runtime.controller.journal.seam import DeposedError, Journal, JournalUnavailableError, Snapshot
-from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError
+from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError, StoreRefusedError
 from broker_runtime.metadata.cluster import ClusterRecord
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
@@ -341,6 +341,24 @@ async def test_a_lease_says_where_its_holder_is_and_ends_for_one_that_has_not_re
 @pytest.mark.full
 def test_a_controller_is_reached_where_its_way_to_the_api_server_begins(api_store: Callable[[], KubeStore]) -> None:
     assert api_store().own_host() == "127.0.0.1"
+
+
+@pytest.mark.full
+async def test_objects_of_others_with_names_of_a_journal_are_left_alone_and_named(
+    plane: ControlPlane, namespace: str, api_store: Callable[[], ObjectStore]
+) -> None:
+    plane.kubectl("create", "configmap", f"{NAME}-manifest", "-n", namespace, "--from-literal=mine=yes")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME}}
+    plane.kubectl("create", "-n", namespace, "-f", "-", input=json.dumps(lease))
+    theirs = (("configmap", f"{NAME}-manifest"), ("lease", NAME))
+    before = [plane.get(kind, name, "-n", namespace) for kind, name in theirs]
+    store = api_store()
+    for ask, kind in ((store.get(f"{NAME}-manifest"), "ConfigMap"), (store.lease(), "Lease")):
+        with pytest.raises(StoreRefusedError, match=f"the name of {kind} {NAME}.* is taken.*: delete it"):
+            await ask
+    assert await store.list("manifest") == []
+    assert [plane.get(kind, name, "-n", namespace) for kind, name in theirs] == before
+    await store.close()
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""What the oldest supported API server makes of CRDs: `python -m tests.support.oldest_api_server` has it built, once.
+"""The verdict of the oldest supported API server on CRDs: `python -m tests.support.oldest_api_server` builds it once.
 
 Built of Kubernetes' own modules in that version: its library of CEL functions and its estimates of what rules cost
 differ from those of newer versions.

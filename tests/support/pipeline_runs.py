@@ -51,15 +51,17 @@ def _pod(name: str, labels: Json, code: int | None, said: str, how: str, made: i
     return pod
 
 
-def spark_run(name: str, ended: str = "", *, made: int = 1, message: str = "") -> Json:
-    """Of Apache's Spark operator, which goes on after a run has ended."""
+def spark_run(name: str, ended: str = "", *, made: int = 1, message: str = "", of: str = "u") -> Json:
+    """Of Apache's Spark operator, which goes on after a run has ended. `of` is the uid of its AuditPipeline."""
     history = [{"currentStateSummary": "Submitted"}, {"currentStateSummary": "RunningHealthy"}]
     if ended:
         history.append({"currentStateSummary": ended, "message": message, "lastTransitionTime": time(made)})
         history.append({"currentStateSummary": "TerminatedWithoutReleaseResources"})
     numbered = {str(number): state for number, state in enumerate(history)}
     status = {"currentState": history[-1], "stateTransitionHistory": numbered}
-    return _object("SparkApplication", "spark.apache.org/v1", name, made, status)
+    found = _object("SparkApplication", "spark.apache.org/v1", name, made, status)
+    found["metadata"]["ownerReferences"] = [{"kind": "AuditPipeline", "name": "daily", "uid": of, "controller": True}]
+    return found
 
 
 def kubeflow_application(name: str, state: str, *, made: int = 1, error: str = "") -> Json:

@@ -2,8 +2,10 @@
 
 The `kube_` modules are the only ones of the broker runtime that know Kubernetes. The account is the pod's (its token
 is read each time, as it is renewed), or KUBECONFIG's.
-Batches and chunks are immutable ConfigMaps; the manifest is not. All of it may have an owner: the API server's garbage
-collector deletes it when the owner is gone, also what a controller that still runs writes after that.
+Batches and chunks are immutable ConfigMaps; the manifest is not. Each object has the label sluicegate.dev/journal with
+the journal's name. An object with one of these names that lacks the label is neither read nor written. All of it may
+have an owner: the API server's garbage collector deletes it when the owner is gone, also what a controller that still
+runs writes after that.
 Rights needed: configmaps create, get, list, update, delete; leases create, get, update.
 """
 
@@ -20,7 +22,7 @@ import urllib3
 
 from broker_runtime.controller.journal.kube_account import find_account
 from broker_runtime.controller.journal.kube_requests import KubeRequests
-from broker_runtime.controller.journal.store import LeaseRecord, Part, StoredObject
+from broker_runtime.controller.journal.store import LeaseRecord, Part, StoredObject, StoreRefusedError
 from broker_runtime.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -83,7 +85,7 @@ class KubeStore:
 
     async def get(self, name: str) -> StoredObject | None:
         status, found = await self._api.ask("GET", self._config_maps(name), also=(_GONE,))
-        return None if status == _GONE else _stored(found)
+        return None if status == _GONE else _stored(self._own("ConfigMap", found))
 
     async def replace(self, name: str, part: Part, data: bytes, version: str) -> bool:
         body = self._config_map(name, part, data)
@@ -102,7 +104,7 @@ class KubeStore:
 
     async def lease(self) -> LeaseRecord | None:
         status, found = await self._api.ask("GET", self._leases(self._name), also=(_GONE,))
-        return None if status == _GONE else _lease(found)
+        return None if status == _GONE else _lease(self._own("Lease", found))
 
     async def put_lease(self, lease: LeaseRecord) -> LeaseRecord | None:
         body = self._lease_body(lease)
@@ -115,6 +117,16 @@ class KubeStore:
 
     async def close(self) -> None:
         self._api.close()
+
+    def _own(self, kind: str, found: Any) -> Any:
+        """`found`. Raises StoreRefusedError if it is not an object of this journal."""
+        meta = found["metadata"]
+        if (meta.get("labels") or {}).get(_JOURNAL_LABEL) == self._name:
+            return found
+        raise StoreRefusedError(
+            f"the name of {kind} {meta['name']} is taken by one that is not of this journal (it lacks the label"
+            f" {_JOURNAL_LABEL}={self._name}), and it is left alone: delete it"
+        )
 
     async def _all(self, part: Part, accept: str = "application/json") -> Sequence[Any]:
         return await self._api.list_all(

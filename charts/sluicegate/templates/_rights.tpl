@@ -83,12 +83,12 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, delete]
-# Whose data they hold, marked with sluicegate.dev/cluster-id; they grow with spec.storage, and those of nodes that come
-# later are made as large. They are deleted by Kubernetes, when a cluster says so: who sets owners of what may delete it,
-# say clusters that check owner references.
+# Made for nodes, and marked with the id of the cluster whose data they hold; they grow with spec.storage. A claim of
+# somebody else is asked for by name. They are deleted by Kubernetes, when a cluster says so: who sets owners of what may
+# delete it, say clusters that check owner references.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # The readiness gate sluicegate.dev/unfenced; a broker's rack, sluicegate.dev/rack; labels that a pod has lost.
 - apiGroups: [""]
   resources: [pods/status]

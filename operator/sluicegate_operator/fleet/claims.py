@@ -1,33 +1,35 @@
-"""Looks at the volume claims that nodes will get: marks those of a cluster with its id, has them grow with
-spec.storage, and lets them go with the cluster.
+"""Looks at the volume claims that nodes will get: makes those that are missing, marks those of a cluster with its id,
+has them grow with spec.storage, and lets them go with the cluster. Claims of others are left alone.
 
 Nobody here deletes a claim: the garbage collector does, when the owner that was written into it is gone. That may be so
 already when it is written.
 """
 
+import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError, KubeError, NamespaceGoingError
-from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM
-from sluicegate_operator.planning.claims import Claim, misowned, plan_claims
+from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
+from sluicegate_operator.planning.claims import Claim, ClaimsPlan, misowned, plan_claims
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
-from sluicegate_operator.planning.volumes import Volume, VolumesPlan, VolumesSeen, plan_volumes, volumes_seen
-from sluicegate_operator.resources.claim import volume_claim
-from sluicegate_operator.resources.labels import CLUSTER_ID, node_set_name
-from sluicegate_operator.resources.owner import owner_reference
-from sluicegate_operator.resources.statefulset import CLAIM
+from sluicegate_operator.planning.volumes import NewVolume, Volume, VolumesPlan, VolumesSeen, plan_volumes, volumes_seen
+from sluicegate_operator.resources.claim import claim_owner, volume_claim
+from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL, node_set_name, selector
+from sluicegate_operator.resources.owner import other_controller
+from sluicegate_operator.resources.statefulset import CLAIM, CLAIMS_STAY
 
 log = logging.getLogger(__name__)
 
 _NONE: Mapping[Role, Mapping[str, Any] | None] = {}
 _REFUSED = (403, 422)
-"""Of an API server that will not let a claim grow."""
+"""Status codes with which an API server refuses to create a claim or to let it grow."""
 _RESIZING = (
     "Resizing",
     "FileSystemResizePending",
@@ -37,6 +39,14 @@ _RESIZING = (
 """Conditions of a claim, as Kubernetes names them."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimsSeen:
+    """`make`: claims that nodes need and that are not there; see `make_claims`."""
+
+    volumes: VolumesSeen
+    make: tuple[NewVolume, ...] = ()
+
+
 async def look_after_claims(
     kube: KubeClient,
     cluster: BrokerCluster,
@@ -44,22 +54,78 @@ async def look_after_claims(
     *,
     started: bool,
     node_sets: Mapping[Role, Mapping[str, Any] | None] = _NONE,
-) -> VolumesSeen:
-    """`node_sets`: the StatefulSets that are there. Raises ClaimsTakenError when nodes would get another cluster's
-    data, and KubeError."""
-    found = await _claims(kube, cluster)
+) -> ClaimsSeen:
+    """`node_sets`: the StatefulSets that are there. Raises ClaimsTakenError if nodes would mount claims of others or
+    another cluster's data, and KubeError."""
+    counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
+    found, going = await _needed_claims(kube, cluster, counts)
     plan = plan_claims(cluster, [claim for claim, _ in found], broker_count, started=started)
     if plan.taken:
+        await _keep_with_others(kube, cluster, node_sets)
         raise ClaimsTakenError(plan.taken)
+    await _mark(kube, cluster, plan)
+    if plan.misowned:
+        # Read again, as some have just been marked.
+        await own_claims(kube, cluster)
+    volumes = plan_volumes(cluster, [_volume(*one) for one in found], counts, going)
+    return ClaimsSeen(await _grow(kube, cluster, volumes), volumes.make)
+
+
+async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
+    """Make claims with the operator's mark before the StatefulSet does it without. Raises KubeConflictError if another
+    claim has taken the name meanwhile, and KubeError."""
+    for one in new:
+        claim = volume_claim(cluster, one.role.value, one.ordinal, one.storage, cluster_id(cluster))
+        try:
+            await kube.create(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim)
+        except KubeError as error:
+            if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
+                raise
+            # A quota, for example. The StatefulSet is refused alike, and its Events reach the status.
+            log.info("a volume claim of cluster %s is not made: %s", cluster.name, error)
+
+
+async def _needed_claims(
+    kube: KubeClient, cluster: BrokerCluster, counts: Mapping[Role, int]
+) -> tuple[list[tuple[Claim, Mapping[str, Any]]], set[tuple[Role, int]]]:
+    """The claims with the cluster's label, and of the others those whose names nodes need; then nodes whose claim is
+    being deleted, by role and ordinal. Only what lacks the label is asked for by name: the cache does not hold it."""
+    found = await _claims(kube, cluster)
+    there = {(claim.role, claim.ordinal) for claim, _ in found}
+    missing = [(role, ordinal) for role in Role for ordinal in range(counts[role]) if (role, ordinal) not in there]
+    names = (f"{CLAIM}-{node_set_name(cluster.name, role)}-{ordinal}" for role, ordinal in missing)
+    bodies = await asyncio.gather(*(kube.get(PERSISTENT_VOLUME_CLAIM, cluster.namespace, name) for name in names))
+    going = set()
+    for node, body in zip(missing, bodies, strict=True):
+        if body is None:
+            continue
+        claim = _claim(cluster.name, body)
+        if claim is None:
+            going.add(node)
+        else:
+            found.append((claim, body))
+    return found, going
+
+
+async def _keep_with_others(
+    kube: KubeClient, cluster: BrokerCluster, node_sets: Mapping[Role, Mapping[str, Any] | None]
+) -> None:
+    """A StatefulSet that an older operator made may delete the claims of others that its pods have mounted."""
+    for node_set in node_sets.values():
+        policy = {} if node_set is None else node_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        if node_set is not None and policy.get("whenDeleted") == "Delete":
+            meta, spec = node_set["metadata"], {"persistentVolumeClaimRetentionPolicy": dict(CLAIMS_STAY)}
+            seen = {"uid": meta["uid"]}
+            await kube.patch_metadata(STATEFUL_SET, cluster.namespace, meta["name"], {}, seen, spec=spec)
+
+
+async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan) -> None:
+    for claim in plan.unlabelled:
+        labels = {"labels": selector(cluster.name, claim.role.value)}
+        await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, labels, {"uid": claim.uid})
     for claim in plan.unmarked:
         mark, as_seen = {"annotations": {CLUSTER_ID: cluster_id(cluster)}}, {"uid": claim.uid}
         await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, mark, as_seen)
-    if plan.misowned:
-        # Read anew, as some have just been marked.
-        await own_claims(kube, cluster)
-    counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
-    sizes = {role: template_size(node_set) for role, node_set in node_sets.items() if node_set is not None}
-    return await _grow(kube, cluster, plan_volumes(cluster, [_volume(*one) for one in found], counts, sizes))
 
 
 def template_size(node_set: Mapping[str, Any]) -> str:
@@ -96,13 +162,6 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> 
             refused[volume.claim] = str(error)
         else:
             grown.append(growth)
-    for new in plan.make:
-        claim = volume_claim(cluster, new.role.value, new.ordinal, new.storage, cluster_id(cluster))
-        try:
-            await kube.create(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim)
-        except KubeConflictError as conflict:
-            # One that is going has the name still, or the StatefulSet was first.
-            log.info("a volume claim of cluster %s is not made: %s", cluster.name, conflict)
     return volumes_seen(cluster, plan, grown, refused)
 
 
@@ -116,19 +175,13 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
             continue
         meta = item["metadata"]
         others = [owner for owner in meta.get("ownerReferences") or () if owner["uid"] != cluster.metadata.uid]
-        owners = [*others, _owner(cluster)] if cluster.spec.deletes_claims else others
+        owners = [*others, claim_owner(cluster)] if cluster.spec.deletes_claims else others
         seen = {key: meta[key] for key in ("uid", "resourceVersion")}
         try:
             fields = {"ownerReferences": owners}
             await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, fields, seen)
         except KubeConflictError as conflict:
             log.info("volume claim %s is not owned yet: %s", claim.name, conflict)
-
-
-def _owner(cluster: BrokerCluster) -> dict[str, Any]:
-    """One of several: the StatefulSet's controller adds its own, and nothing waits for the claim to go."""
-    own = owner_reference(cluster)
-    return {key: own[key] for key in ("apiVersion", "kind", "name", "uid")}
 
 
 async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[Claim, Mapping[str, Any]]]:
@@ -164,5 +217,8 @@ def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:
             created = datetime.fromisoformat(meta["creationTimestamp"])
             noted = (meta.get("annotations") or {}).get(CLUSTER_ID)
             owners = frozenset(str(owner["uid"]) for owner in meta.get("ownerReferences") or ())
-            return Claim(meta["name"], meta["uid"], role, int(match[1]), created, noted, owners)
+            label = (meta.get("labels") or {}).get(CLUSTER_LABEL) or ""
+            # A StatefulSet may control its claims, and a pod those that go with it.
+            controller = other_controller(found, node_set_name(cluster, role))
+            return Claim(meta["name"], meta["uid"], role, int(match[1]), created, noted, owners, label, controller)
     return None

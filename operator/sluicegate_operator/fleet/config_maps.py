@@ -9,6 +9,7 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, node_set_name
+from sluicegate_operator.resources.owner import is_controlled_by
 
 Json = Mapping[str, Any]
 
@@ -68,11 +69,7 @@ async def _unused(looking: _Looking) -> list[Json]:
     """Metadata of those that no pod uses, nor will. The order matters: once both StatefulSets' templates are taken up,
     every pod that is not in the list yet is made of them."""
     cluster = looking.cluster
-    config_maps = [
-        found
-        for found in await looking.config_maps()
-        if cluster.metadata.uid in (owner["uid"] for owner in found["metadata"].get("ownerReferences") or ())
-    ]
+    config_maps = [found for found in await looking.config_maps() if is_controlled_by(found, cluster.metadata.uid)]
     if len(config_maps) <= len(Role):
         return []
     templates, expected = [], set()

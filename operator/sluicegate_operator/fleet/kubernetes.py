@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims
+from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims, make_claims
 from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.finding_pods import AbsentPods, all_pods, listed_pods
@@ -29,7 +29,7 @@ from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import NodeRevision
 from sluicegate_operator.planning.volumes import VolumesSeen
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL, node_set_name
-from sluicegate_operator.resources.owner import why_not_ours
+from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
 
@@ -94,8 +94,9 @@ class KubernetesFleet:
             if count is None and cluster.spec.brokers is not None:
                 brokers = there[Role.BROKER]
                 count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
-            started = any(found is not None and _belongs_to(found, cluster) for found in there.values())
-            volumes = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
+            uid = cluster.metadata.uid
+            started = any(found is not None and is_controlled_by(found, uid) for found in there.values())
+            claims = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
             wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
             children = [_with_claims_as_they_are(child, there) for child in wanted]
             await self._try_out(there, children)
@@ -108,9 +109,11 @@ class KubernetesFleet:
                 scaled.update(dict.fromkeys(_scaled(found, cluster)))
 
             for child in children:
+                if child["kind"] == STATEFUL_SET.kind:
+                    await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
                 await self._kube.apply(child, seen)
             await collect_config_maps(self._kube, cluster)
-            return AppliedNodes(tuple(scaled), volumes)
+            return AppliedNodes(tuple(scaled), claims.volumes)
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
@@ -119,7 +122,7 @@ class KubernetesFleet:
         for child in children:
             if child["kind"] != STATEFUL_SET.kind:
                 continue
-            found = there[Role(child["metadata"]["labels"][ROLE_LABEL])]
+            found = there[_role(child)]
             if found is None or _revision(found) != _revision(child):
                 await self._kube.try_out(child)
 
@@ -212,8 +215,12 @@ def _with_claims_as_they_are(
 ) -> Mapping[str, Any]:
     if child["kind"] != STATEFUL_SET.kind:
         return child
-    found = there[Role(child["metadata"]["labels"][ROLE_LABEL])]
+    found = there[_role(child)]
     return child if found is None else keep_template_size(child, found)
+
+
+def _role(node_set: Mapping[str, Any]) -> Role:
+    return Role(node_set["metadata"]["labels"][ROLE_LABEL])
 
 
 def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
@@ -234,7 +241,7 @@ def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
     who = who_set(found, "spec", "replicas") if found["kind"] == STATEFUL_SET.kind else ""
     if not who:
         return ()
-    role = Role(found["metadata"]["labels"][ROLE_LABEL])
+    role = _role(found)
     return (
         f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and is put back:"
         f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are",
@@ -252,12 +259,6 @@ def _check_not_fewer(found: Mapping[str, Any], cluster: BrokerCluster, brokers: 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:
     observed = taken_up(found) and _revision(found) == wanted.encode()
     return NodeSetSeen(int(found["spec"]["replicas"]), wanted, observed, _of_pods(found).get(RESTARTED_AT, ""))
-
-
-def _belongs_to(found: Mapping[str, Any], cluster: BrokerCluster) -> bool:
-    """Not to one that was deleted and had its name."""
-    owners = found["metadata"].get("ownerReferences") or ()
-    return cluster.metadata.uid in [owner["uid"] for owner in owners]
 
 
 def _revision(node_set: Mapping[str, Any]) -> str | None:

@@ -11,6 +11,7 @@ from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import SERVICE
 from sluicegate_operator.planning.exposure import ServiceSeen, service_seen
 from sluicegate_operator.resources.labels import MANAGED_BY_LABEL, MANAGER
+from sluicegate_operator.resources.owner import is_controlled_by
 
 Json = Mapping[str, Any]
 
@@ -31,7 +32,7 @@ async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
 
 
 def services_of(listener: BrokerListener, services: Sequence[Json]) -> ListenerServices:
-    own = [found for found in services if _belongs_to(found, listener)]
+    own = [found for found in services if is_controlled_by(found, listener.metadata.uid)]
     return ListenerServices({found["metadata"]["name"]: service_seen(found, listener.spec.port) for found in own})
 
 
@@ -56,10 +57,6 @@ async def apply_services(
     kept = {child["metadata"]["name"] for child in wanted}
     for service in services:
         meta = service["metadata"]
-        if _belongs_to(service, listener) and meta["name"] not in kept:
+        if is_controlled_by(service, listener.metadata.uid) and meta["name"] not in kept:
             await kube.delete(SERVICE, listener.namespace, meta["name"], uid=meta["uid"])
     return ListenerServices(seen, taken, refusal)
-
-
-def _belongs_to(service: Json, listener: BrokerListener) -> bool:
-    return listener.metadata.uid in [owner["uid"] for owner in service["metadata"].get("ownerReferences") or ()]

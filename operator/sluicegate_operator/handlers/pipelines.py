@@ -11,6 +11,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import PipelineFigures
+from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
@@ -117,17 +118,21 @@ class PipelineReconciler:
         if pipeline.spec.spark_operator != "apache" or plan.places is None or plan.schedule is None:
             return None
         kube = self._context.kube
-        for old in outlived(runs):
+        for old in outlived(pipeline, runs):
             meta = old["metadata"]
             await kube.delete(SPARK_APPLICATION, pipeline.namespace, meta["name"], uid=meta["uid"])
         time = due(pipeline, plan.schedule, runs, now())
         if time is None:
             return None
+        application = spark_application(pipeline, plan.places, time)
         try:
-            await kube.create(SPARK_APPLICATION, pipeline.namespace, spark_application(pipeline, plan.places, time))
+            await kube.create(SPARK_APPLICATION, pipeline.namespace, application)
         except KubeConflictError:
-            # It was made already, by an operator that could not write it down.
-            return time
+            # An operator that crashed before it wrote the status made it, or another client did.
+            named = f"metadata.name={application['metadata']['name']}"
+            for found in await kube.list(SPARK_APPLICATION, pipeline.namespace, field_selector=named):
+                if why := why_not_ours(found, application):
+                    raise name_taken(application, why) from None
         return time
 
     async def _runs(self, pipeline: AuditPipeline) -> tuple[PipelineRun, ...]:

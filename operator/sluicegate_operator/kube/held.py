@@ -165,7 +165,11 @@ def _trimmed_node_set(body: Json) -> Json:
     spec = body["spec"]
     template = spec["template"]
     pods = {**template, "spec": {"volumes": _config_maps(template.get("spec") or {})}}
-    kept = {"replicas": spec.get("replicas", 1), "volumeClaimTemplates": spec.get("volumeClaimTemplates") or []}
+    kept = {
+        "replicas": spec.get("replicas", 1),
+        "volumeClaimTemplates": spec.get("volumeClaimTemplates") or [],
+        "persistentVolumeClaimRetentionPolicy": spec.get("persistentVolumeClaimRetentionPolicy") or {},
+    }
     return {**body, "spec": {**kept, "template": pods}}
 
 

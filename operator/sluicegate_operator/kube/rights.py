@@ -35,7 +35,7 @@ CALLED: Mapping[Resource, frozenset[str]] = {
     ("batch", "jobs"): frozenset({"list"}),
     ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
     ("", "pods/status"): frozenset({"patch"}),
-    ("", "persistentvolumeclaims"): frozenset({"list", "watch", "create", "patch"}),
+    ("", "persistentvolumeclaims"): _APPLIED,
     ("", "events"): frozenset({"list", "create", "update"}),
     # While a ConnectionQuota selects pods of other namespaces.
     ("", "namespaces"): frozenset({"list", "watch"}),

@@ -2,6 +2,10 @@
 
 Claims outlive their cluster unless spec.storage.deleteClaims says otherwise, and a new one of the same name would get
 them; its nodes would find another cluster's id in their folders and refuse to start.
+
+A claim belongs to a cluster if it has the label sluicegate.dev/cluster with the cluster's name. StatefulSets and the
+operator set it, and a user may set it to hand a claim over. A StatefulSet would mount any claim of the right name, so
+the operator makes no node whose claim lacks the label.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +21,8 @@ SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`cluster_id` is None where nobody has noted it yet. `goes_with`: the uids of BrokerClusters that it goes with."""
+    """`cluster_id` is None where nobody has noted it yet. `goes_with`: the uids of BrokerClusters that it goes with.
+    `of_cluster`: the value of its label, empty without one. `controller`: another object that controls it, if any."""
 
     name: str
     uid: str
@@ -26,14 +31,18 @@ class Claim:
     created: datetime
     cluster_id: str | None = None
     goes_with: frozenset[str] = frozenset()
+    of_cluster: str = ""
+    controller: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimsPlan:
-    """`taken` is why no node must be made, and what to do. `unmarked`: claims to be marked with the cluster's id.
-    `misowned`: those that are to go with the cluster and do not, or the other way round."""
+    """`taken` is why no node must be made, and what to do. `unlabelled`: claims with the cluster's id that have lost
+    their label. `unmarked`: claims to be marked with the cluster's id. `misowned`: those that are to go with the
+    cluster and do not, or the other way round."""
 
     taken: str = ""
+    unlabelled: tuple[Claim, ...] = ()
     unmarked: tuple[Claim, ...] = ()
     misowned: tuple[Claim, ...] = ()
 
@@ -43,11 +52,27 @@ def plan_claims(cluster: BrokerCluster, claims: Iterable[Claim], broker_count: i
     claims = tuple(claims)
     counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
     needed = [claim for claim in claims if claim.ordinal < counts[claim.role]]
+    others = [claim for claim in needed if _why_not_ours(cluster, claim)]
+    if others:
+        return ClaimsPlan(taken=_of_others(cluster, others))
     strange = [claim for claim in needed if _is_strange(cluster, claim, started)]
     if strange:
         return ClaimsPlan(taken=_sentence(cluster, strange))
+    unlabelled = tuple(claim for claim in needed if not _is_labelled(cluster, claim))
     unmarked = tuple(claim for claim in needed if claim.cluster_id is None)
-    return ClaimsPlan(unmarked=unmarked, misowned=misowned(cluster, claims, unmarked))
+    return ClaimsPlan(unlabelled=unlabelled, unmarked=unmarked, misowned=misowned(cluster, claims, unmarked))
+
+
+def _why_not_ours(cluster: BrokerCluster, claim: Claim) -> str:
+    if claim.controller:
+        return f"{claim.controller} controls {claim.name}"
+    if _is_labelled(cluster, claim) or claim.cluster_id == cluster_id(cluster):
+        return ""
+    return f"{claim.name} lacks the label {CLUSTER_LABEL}={cluster.name}"
+
+
+def _is_labelled(cluster: BrokerCluster, claim: Claim) -> bool:
+    return claim.of_cluster == cluster.name
 
 
 def misowned(cluster: BrokerCluster, claims: Iterable[Claim], marked: Collection[Claim] = ()) -> tuple[Claim, ...]:
@@ -65,9 +90,23 @@ def _is_strange(cluster: BrokerCluster, claim: Claim, started: bool) -> bool:
     return not started and cluster.spec.cluster_id is None and made is not None and claim.created < made
 
 
+def _of_others(cluster: BrokerCluster, others: Sequence[Claim]) -> str:
+    label = f"{CLUSTER_LABEL}={cluster.name}"
+    return (
+        f"the names of the volume claims {_shown(others)} are taken by claims that are not ours"
+        f" ({_why_not_ours(cluster, others[0])}); they are left alone, and no node is made: delete them, or make the"
+        " BrokerCluster under another name; to use the data on claims without a controller, label them (kubectl"
+        f" label pvc {others[0].name} {label}) and set spec.clusterId to the cluster.id in their meta.properties"
+    )
+
+
+def _shown(claims: Sequence[Claim]) -> str:
+    names = [claim.name for claim in claims]
+    return ", ".join(names[:SHOWN_MAX]) + (f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else "")
+
+
 def _sentence(cluster: BrokerCluster, strange: Sequence[Claim]) -> str:
-    names = [claim.name for claim in strange]
-    shown = ", ".join(names[:SHOWN_MAX]) + (f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else "")
+    shown = _shown(strange)
     ids = {claim.cluster_id for claim in strange}
     known = ids.pop() if len(ids) == 1 else None
     whose = f" (cluster.id {known})" if known else ""

@@ -20,6 +20,7 @@ from sluicegate_operator.resources.audit_files import audit_files
 from sluicegate_operator.resources.audit_job import cron_job
 from sluicegate_operator.resources.audit_run import AuditPlaces
 from sluicegate_operator.resources.audit_spark import KEPT, scheduled_spark_application
+from sluicegate_operator.resources.owner import is_controlled_by
 
 Json = dict[str, Any]
 
@@ -118,7 +119,8 @@ def last_scheduled(pipeline: AuditPipeline) -> datetime:
     return created if created is not None else datetime.min.replace(tzinfo=UTC)
 
 
-def outlived(runs: Sequence[PipelineRun]) -> tuple[Mapping[str, Any], ...]:
-    """SparkApplications that are kept no longer: all that have ended but the newest of them."""
-    ended = [run.owner for run in runs if run.ended and run.owner is not None]
+def outlived(pipeline: AuditPipeline, runs: Sequence[PipelineRun]) -> tuple[Mapping[str, Any], ...]:
+    """SparkApplications of the operator that are kept no longer: all that have ended but the newest of them."""
+    uid = pipeline.metadata.uid
+    ended = [run.owner for run in runs if run.ended and run.owner is not None and is_controlled_by(run.owner, uid)]
     return tuple(ended[: max(0, len(ended) - KEPT)])

@@ -2,11 +2,12 @@
 their way.
 
 A claim grows by being asked for more; no pod is restarted for it, and no StatefulSet is made anew: its template of
-claims stays as it was made (decision 43), so claims of nodes that are new are made here, as large as they should be.
-Each look compares claims with the spec, so nothing that was begun and not ended is lost. A claim never shrinks.
+claims stays as it was made (decision 43). The operator makes the claims of new nodes: with the size of the spec, and
+before the StatefulSet, which would mount whatever claim has the name (decision 12). Each look compares claims with the
+spec, so nothing that was begun and not ended is lost. A claim never shrinks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -49,7 +50,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class NewVolume:
-    """A claim that is to be made before its StatefulSet would make a smaller one."""
+    """A claim that is to be made, before its StatefulSet is applied."""
 
     role: Role
     ordinal: int
@@ -78,10 +79,10 @@ def plan_volumes(
     cluster: BrokerCluster,
     volumes: Iterable[Volume],
     counts: Mapping[Role, int],
-    templates: Mapping[Role, str],
+    going: Collection[tuple[Role, int]] = (),
 ) -> VolumesPlan:
-    """`volumes` without those that are going; `templates`: the size in each StatefulSet that is there. A claim that is
-    not bound cannot be asked for more yet, and one of a node that was scaled away is left as it is."""
+    """`volumes` without those that are being deleted, which are `going`, by role and ordinal: their names are not free
+    yet. A claim that is not bound cannot be asked for more, and one of a node that was scaled away is left alone."""
     needed = tuple(volume for volume in volumes if volume.ordinal < counts[volume.role])
     grow, make = [], []
     for role in Role:
@@ -89,9 +90,8 @@ def plan_volumes(
         size = storage.size
         own = [volume for volume in needed if volume.role is role]
         grow += [Growth(volume, size) for volume in own if volume.is_bound and _less(volume.asked, size)]
-        if role in templates and _less(templates[role], size):
-            there = {volume.ordinal for volume in own}
-            make += [NewVolume(role, ordinal, storage) for ordinal in range(counts[role]) if ordinal not in there]
+        there = {volume.ordinal for volume in own} | {ordinal for of_role, ordinal in going if of_role is role}
+        make += [NewVolume(role, ordinal, storage) for ordinal in range(counts[role]) if ordinal not in there]
     return VolumesPlan(tuple(grow), tuple(make), needed)
 
 

@@ -34,6 +34,7 @@ from sluicegate_operator.resources.placement import placement
 from sluicegate_operator.resources.rack import rack_mount, rack_volume
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
+CLAIMS_STAY = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 CLAIM = "data"
 """Of a node: its claim's name is this, the StatefulSet's name and the ordinal."""
 DATA_PATH = "/var/lib/sluicegate"
@@ -94,10 +95,8 @@ def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[s
             # Brokers need no order among themselves, and a broker that is down must not keep others from starting.
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
-            "persistentVolumeClaimRetentionPolicy": {
-                "whenDeleted": "Delete" if cluster.spec.deletes_claims else "Retain",
-                "whenScaled": "Retain",
-            },
+            # The operator decides which claims go with the cluster. A StatefulSet would take along whatever it mounts.
+            "persistentVolumeClaimRetentionPolicy": dict(CLAIMS_STAY),
             "selector": {"matchLabels": selector(cluster.name, nodes.role)},
             "template": {
                 "metadata": {

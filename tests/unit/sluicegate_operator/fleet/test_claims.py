@@ -5,10 +5,16 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims, own_claims, template_size
+from sluicegate_operator.fleet.claims import (
+    keep_template_size,
+    look_after_claims,
+    make_claims,
+    own_claims,
+    template_size,
+)
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError, KubeError
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM
 from sluicegate_operator.planning.children import cluster_children
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
@@ -122,7 +128,9 @@ async def test_volumes_grow_and_new_ones_are_as_large() -> None:
     own = cluster_id(grown())
     kube = MemoryKube(claim(0, own), claim(1, own))
     for _ in range(2):
-        seen = await look_after_claims(kube, grown(3), 3, started=True, node_sets=NODE_SETS)  # type: ignore[arg-type]
+        claims = await look_after_claims(kube, grown(3), 3, started=True)  # type: ignore[arg-type]
+        await make_claims(kube, grown(3), claims.make)  # type: ignore[arg-type]
+        seen = claims.volumes
         assert [asked(kube, ordinal) for ordinal in range(3)] == ["20Gi"] * 3
         assert (seen.status.brokers, seen.refused) == ("20Gi", "")
     made = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-2")
@@ -138,7 +146,7 @@ async def test_a_class_that_lets_nothing_grow_is_named_with_each_claim() -> None
     own = cluster_id(grown())
     kube = MemoryKube(claim(0, own), claim(1, own))
     kube.refuses[PERSISTENT_VOLUME_CLAIM.kind] = "the storageclass must support resize"
-    seen = await look_after_claims(kube, grown(), 2, started=True)  # type: ignore[arg-type]
+    seen = (await look_after_claims(kube, grown(), 2, started=True)).volumes  # type: ignore[arg-type]
     assert [asked(kube, ordinal) for ordinal in range(2)] == ["10Gi"] * 2
     assert "the storageclass must support resize" in seen.refused
     assert seen.status.brokers == "10Gi"
@@ -157,7 +165,7 @@ async def test_one_claim_that_may_not_grow_does_not_keep_the_others_from_it(monk
 
     monkeypatch.setattr(kube, "patch_metadata", not_the_first)
     for _ in range(2):
-        seen = await look_after_claims(kube, grown(3), 3, started=True)  # type: ignore[arg-type]
+        seen = (await look_after_claims(kube, grown(3), 3, started=True)).volumes  # type: ignore[arg-type]
         assert [asked(kube, ordinal) for ordinal in range(3)] == ["10Gi", "20Gi", "20Gi"]
         assert seen.refused.startswith("data-shop-brokers-0 stays at 10Gi and cannot grow to 20Gi")
         assert seen.refused.endswith("only dynamically provisioned pvc can be resized")
@@ -179,6 +187,102 @@ def test_a_stateful_set_keeps_the_template_of_its_claims() -> None:
     assert template_size(child) == "20Gi"
     assert template_size(kept) == "10Gi"
     assert {**kept["spec"], "volumeClaimTemplates": []} == {**child["spec"], "volumeClaimTemplates": []}
+
+
+def theirs(ordinal: int) -> Json:
+    """A claim that has the name of a node's, and nothing that says that it is one."""
+    found = claim(ordinal, None)
+    return {**found, "metadata": {**found["metadata"], "labels": {"mine": "yes"}, "annotations": {}}}
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_a_claim_of_somebody_else_is_named_and_left_alone(started: bool) -> None:
+    going = parsed(shop(storage={"deleteClaims": True}))
+    kube = MemoryKube(claim(0, cluster_id(going)), theirs(1))
+    before = dict(kube.objects)
+    with pytest.raises(ClaimsTakenError, match="data-shop-brokers-1 are taken"):
+        await look_after_claims(kube, going, 3, started=started)  # type: ignore[arg-type]
+    await own_claims(kube, going)  # type: ignore[arg-type]
+    assert (
+        kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-1")
+        == before[PERSISTENT_VOLUME_CLAIM.kind, "default", "data-shop-brokers-1"]
+    )
+    # A claim that no node needs is ignored.
+    claims = await look_after_claims(kube, going, 1, started=started)  # type: ignore[arg-type]
+    assert [(new.role, new.ordinal) for new in claims.make] == [(Role.CONTROLLER, 0)]
+
+
+async def test_a_stateful_set_of_an_older_operator_deletes_no_claim_of_somebody_else() -> None:
+    going = parsed(shop(storage={"deleteClaims": True}))
+    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}}
+    kube = MemoryKube(
+        theirs(0),
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "shop-brokers"}, "spec": policy},
+    )
+    node_sets = {Role.BROKER: kube.take("StatefulSet", "shop-brokers"), Role.CONTROLLER: None}
+    with pytest.raises(ClaimsTakenError):
+        await look_after_claims(kube, going, 1, started=True, node_sets=node_sets)  # type: ignore[arg-type]
+    assert kube.take("StatefulSet", "shop-brokers")["spec"] == {
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    }
+
+
+async def test_a_claim_that_is_handed_over_by_its_label_is_marked() -> None:
+    of = parsed(shop(clusterId="A" * 22))
+    handed = theirs(0)
+    handed["metadata"]["labels"] = {CLUSTER_LABEL: "shop"}
+    kube = MemoryKube(handed)
+    await look_after_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
+    meta = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-0")["metadata"]
+    assert meta["annotations"] == {CLUSTER_ID: "A" * 22}
+
+
+async def test_a_claim_that_has_lost_its_label_gets_it_back() -> None:
+    of = parsed(shop())
+    lost = claim(0, cluster_id(of))
+    lost["metadata"]["labels"] = {}
+    kube = MemoryKube(lost)
+    claims = await look_after_claims(kube, of, 1, started=True)  # type: ignore[arg-type]
+    labels = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-0")["metadata"]["labels"]
+    assert labels[CLUSTER_LABEL] == "shop"
+    assert Role.BROKER not in {new.role for new in claims.make}
+
+
+@pytest.mark.parametrize("deletes", [True, False])
+async def test_a_claim_is_marked_from_its_birth(deletes: bool) -> None:
+    of = parsed(shop(storage={"deleteClaims": deletes}))
+    kube = MemoryKube()
+    claims = await look_after_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
+    await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
+    assert kube.names(PERSISTENT_VOLUME_CLAIM.kind) == ["data-shop-brokers-0", "data-shop-controllers-0"]
+    meta = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-0")["metadata"]
+    assert meta["labels"][CLUSTER_LABEL] == "shop"
+    assert meta["annotations"] == {CLUSTER_ID: cluster_id(of)}
+    assert owners(kube, 0) == (["of-the-shop"] if deletes else [])
+
+
+async def test_a_claim_that_somebody_makes_in_the_meantime_is_not_mounted() -> None:
+    of, kube = parsed(shop()), MemoryKube()
+    claims = await look_after_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
+    kube.put(theirs(0))
+    with pytest.raises(KubeConflictError):
+        await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
+
+
+async def test_a_claim_that_is_going_is_waited_for_and_one_that_is_refused_is_the_stateful_sets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of, going = parsed(shop()), theirs(0)
+    going["metadata"]["deletionTimestamp"] = MADE
+    kube = MemoryKube(going)
+    claims = await look_after_claims(kube, of, 1, started=True)  # type: ignore[arg-type]
+    assert [new.role for new in claims.make] == [Role.CONTROLLER]
+
+    async def refuse(*_: object) -> Json:
+        raise KubeError("exceeded quota: small", 403)
+
+    monkeypatch.setattr(kube, "create", refuse)
+    await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
 
 
 async def _reconcile(kube: MemoryKube, gone: Json) -> None:

@@ -20,7 +20,9 @@ CLUSTER = BrokerCluster.model_validate(
 
 
 def config_map(name: str, owner: str = UID) -> Json:
-    return {"metadata": {"name": name, "uid": f"uid of {name}", "ownerReferences": [{"uid": owner}]}}
+    return {
+        "metadata": {"name": name, "uid": f"uid of {name}", "ownerReferences": [{"uid": owner, "controller": True}]}
+    }
 
 
 def using(name: str, pod: str = "") -> Json:

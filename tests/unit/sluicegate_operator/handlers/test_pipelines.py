@@ -125,7 +125,8 @@ async def test_apaches_spark_operator_is_given_one_application_for_each_time() -
 
 async def test_applications_that_have_ended_are_taken_away_but_the_last() -> None:
     old = [spark_run(f"daily-{number}", "Failed", made=number) for number in range(4)]
-    shop = Shop(LANDED, pipeline(**SPARK, suspend=True), *old)
+    document = pipeline(**SPARK, suspend=True)
+    shop = Shop(LANDED, document | {"metadata": document["metadata"] | {"uid": "u"}}, *old)
     await shop.reconcile()
     assert shop.kube.names("SparkApplication") == ["daily-2", "daily-3"]
 

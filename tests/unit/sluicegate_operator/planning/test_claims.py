@@ -1,5 +1,6 @@
 """Whose data volume claims hold, and what a person is told to do."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,8 @@ def shop(**spec: Any) -> BrokerCluster:
 
 def claim(ordinal: int, cluster_id: str | None = None, *, age_s: int = -5, role: Role = Role.BROKER) -> Claim:
     name = f"data-shop-{role}s-{ordinal}"
-    return Claim(name, f"uid of {name}", role, ordinal, MADE - timedelta(seconds=age_s), cluster_id)
+    made = MADE - timedelta(seconds=age_s)
+    return Claim(name, f"uid of {name}", role, ordinal, made, cluster_id, of_cluster="shop")
 
 
 def test_claims_of_another_cluster_stop_it_and_the_way_out_is_told() -> None:
@@ -64,6 +66,30 @@ def test_claims_of_a_cluster_that_an_older_operator_made_are_its_own() -> None:
     """Somebody bound volumes by hand before the cluster was made."""
     plan = plan_claims(shop(), [claim(0, None, age_s=60)], 3, started=True)
     assert (plan.taken, len(plan.unmarked)) == ("", 1)
+
+
+@pytest.mark.parametrize("started", [True, False])
+@pytest.mark.parametrize("label", ["", "another"])
+@pytest.mark.parametrize("holds", [None, OLD_ID])
+def test_a_claim_without_the_clusters_label_is_somebody_elses(started: bool, label: str, holds: str | None) -> None:
+    theirs = replace(claim(1, holds), of_cluster=label)
+    for spec in ({}, {"clusterId": "A" * 22}, {"storage": {"deleteClaims": True}}):
+        plan = plan_claims(shop(**spec), [claim(0), theirs], 3, started=started)
+        assert (plan.unlabelled, plan.unmarked, plan.misowned) == ((), (), ())
+        assert plan.taken.startswith("the names of the volume claims data-shop-brokers-1 are taken by claims that")
+        assert "(data-shop-brokers-1 lacks the label sluicegate.dev/cluster=shop)" in plan.taken
+        assert "kubectl label pvc data-shop-brokers-1 sluicegate.dev/cluster=shop" in plan.taken
+
+
+def test_a_claim_that_another_object_controls_is_somebody_elses() -> None:
+    theirs = replace(claim(1, cluster_id(shop())), controller="StatefulSet other")
+    assert "(StatefulSet other controls data-shop-brokers-1)" in plan_claims(shop(), [theirs], 3, started=True).taken
+
+
+def test_a_claim_with_the_clusters_id_that_has_lost_its_label_gets_it_back() -> None:
+    own = replace(claim(0, cluster_id(shop())), of_cluster="")
+    plan = plan_claims(shop(), [own], 3, started=True)
+    assert (plan.taken, plan.unlabelled, plan.unmarked) == ("", (own,), ())
 
 
 def test_what_no_node_gets_is_left_alone_until_one_does() -> None:

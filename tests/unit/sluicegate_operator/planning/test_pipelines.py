@@ -150,8 +150,13 @@ def test_no_run_is_made_while_another_goes_on() -> None:
 
 def test_the_last_two_applications_that_have_ended_are_kept() -> None:
     runs = pipeline_runs([spark_run(f"daily-{n}", "Succeeded", made=n) for n in range(4)], [])
-    assert [old["metadata"]["name"] for old in outlived(runs)] == ["daily-0", "daily-1"]
-    assert outlived(runs[:2]) == ()
+    assert [old["metadata"]["name"] for old in outlived(parsed(pipeline()), runs)] == ["daily-0", "daily-1"]
+    assert outlived(parsed(pipeline()), runs[:2]) == ()
+
+
+def test_an_application_that_only_has_the_label_is_not_deleted() -> None:
+    runs = pipeline_runs([spark_run(f"daily-{n}", "Succeeded", made=n, of="another") for n in range(4)], [])
+    assert outlived(parsed(pipeline()), runs) == ()
 
 
 # -- runs ------------------------------------------------------------------------------------------------------------

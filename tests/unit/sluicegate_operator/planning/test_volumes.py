@@ -9,8 +9,6 @@ from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.volumes import Growth, Volume, VolumesSeen, plan_volumes, volumes_seen
 from tests.support.bad_manifests import cluster
 
-SMALL = {Role.BROKER: "1Gi", Role.CONTROLLER: "1Gi"}
-
 
 def shop(size: str = "2Gi", **spec: Any) -> BrokerCluster:
     of = parse_resource(cluster(brokers={"replicas": 3, "storage": {"size": size}}, **spec))
@@ -24,44 +22,42 @@ def volume(ordinal: int, asked: str = "1Gi", *, role: Role = Role.BROKER, **fiel
 
 
 def seen(*volumes: Volume, count: int = 3, refused: str = "") -> VolumesSeen:
-    plan = plan_volumes(shop(), volumes, {Role.BROKER: count, Role.CONTROLLER: 1}, SMALL)
+    plan = plan_volumes(shop(), volumes, {Role.BROKER: count, Role.CONTROLLER: 1})
     names = {growth.volume.claim: refused for growth in plan.grow[:1] if refused}
     return volumes_seen(shop(), plan, [growth for growth in plan.grow if not names], names)
 
 
 def test_claims_that_ask_for_less_are_to_ask_for_more() -> None:
     volumes = [volume(0), volume(1, "2Gi"), volume(2, "4Gi"), volume(7), volume(0, role=Role.CONTROLLER)]
-    plan = plan_volumes(shop(), volumes, {Role.BROKER: 3, Role.CONTROLLER: 1}, SMALL)
+    plan = plan_volumes(shop(), volumes, {Role.BROKER: 3, Role.CONTROLLER: 1})
     # What is larger stays, and so does that of a broker that was scaled away.
     assert plan.grow == (Growth(volumes[0], "2Gi"),)
     assert plan.make == ()
 
 
 def test_equal_sizes_are_equal_however_they_are_written() -> None:
-    counts = {Role.BROKER: 1, Role.CONTROLLER: 1}
-    plan = plan_volumes(shop("1024Mi"), [volume(0)], counts, SMALL)
+    counts = {Role.BROKER: 1, Role.CONTROLLER: 0}
+    plan = plan_volumes(shop("1024Mi"), [volume(0)], counts)
     assert (plan.grow, plan.make) == ((), ())
 
 
 def test_a_claim_that_is_not_bound_waits_and_that_is_said() -> None:
     pending = volume(0, capacity="")
-    assert plan_volumes(shop(), [pending], {Role.BROKER: 1, Role.CONTROLLER: 0}, SMALL).grow == ()
+    assert plan_volumes(shop(), [pending], {Role.BROKER: 1, Role.CONTROLLER: 0}).grow == ()
     assert seen(pending, count=1).status.growing == (
         "data-shop-brokers-0 is not bound to a volume yet; it is to hold 2Gi",
     )
     assert seen(volume(0, "2Gi", capacity=""), count=1).status.growing == (), "its pod waits for it, and says so"
 
 
-def test_claims_of_new_brokers_are_made_where_the_stateful_set_would_make_smaller_ones() -> None:
+def test_claims_of_nodes_that_have_none_are_made_but_those_whose_name_is_not_free_yet() -> None:
     counts = {Role.BROKER: 4, Role.CONTROLLER: 1}
     there = [volume(0, "2Gi"), volume(2, "2Gi")]
-    made = plan_volumes(shop(), there, counts, SMALL).make
+    made = plan_volumes(shop(), there, counts, {(Role.BROKER, 1), (Role.CONTROLLER, 3)}).make
     assert [(new.role, new.ordinal, new.storage.size) for new in made] == [
-        (Role.BROKER, 1, "2Gi"),
         (Role.BROKER, 3, "2Gi"),
+        (Role.CONTROLLER, 0, "1Gi"),
     ]
-    assert plan_volumes(shop(), there, counts, SMALL | {Role.BROKER: "2Gi"}).make == ()
-    assert plan_volumes(shop(), there, counts, {}).make == (), "nothing has a template yet"
 
 
 @pytest.mark.parametrize(
