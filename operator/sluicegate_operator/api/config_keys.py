@@ -24,12 +24,14 @@ _CLEANUP = list_of("delete", "compact")
 _MIGRATION = Matching(
     "^(?i:bidirectional|upgrade|downgrade|disabled)$",
     "must be one of bidirectional, upgrade, downgrade, disabled",
+    "word",
 )
 
 _PROTOCOL = "(classic|consumer|share|streams)"
 _PROTOCOLS = Matching(
     f"^({_PROTOCOL} *, *)*classic( *, *{_PROTOCOL})*$",
     "must be a list of classic, consumer, share, streams, separated by commas, and classic must be in it",
+    "set",
 )
 
 OPERATOR_KEYS = (
@@ -99,7 +101,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "delete.topic.enable": FLAG,
     "fetch.max.bytes": Whole(1024),
     "group.consumer.assignment.interval.ms": Whole(0),
-    "group.consumer.assignors": list_of("uniform", "range"),
+    # The first is what a new group gets.
+    "group.consumer.assignors": list_of("uniform", "range", meaning="list"),
     "group.consumer.heartbeat.interval.ms": Whole(1),
     "group.consumer.max.assignment.interval.ms": Whole(0),
     "group.consumer.max.heartbeat.interval.ms": Whole(1),

@@ -1,7 +1,6 @@
 """Which numbers of a `config` must be in order: the broker looks at them together when it starts.
 
-A key that is not said has the broker's default. Those are written down here again, as config_keys are, and a unit test
-compares both with the broker's.
+A key that is not said has the broker's default.
 """
 
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from sluicegate_operator.api.config_defaults import BROKER_DEFAULTS
 from sluicegate_operator.api.config_values import LONG_MAX, VALUE_REFUSED, Whole, cel_list, long
 from sluicegate_operator.api.rules import Rule
 
@@ -49,33 +49,20 @@ def _around(name: str) -> tuple[str, ...]:
     return f"group.consumer.min.{name}", f"group.consumer.{name}", f"group.consumer.max.{name}"
 
 
+def _defaults(*chains: tuple[str, ...]) -> dict[str, int]:
+    return {key: int(BROKER_DEFAULTS[key]) for chain in chains for key in chain}
+
+
+_MINIMUM_BEFORE_MAXIMUM = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    _around("heartbeat.interval.ms"),
+    _around("session.timeout.ms"),
+    _around("assignment.interval.ms"),
+)
+_HEARTBEAT_BEFORE_SESSION = ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms")
 BROKER_ORDERS = (
-    Order(
-        (
-            ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
-            _around("heartbeat.interval.ms"),
-            _around("session.timeout.ms"),
-            _around("assignment.interval.ms"),
-        ),
-        {
-            "group.min.session.timeout.ms": 6_000,
-            "group.max.session.timeout.ms": 1_800_000,
-            "group.consumer.min.heartbeat.interval.ms": 5_000,
-            "group.consumer.heartbeat.interval.ms": 5_000,
-            "group.consumer.max.heartbeat.interval.ms": 15_000,
-            "group.consumer.min.session.timeout.ms": 45_000,
-            "group.consumer.session.timeout.ms": 45_000,
-            "group.consumer.max.session.timeout.ms": 60_000,
-            "group.consumer.min.assignment.interval.ms": 0,
-            "group.consumer.assignment.interval.ms": 1_000,
-            "group.consumer.max.assignment.interval.ms": 15_000,
-        },
-    ),
-    Order(
-        (("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),),
-        {"group.consumer.heartbeat.interval.ms": 5_000, "group.consumer.session.timeout.ms": 45_000},
-        below=True,
-    ),
+    Order(_MINIMUM_BEFORE_MAXIMUM, _defaults(*_MINIMUM_BEFORE_MAXIMUM)),
+    Order((_HEARTBEAT_BEFORE_SESSION,), _defaults(_HEARTBEAT_BEFORE_SESSION), below=True),
 )
 TOPIC_ORDERS = (
     Order(

@@ -1,13 +1,14 @@
 """What keys a `config` may hold and what their values must be, once for the API server (CEL) and once in Python.
 
 Values are texts, as in Kafka's own files. The kinds are Kafka's types with the bounds of each key; both forms accept
-the same texts, and nothing that the broker refuses.
+the same texts, and nothing that the broker refuses. Several texts may stand for one value ("3" and "03"): `canonical`
+returns the same text for all of them.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from sluicegate_operator.api.metadata import INT_MAX
 from sluicegate_operator.api.rules import Rule
@@ -27,6 +28,9 @@ class ConfigValue(Protocol):
 
     def cel(self, text: str) -> str:
         """Whether the CEL expression `text`, a string, is accepted."""
+
+    def canonical(self, text: str) -> str:
+        """The one text for all texts of the same value; `text` itself if it is not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,13 @@ class Whole:
             is_number = f"({is_number} || ({text}.matches('{_LONG_NUMBER}') && {text} <= '{LONG_MAX}'))"
         return f"{is_number} && int({text}) >= {self.low} && int({text}) <= {self.high}"
 
+    def canonical(self, text: str) -> str:
+        return str(int(text)) if self.accepts(text) else text
+
+
+Meaning = Literal["text", "word", "number", "list", "set"]
+"""How texts are compared: letter by letter, in any case, as numbers, item by item, as items in any order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Matching:
@@ -56,6 +67,7 @@ class Matching:
 
     pattern: str
     must: str
+    meaning: Meaning = "text"
 
     def accepts(self, text: str) -> bool:
         return re.fullmatch(self.pattern, text) is not None
@@ -63,10 +75,23 @@ class Matching:
     def cel(self, text: str) -> str:
         return f"{text}.matches('{self.pattern}')"
 
+    def canonical(self, text: str) -> str:
+        if not self.accepts(text):
+            return text
+        match self.meaning:
+            case "word":
+                return text.lower()
+            case "number":
+                return repr(float(text)).removesuffix(".0")
+            case "list" | "set":
+                items = [item.strip() for item in text.split(",")]
+                return ",".join(sorted(set(items)) if self.meaning == "set" else items)
+        return text
 
-SHARE = Matching(r"^(0([.][0-9]+)?|1([.]0+)?)$", "must be a number from 0 to 1")
-RATE = Matching(r"^[1-9][0-9]{0,17}([.][0-9]+)?$", "must be a number from 1 to 999999999999999999")
-FLAG = Matching("^(?i:true|false)$", "must be true or false")
+
+SHARE = Matching(r"^(0([.][0-9]+)?|1([.]0+)?)$", "must be a number from 0 to 1", "number")
+RATE = Matching(r"^[1-9][0-9]{0,17}([.][0-9]+)?$", "must be a number from 1 to 999999999999999999", "number")
+FLAG = Matching("^(?i:true|false)$", "must be true or false", "word")
 
 
 def long(low: int) -> Whole:
@@ -77,9 +102,9 @@ def one_of(*allowed: str) -> Matching:
     return Matching(f"^({'|'.join(allowed)})$", f"must be one of {', '.join(allowed)}")
 
 
-def list_of(*allowed: str) -> Matching:
+def list_of(*allowed: str, meaning: Literal["list", "set"] = "set") -> Matching:
     item = f"({'|'.join(allowed)})"
-    return Matching(f"^{item}( *, *{item})*$", f"must be a list of {', '.join(allowed)}, separated by commas")
+    return Matching(f"^{item}( *, *{item})*$", f"must be a list of {', '.join(allowed)}, separated by commas", meaning)
 
 
 def config_value_rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:

@@ -22,3 +22,15 @@ def amount(text: str) -> Decimal:
     """Of something that is a quantity."""
     number = text.rstrip("mkMGTPEKi")
     return Decimal(number) * _UNITS[text[len(number) :]]
+
+
+def canonical_quantity(text: str) -> str:
+    """The one text for all quantities of the same amount, with the largest unit that needs no fraction: 1Gi for 1024Mi,
+    1 for 1000m."""
+    value = amount(text)
+    prefixes = "KMGTPE" if value and value % 1024 == 0 else "kMGTPE"
+    units = [f"{prefix}i" if prefixes[0] == "K" else prefix for prefix in reversed(prefixes)]
+    for unit in [*units, "", "m"]:
+        if value and value % _UNITS[unit] == 0:
+            return f"{value / _UNITS[unit]:f}".split(".")[0] + unit
+    return f"{value.normalize():f}"

@@ -18,6 +18,7 @@ from sluicegate_operator.kube.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD
 from sluicegate_operator.planning.children import node_set, wanted_revision
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
+from sluicegate_operator.planning.restart_reasons import NodeRevision, decode_revision, restart_reasons
 from sluicegate_operator.planning.start_failures import FailingNode, StartFailure
 from sluicegate_operator.resources.container_resources import memory_limit
 from sluicegate_operator.resources.labels import REVISION, node_set_name
@@ -102,17 +103,26 @@ async def failing_nodes(
     unwell: set[str] = set()
     # Brokers wait for controllers.
     for role in (Role.CONTROLLER, Role.BROKER):
-        wanted = wanted_revision(cluster, layout, role).encode()
+        wanted = wanted_revision(cluster, layout, role)
         of_role = sorted((pod for pod in pods if pod.role is role), key=lambda pod: pod.ordinal)
         unwell |= {pod.uid for pod in of_role if not pod.ready}
-        current = [pod for pod in of_role if pod.failure is not None and pod.annotations.get(REVISION) == wanted]
-        unscheduled = [pod for pod in current if pod.failure is not None and pod.failure.reason == UNSCHEDULABLE]
+        current = [pod for pod in of_role if pod.failure is not None and _runs(pod, wanted)]
+        unscheduled = [pod for pod in current if pod.failure is not None and _waits_for_volume(pod.failure)]
         of_volumes = {node.uid: node for node in await events.unbound(kube, cluster, role, unscheduled)}
         failing += [of_volumes.get(pod.uid) or _failing(cluster, layout, pod) for pod in current]
         missing = _missing(layout, role, of_role)
         unwell |= set(missing)
         failing += await events.refused(kube, cluster, role, missing)
     return NodesSeen(tuple(failing), frozenset(unwell))
+
+
+def _waits_for_volume(failure: StartFailure) -> bool:
+    """The scheduler says no more than that a claim is not bound."""
+    return failure.reason == UNSCHEDULABLE and "persistentvolumeclaim" in failure.message.lower()
+
+
+def _runs(pod: NodePod, wanted: NodeRevision) -> bool:
+    return not restart_reasons(decode_revision(pod.annotations.get(REVISION)), wanted)
 
 
 def _failing(cluster: BrokerCluster, layout: ClusterLayout, pod: NodePod) -> FailingNode:

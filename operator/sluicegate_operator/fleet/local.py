@@ -17,6 +17,7 @@ from sluicegate_operator.fleet.controllers import ControllerPlace, controller_vi
 from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, PortBook
 from sluicegate_operator.fleet.local_process import PROBE_INTERVAL_S, BackOff, Child, ChildSpec, Watcher
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.planning.canonical import process_revision
 from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER,
     INTERNAL,
@@ -26,7 +27,7 @@ from sluicegate_operator.planning.cluster_layout import (
     node_overrides,
 )
 from sluicegate_operator.planning.fencing import FenceOrder
-from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision, restart_reasons
+from sluicegate_operator.planning.restart_reasons import NodeRevision, restart_reasons
 from sluicegate_operator.planning.roll import NodeView
 from sluicegate_operator.resources.properties import render_properties
 
@@ -119,7 +120,7 @@ class LocalFleet:
 
     def pending(self, cluster: str) -> bool:
         """Whether a node runs with another configuration than it should."""
-        return any(running.node != running.wanted for running in self._of(cluster))
+        return any(restart_reasons(one.node.revision, one.wanted.revision) for one in self._of(cluster))
 
     async def node_views(self, cluster: str) -> list[NodeView]:
         """For planning.roll. A process that waits for its next start is there: another configuration may mend it."""
@@ -165,7 +166,7 @@ class LocalFleet:
                 ports=ports[node_id],
             )
             properties = {**layout.properties(role), **node_overrides(layout, node_id, role, place)}
-            text, revision = render_properties(properties), node_revision(properties)
+            text, revision = render_properties(properties), process_revision(properties)
             placed.append(_Node((layout.name, node_id), role, ports[node_id], http[node_id], text, revision))
         return placed
 

@@ -86,6 +86,13 @@ class NodeSetSeen:
     """What `kubectl rollout restart` has written into it last."""
 
 
+def respelled(wanted: NodeSetSeen, pods: Sequence[NodePod]) -> list[NodePod]:
+    """Pods that run what is wanted, and whose annotation says it in another spelling: an older operator's."""
+    text = wanted.revision.encode()
+    given = [pod for pod in pods if not pod.deleting and pod.annotations.get(REVISION) not in (None, text)]
+    return [pod for pod in given if not restart_reasons(decode_revision(pod.annotations[REVISION]), wanted.revision)]
+
+
 def node_views(cluster: str, role: Role, wanted: NodeSetSeen, pods: Sequence[NodePod]) -> list[NodeView]:
     by_ordinal = {pod.ordinal: pod for pod in pods if pod.role is role}
     return [_node_view(cluster, role, ordinal, wanted, by_ordinal.get(ordinal)) for ordinal in range(wanted.replicas)]

@@ -18,15 +18,15 @@ from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
-from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions
+from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions, respelled
 from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeConflictError
-from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.kinds import BROKER_LISTENER, POD
 from sluicegate_operator.planning.cluster_layout import Role, silence_max_s
 from sluicegate_operator.planning.cluster_status import RESTARTING
 from sluicegate_operator.planning.roll import (
@@ -41,6 +41,7 @@ from sluicegate_operator.planning.roll import (
     plan_roll,
 )
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
+from sluicegate_operator.resources.labels import REVISION
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class RollReconciler:
         seen = await self._look(key, cluster, snapshot.listeners)
         if seen is None:
             return MOVING_EVERY_S
+        await self._respell(cluster, seen)
         view = _roll_view(cluster, seen, under_way=self._under_way(key, cluster))
         roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
         self._note(cluster, roll, scale)
@@ -95,6 +97,19 @@ class RollReconciler:
         if seen.sighting.view.overview is None:
             return UNSEEN_RETRY
         return MOVING_EVERY_S if again_s is None else again_s
+
+    async def _respell(self, cluster: BrokerCluster, seen: _Seen) -> None:
+        """Write the revision of pods that older operators started as this one spells it. A later change of the spelling
+        in the manifest then restarts nothing."""
+        for role, node_set in seen.sets.items():
+            for pod in respelled(node_set, seen.sighting.of(role)):
+                fields = {"annotations": {REVISION: node_set.revision.encode()}}
+                try:
+                    await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, {"uid": pod.uid})
+                except KubeError as error:
+                    if error.status not in (404, 409):
+                        raise
+                    log.info("pod %s has gone before its revision was written: %s", pod.name, error)
 
     def _under_way(self, key: ClusterKey, cluster: BrokerCluster) -> bool:
         """An operator that was started meanwhile goes by what the one before it has written."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_tags import TAG_PREFIX
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS
+from sluicegate_operator.planning.canonical import same_broker_value
 from sluicegate_operator.planning.limits import ObservedLimits, SetBrokerConfigs
 
 
@@ -58,7 +59,7 @@ def plan_broker_config(
     stale = {
         key: value
         for key, value in sorted(desired.items())
-        if any(view.default.get(key) != value for view in observed.values())
+        if not all(same_broker_value(key, view.default.get(key), value) for view in observed.values())
     }
     surplus = {key for key in released if any(key in view.default for view in observed.values())}
     mine = {broker_id: _Own(broker_id, view, released, own) for broker_id, view in sorted(observed.items())}
@@ -99,7 +100,8 @@ def _lagging(
 ) -> dict[int, str]:
     lagging = {}
     for broker_id, view in sorted(observed.items()):
-        lacking = {key: value for key, value in desired.items() if view.in_force(key) != value} | mine[broker_id].stale
+        differing = (key for key, value in desired.items() if not same_broker_value(key, view.in_force(key), value))
+        lacking = {key: desired[key] for key in differing} | mine[broker_id].stale
         left = {key for key in released if key in view.default} | mine[broker_id].surplus
         missing = [f"{key} is not {value}" for key, value in sorted(lacking.items())]
         missing += [f"{key} is still set" for key in sorted(left)]

@@ -5,11 +5,13 @@ Joins `cluster_layout` and the builders of `resources`. Nodes bind to their pod'
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.pod_settings import PodSettings
+from sluicegate_operator.planning.canonical import canonical_cluster, canonical_layout
 from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER_PORT,
     FIRST_CONTROLLER_ID,
@@ -91,8 +93,16 @@ def network_policies(
 
 def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeRevision:
     """What pods of this role carry as their annotation once they are restarted; see restart_reasons. Listeners of
-    clients are no part of it: they change while brokers run."""
+    clients are no part of it: they change while brokers run. Nor is the spelling of values."""
     lasting = without_client_listeners(layout)
+    written = _revision(cluster, lasting, role)
+    one, its_layout = canonical_cluster(cluster), canonical_layout(lasting)
+    if one.spec == cluster.spec and its_layout == lasting:
+        return written
+    return replace(_revision(one, its_layout, role), as_written=written)
+
+
+def _revision(cluster: BrokerCluster, lasting: ClusterLayout, role: Role) -> NodeRevision:
     nodes = node_set(cluster, lasting, role)
     resources = nodes.resources.model_dump(by_alias=True, exclude_none=True) if nodes.resources else None
     properties = {**lasting.properties(role), **nodes.overrides}

@@ -71,6 +71,10 @@ class ClusterLayout:
     controller_properties: Mapping[str, str]
     clashes: tuple[ListenerClash, ...] = ()
 
+    def with_properties(self, brokers: Mapping[str, str], controllers: Mapping[str, str]) -> "ClusterLayout":
+        """The same layout with other properties."""
+        return replace(self, broker_properties=brokers, controller_properties=controllers)
+
     def properties(self, role: Role) -> Mapping[str, str]:
         return self.broker_properties if role is Role.BROKER else self.controller_properties
 

@@ -21,6 +21,8 @@ NAMES = "observer.class.names"
 AUDIT_LOG, _SPOOLS = "audit-log", "spool.dir"
 """The built-in observer whose events are landed from a folder, and the key that names another folder."""
 PREFIX = "observer."
+_FILTERS = ("filter.api.keys", "filter.listeners", "filter.principals", "filter.topic.prefixes")
+"""Ends of the keys that hold what an observer is shown, as lists."""
 OBSERVERS_MAX = 16
 """The broker loads no more."""
 CONFIG_BYTES_MAX = 32 * 1024
@@ -190,9 +192,8 @@ def _configs(plugin: ObserverPlugin, module: ObserverModule | None) -> dict[str,
     if spec.budget_microseconds is not None:
         configs[prefix + "budget.us"] = str(spec.budget_microseconds)
     if spec.filter is not None:
-        names = ("api.keys", "listeners", "principals", "topic.prefixes")
-        lists = zip(names, spec.filter.lists, strict=True)
-        configs |= {f"{prefix}filter.{name}": ",".join(items) for name, items in lists if items}
+        lists = zip(_FILTERS, spec.filter.lists, strict=True)
+        configs |= {f"{prefix}{name}": ",".join(items) for name, items in lists if items}
     return configs
 
 
@@ -206,7 +207,11 @@ def diff_observers(
     views = list(observed.values())
     if hold:
         desired = {**desired, **_held(desired, views)}
-    stale = {key: value for key, value in desired.items() if any(view.default.get(key) != value for view in views)}
+    stale = {
+        key: value
+        for key, value in desired.items()
+        if not all(same_observer_value(key, view.default.get(key), value) for view in views)
+    }
     surplus = {key for view in views for key in view.default if key not in desired and not hold}
     actions = []
     if stale or surplus:
@@ -215,6 +220,13 @@ def diff_observers(
         if view.own and not hold:
             actions.append(SetBrokerConfigs(broker_id, {}, tuple(sorted(view.own))))
     return actions
+
+
+def same_observer_value(key: str, one: str | None, other: str | None) -> bool:
+    """Whether two texts are the same value of a key. The lists of a filter have no order."""
+    if one is None or other is None or not key.endswith(_FILTERS):
+        return one == other
+    return set(one.split(",")) == set(other.split(","))
 
 
 def _held(desired: Mapping[str, str], views: Sequence[ObservedObservers]) -> dict[str, str]:
@@ -232,7 +244,10 @@ def reports_on(
 
 def _report(plan: ObserverPlan, observer: str, seen: ObservedObservers) -> ObserverReport:
     listed = seen.own.get(NAMES, seen.default.get(NAMES, "")).split(",")
-    in_force = all(seen.own.get(key, seen.default.get(key)) == plan.configs[key] for key in plan.keys[observer])
+    in_force = all(
+        same_observer_value(key, seen.own.get(key, seen.default.get(key)), plan.configs[key])
+        for key in plan.keys[observer]
+    )
     if observer not in listed or not in_force:
         return ObserverReport(LOADING, "the broker does not have this configuration yet")
     report = seen.reports.get(observer, ObserverReport(LOADING, "the broker does not say what has become of it"))

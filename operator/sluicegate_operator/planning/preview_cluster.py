@@ -10,12 +10,13 @@ from sluicegate_operator.api.config_keys import HIDDEN, is_secret
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.quantities import amount
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.planning.broker_config import plan_broker_config
 from sluicegate_operator.planning.cluster_layout import Role, dynamic_config, plan_cluster
 from sluicegate_operator.planning.limit_changes import changed_limits
 from sluicegate_operator.planning.limits import ObservedLimits
-from sluicegate_operator.planning.observers import ObserverPlan, plan_observers
+from sluicegate_operator.planning.observers import ObserverPlan, plan_observers, same_observer_value
 from sluicegate_operator.planning.preview_nodes import NodeKind, NodeRestart, RunningNodes, preview_restarts
 from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.quotas import QuotaPlan
@@ -117,7 +118,7 @@ def _volumes(old: BrokerCluster | None, new: BrokerCluster) -> Iterator[str]:
         return
     for role in Role:
         was, size = wanted_storage(old, role).size, wanted_storage(new, role).size
-        if was != size:
+        if amount(was) != amount(size):
             yield f"volumes of {role}s {was} -> {size}, as far as their StorageClass lets them"
 
 
@@ -164,7 +165,10 @@ def _observers(old: BrokerCluster | None, new: BrokerCluster, before: Manifests,
             yield f"observer {name} ends"
         elif name not in was.keys:
             yield f"observer {name} begins"
-        elif any(now.configs.get(key) != was.configs.get(key) for key in {*was.keys[name], *now.keys[name]}):
+        elif not all(
+            same_observer_value(key, was.configs.get(key), now.configs.get(key))
+            for key in {*was.keys[name], *now.keys[name]}
+        ):
             yield f"observer {name} is configured anew"
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.planning.canonical import process_revision
 from sluicegate_operator.planning.children import wanted_revision
 from sluicegate_operator.planning.cluster_layout import (
     FIRST_CONTROLLER_ID,
@@ -19,7 +20,6 @@ from sluicegate_operator.planning.restart_reasons import (
     NodeRevision,
     RestartReason,
     decode_revision,
-    node_revision,
     restart_reasons,
 )
 from sluicegate_operator.resources.labels import node_set_name
@@ -113,7 +113,7 @@ def revision(cluster: BrokerCluster, listeners: Listeners, role: Role, kind: Nod
         return wanted_revision(cluster, layout, role)
     ports = {port.name: port.port for port in layout.role_listeners(role)}
     place = NodePlace(_LOOPBACK, _LOOPBACK, "data", (), ports=ports)
-    return node_revision({**layout.properties(role), **node_overrides(layout, 0, role, place)})
+    return process_revision({**layout.properties(role), **node_overrides(layout, 0, role, place)})
 
 
 def _images(cluster: BrokerCluster, running: RunningNodes | None) -> Images:

@@ -46,12 +46,17 @@ TIME_SHOWN_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class NodeRevision:
-    """`keys` and `resources`, `template` are digests; `image` is as it stands in the spec."""
+    """`keys` and `resources`, `template` are digests; `image` is as it stands in the spec.
+
+    `as_written` is the revision by the manifest's own spelling, which older operators gave to nodes. A node with either
+    runs what is wanted, so an update of the operator restarts no node for its spelling.
+    """
 
     keys: Mapping[str, str] = field(default_factory=dict)
     image: str = ""
     resources: str = ""
     template: str = ""
+    as_written: "NodeRevision | None" = field(default=None, compare=False)
 
     def encode(self) -> str:
         """Stable, so that equal revisions are equal texts; about 30 bytes a key."""
@@ -94,9 +99,11 @@ def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple
     """Empty when the node runs what is wanted."""
     if running is None:
         return (RestartReason(ReasonKind.UNKNOWN_REVISION, "it does not say what it was started with"),)
-    if running == wanted:
-        return ()
-    changed = sorted(key for key in {*running.keys, *wanted.keys} if running.keys.get(key) != wanted.keys.get(key))
+    spellings = [wanted] if wanted.as_written is None else [wanted, wanted.as_written]
+    keys = {*running.keys, *(key for spelling in spellings for key in spelling.keys)}
+    changed = sorted(
+        key for key in keys if running.keys.get(key) not in [spelling.keys.get(key) for spelling in spellings]
+    )
     reasons = []
     if config := tuple(key for key in changed if key not in LISTENER_KEYS):
         reasons.append(RestartReason(ReasonKind.CONFIG_CHANGED, _shown(config), config))
@@ -104,9 +111,9 @@ def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple
         reasons.append(RestartReason(ReasonKind.LISTENERS_CHANGED, keys=listeners))
     if running.image != wanted.image:
         reasons.append(RestartReason(ReasonKind.IMAGE_CHANGED, f"{running.image} to {wanted.image}"))
-    if running.resources != wanted.resources:
+    if running.resources not in [spelling.resources for spelling in spellings]:
         reasons.append(RestartReason(ReasonKind.RESOURCES_CHANGED))
-    if not reasons:
+    if not reasons and running.template not in [spelling.template for spelling in spellings]:
         # A new image or listener changes the template as well; alone it is a new version of the operator.
         reasons.append(RestartReason(ReasonKind.POD_TEMPLATE_CHANGED))
     return tuple(reasons)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.planning.canonical import same_topic_value
 from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.seniority import seniority
 
@@ -157,7 +158,7 @@ def diff_topic(topic: Topic, observed: ObservedTopic | None, managed: Collection
     actions: list[TopicAction] = []
     if observed.partitions < spec.partitions:
         actions.append(AddPartitions(name, spec.partitions))
-    stale = {key: value for key, value in wanted.items() if observed.configs.get(key) != value}
+    stale = {key: text for key, text in wanted.items() if not same_topic_value(key, observed.configs.get(key), text)}
     surplus = tuple(sorted(key for key in observed.configs if key in managed and key not in wanted))
     if stale or surplus:
         actions.append(AlterTopicConfigs(name, stale, surplus))

@@ -132,7 +132,7 @@ async def test_a_pod_of_ours_that_is_going_is_nobody_elses() -> None:
     assert await look(kube, shop()) == []
 
 
-@pytest.mark.parametrize(("phase", "said"), [("Pending", "StorageClassMissing"), ("Bound", "Unschedulable: full")])
+@pytest.mark.parametrize(("phase", "said"), [("Pending", "StorageClassMissing"), ("Bound", "Unschedulable: 0/1 nodes")])
 async def test_a_pod_that_waits_for_a_volume_says_what_its_claim_waits_for(phase: str, said: str) -> None:
     kube, of = CountingKube(), shop()
     name = "data-shop-controllers-0"
@@ -153,11 +153,15 @@ async def test_a_pod_that_waits_for_a_volume_says_what_its_claim_waits_for(phase
             "message": 'storageclass.storage.k8s.io "nope" not found',
         }
     )
-    waits = current(of, Role.CONTROLLER, StartFailure("Unschedulable", "full"))
+    message = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims"
+    waits = current(of, Role.CONTROLLER, StartFailure("Unschedulable", message))
     [found] = await look(kube, of, [waits, *BROKERS])
     assert found.startswith(f"shop-controllers-0 does not start: {said}")
     await look(kube, of, [waits, *BROKERS])
     assert len(kube.asked_s) == (1 if phase == "Pending" else 0), "less and less often"
+    full = current(of, Role.CONTROLLER, StartFailure("Unschedulable", "0/1 nodes are available: Insufficient cpu"))
+    [found] = await look(kube, of, [full, *BROKERS])
+    assert found.endswith("Unschedulable: 0/1 nodes are available: Insufficient cpu")
 
 
 @pytest.mark.parametrize(

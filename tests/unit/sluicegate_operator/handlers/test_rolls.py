@@ -12,11 +12,13 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
+from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
+from sluicegate_operator.resources.labels import REVISION
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener
-from tests.support.memory_kube import MemoryKube
+from tests.support.memory_kube import Json, MemoryKube
 
 SHOP = ("default", "shop")
 CLUSTER = BrokerCluster.model_validate(
@@ -182,3 +184,34 @@ async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(
         await rolls.tell(CLUSTER, BLOCKED)
     [event] = kube.events("RollBlockedBelowMinIsr")
     assert event["type"] == "Warning"
+
+
+async def test_a_pod_of_an_older_operator_is_given_the_revision_in_our_spelling_and_not_restarted() -> None:
+    odd: Json = {"config": {"num.partitions": "03"}, "networkPolicies": False}
+    kube = MemoryKube(cluster(**odd))
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await context.fleet.apply(found, [])
+    seen = await context.fleet.node_sets(found, [])
+    assert seen is not None
+    wanted = seen[Role.BROKER].revision
+    assert wanted.as_written is not None
+    template = kube.take("StatefulSet", "shop-brokers")["spec"]["template"]["metadata"]
+    started_with = {REVISION: wanted.as_written.encode()}
+    pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop-brokers-0", **template}}
+    kube.put({**pod, "metadata": {**pod["metadata"], "annotations": started_with}})
+    uid = kube.take("Pod", "shop-brokers-0")["metadata"]["uid"]
+    await RollReconciler(context).reconcile(SHOP)
+    meta = kube.take("Pod", "shop-brokers-0")["metadata"]
+    assert (meta["uid"], meta["annotations"][REVISION]) == (uid, wanted.encode())
+    # A change of the spelling does not restart this pod either.
+    even: Json = {**odd, "config": {"num.partitions": "3"}}
+    kube.put(cluster(**even))
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await context.fleet.apply(found, [])
+    await RollReconciler(context).reconcile(SHOP)
+    assert kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] == uid
+    await context.close()

@@ -1,0 +1,150 @@
+"""One spelling for manifests that mean the same: two that differ only in spelling restart no node.
+
+Spelling is: quantities (1000m and 1), values of configuration ("03" and "3", "True" and "true"), defaults that are
+written out, lists whose order means nothing, and empty lists and mappings. Only comparisons use the canonical spelling;
+nodes are started with the spelling of the manifest.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
+from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers, Controllers, ObserversSettings
+from sluicegate_operator.api.config_defaults import BROKER_DEFAULTS
+from sluicegate_operator.api.config_keys import BROKER_CONFIG, TOPIC_CONFIG
+from sluicegate_operator.api.config_values import ConfigValue
+from sluicegate_operator.api.pod_settings import PodSettings, Toleration
+from sluicegate_operator.api.quantities import canonical_quantity, is_quantity
+from sluicegate_operator.api.resource_amounts import Resources
+from sluicegate_operator.planning.cluster_layout import ClusterLayout
+from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision
+from sluicegate_operator.resources.container_resources import BROKER, CONTROLLER, LANDER, container_resources
+
+T = TypeVar("T")
+
+
+def same_broker_value(key: str, one: str | None, other: str | None) -> bool:
+    """Whether two texts are the same value of a broker's key. None stands for a key that is not
+    set; unknown keys are compared as text."""
+    return _same(BROKER_CONFIG.get(key), one, other)
+
+
+def same_topic_value(key: str, one: str | None, other: str | None) -> bool:
+    """The same for a topic's key."""
+    return _same(TOPIC_CONFIG.get(key), one, other)
+
+
+def _same(value: ConfigValue | None, one: str | None, other: str | None) -> bool:
+    if one == other or one is None or other is None or value is None:
+        return one == other
+    return value.canonical(one) == value.canonical(other)
+
+
+def canonical_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a node in one spelling, without those that have the broker's default."""
+    canonical = {
+        key: BROKER_CONFIG[key].canonical(text) if key in BROKER_CONFIG else text for key, text in properties.items()
+    }
+    return {key: text for key, text in canonical.items() if BROKER_DEFAULTS.get(key) != text}
+
+
+def process_revision(properties: Mapping[str, str]) -> NodeRevision:
+    """The revision of a node that is a process and has nothing but its properties."""
+    return node_revision(canonical_properties(properties))
+
+
+def canonical_layout(layout: ClusterLayout) -> ClusterLayout:
+    return layout.with_properties(
+        canonical_properties(layout.broker_properties), canonical_properties(layout.controller_properties)
+    )
+
+
+def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
+    """The cluster with everything that its pods follow from in one spelling, but for spec.config: see
+    canonical_layout."""
+    spec = cluster.spec
+    changed = {
+        "brokers": _brokers(spec.brokers),
+        "controllers": _controllers(spec.controllers),
+        "image_pull_secrets": _as_set(spec.image_pull_secrets),
+        "observers": _observers(spec.observers),
+        "audit": _audit(spec.audit),
+    }
+    return cluster.model_copy(update={"spec": spec.model_copy(update=changed)})
+
+
+def canonical_resources(said: Resources | None, otherwise: Resources) -> Resources | None:
+    """Without what the container has anyway: amounts that are the operator's own, and a request that is the limit, as
+    Kubernetes takes a limit for the request. None if nothing is left."""
+    own, wanted = container_resources(None, otherwise), container_resources(said, otherwise)
+    parts: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    for name in {name for amounts in wanted.values() for name in amounts}:
+        amounts = {part: canonical_amount(wanted.get(part, {}).get(name)) for part in parts}
+        if amounts == {part: canonical_amount(own.get(part, {}).get(name)) for part in parts}:
+            continue
+        if amounts["requests"] == amounts["limits"]:
+            amounts["requests"] = None
+        for part, amount in amounts.items():
+            if amount is not None:
+                parts[part][name] = amount
+    requests, limits = parts["requests"] or None, parts["limits"] or None
+    return Resources(requests=requests, limits=limits) if requests or limits else None
+
+
+def canonical_amount(text: str | None) -> str | None:
+    return canonical_quantity(text) if text is not None and is_quantity(text) else text
+
+
+def _brokers(brokers: Brokers | None) -> Brokers | None:
+    if brokers is None:
+        return None
+    resources = canonical_resources(brokers.resources, BROKER)
+    return brokers.model_copy(update={"resources": resources, "pod": _pod(brokers.pod)})
+
+
+def _controllers(controllers: Controllers | None) -> Controllers | None:
+    if controllers is None:
+        return None
+    resources = canonical_resources(controllers.resources, CONTROLLER)
+    return controllers.model_copy(update={"resources": resources, "pod": _pod(controllers.pod)})
+
+
+def _pod(pod: PodSettings | None) -> PodSettings | None:
+    if pod is None:
+        return None
+    tolerations = {_toleration(one) for one in pod.tolerations or ()}
+    return pod.model_copy(
+        update={
+            "node_selector": pod.node_selector or None,
+            "labels": pod.labels or None,
+            "annotations": pod.annotations or None,
+            "tolerations": tuple(sorted(tolerations, key=Toleration.model_dump_json)) or None,
+        }
+    )
+
+
+def _toleration(one: Toleration) -> Toleration:
+    return one.model_copy(update={"value": one.value or None})
+
+
+def _observers(observers: ObserversSettings | None) -> ObserversSettings | None:
+    """Names of wheels keep their order: Python takes the first that has a module."""
+    if observers is None:
+        return None
+    return observers.model_copy(update={"secret_names": _as_set(observers.secret_names)})
+
+
+def _audit(audit: AuditSettings | None) -> AuditSettings | None:
+    if audit is None:
+        return None
+    landing: AuditLanding = audit.landing.model_copy(
+        update={
+            "quota": canonical_amount(audit.landing.quota),
+            "resources": canonical_resources(audit.landing.resources, LANDER),
+        }
+    )
+    return audit.model_copy(update={"landing": landing})
+
+
+def _as_set(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return tuple(sorted(set(names or ()))) or None
