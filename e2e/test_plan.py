@@ -78,6 +78,20 @@ def shop(standing_shop: Shop) -> Shop:
     return standing_shop
 
 
+def restarts_nothing_when_respelled(shop: Shop, folder: Path, spec: Json) -> None:
+    """Other spellings of the same values, and defaults that are written out."""
+    before = nodes(shop)
+    config = {"log.retention.ms": "086400000", "num.io.threads": "+9", "num.partitions": "1"}
+    resources = {"requests": {"cpu": "0.1", "memory": "131072Ki"}, "limits": {"cpu": "2000m", "memory": "1024Mi"}}
+    brokers = {**spec["brokers"], "resources": resources, "pod": {"spread": "Preferred", "tolerations": []}}
+    respelled = a_cluster(**spec | {"config": config, "brokers": brokers})
+    code, said = planned(shop, folder, respelled)
+    assert (code, restarts(said)) == (0, {})
+    shop.apply(respelled)
+    ready(shop)
+    assert nodes(shop) == before
+
+
 def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
     listener, quota = a_listener("CLIENTS", 9192), a_quota(50)
     code, said = planned(shop, tmp_path, a_cluster(), listener, quota)
@@ -135,17 +149,7 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
     assert "ConfigChanged" in reasons_told(shop)
     assert planned(shop, tmp_path, a_cluster(**static))[0] == 0
 
-    # Another spelling of the same values, and defaults that are written out, restart no node.
-    before = nodes(shop)
-    config = {"log.retention.ms": "086400000", "num.io.threads": "+9", "num.partitions": "1"}
-    resources = {"requests": {"cpu": "0.1", "memory": "131072Ki"}, "limits": {"cpu": "2000m", "memory": "1024Mi"}}
-    brokers = {**static["brokers"], "resources": resources, "pod": {"spread": "Preferred", "tolerations": []}}
-    respelled = a_cluster(**static | {"config": config, "brokers": brokers})
-    code, said = planned(shop, tmp_path, respelled)
-    assert (code, restarts(said)) == (0, {})
-    shop.apply(respelled)
-    ready(shop)
-    assert nodes(shop) == before
+    restarts_nothing_when_respelled(shop, tmp_path, static)
 
     # What is refused is refused with the same sentence.
     small = a_cluster(**(static | {"brokers": {"replicas": 2, "storage": {"size": "512Mi"}}}))

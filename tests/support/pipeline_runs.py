@@ -35,15 +35,28 @@ def job_pod(of: str, code: int | None, said: str = "", *, how: str = "", made: i
     return _pod(f"{of}-{number}", {"batch.kubernetes.io/job-name": of}, code, said, how, made)
 
 
+def waiting_pod(of: str, reason: str = "", message: str = "", *, made: int = 1, number: int = 1) -> Json:
+    """A Job's pod whose container has not begun; without `reason` it is on its way."""
+    pod = job_pod(of, None, made=made, number=number)
+    status: Json = {"phase": "Pending", "startTime": time(made)}
+    if reason == "Unschedulable":
+        unscheduled = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        status = {"phase": "Pending", "conditions": [unscheduled]}
+    elif reason:
+        status["containerStatuses"] = [{"state": {"waiting": {"reason": reason, "message": message}}}]
+    return {**pod, "status": status}
+
+
 def spark_pod(of: str, code: int, said: str, label: str = "sluicegate.dev/run", *, made: int = 1) -> Json:
     return _pod(f"{of}-driver", {label: of}, code, said, "", made)
 
 
 def _pod(name: str, labels: Json, code: int | None, said: str, how: str, made: int) -> Json:
-    state: Json = {"running": {}}
+    began = {"startedAt": time(made)}
+    state: Json = {"running": began}
     if code is not None:
-        reason = how or ("Error" if code else "Completed")
-        state = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": time(made), "message": said}}
+        end = {"exitCode": code, "reason": how or ("Error" if code else "Completed"), "message": said}
+        state = {"terminated": {**began, **end, "finishedAt": time(made)}}
     phase = "Running" if code is None else "Failed" if code else "Succeeded"
     status: dict[str, Any] = {"phase": phase, "startTime": time(made), "containerStatuses": [{"state": state}]}
     pod = _object("Pod", "v1", name, made, status)
@@ -51,9 +64,12 @@ def _pod(name: str, labels: Json, code: int | None, said: str, how: str, made: i
     return pod
 
 
-def spark_run(name: str, ended: str = "", *, made: int = 1, message: str = "", of: str = "u") -> Json:
-    """Of Apache's Spark operator, which goes on after a run has ended. `of` is the uid of its AuditPipeline."""
-    history = [{"currentStateSummary": "Submitted"}, {"currentStateSummary": "RunningHealthy"}]
+def spark_run(
+    name: str, ended: str = "", *, made: int = 1, message: str = "", of: str = "u", current: str = "RunningHealthy"
+) -> Json:
+    """A run of Apache's Spark operator, which still reports states after it has ended. `current` is the state of one
+    that has not ended. `of` is the uid of its AuditPipeline."""
+    history = [{"currentStateSummary": "Submitted"}, {"currentStateSummary": current}]
     if ended:
         history.append({"currentStateSummary": ended, "message": message, "lastTransitionTime": time(made)})
         history.append({"currentStateSummary": "TerminatedWithoutReleaseResources"})

@@ -119,6 +119,7 @@ _NODES: tuple[Json, ...] = (
     {},
     {"brokers_ready": 1},
     {"brokers_ready": 0, "controllers_ready": 0},
+    {"brokers_ready": 2, "away": "broker 1 is away: node w1 is NotReady"},
     *(
         {"not_starting": NodesNotStarting(FailingNode("n", "u", StartFailure("CrashLoopBackOff", "why")), lasts)}
         for lasts in (False, True)
@@ -269,12 +270,17 @@ def _observers() -> Iterator[Shown]:
 def _pipelines() -> Iterator[Shown]:
     def run(state: RunState, hour: int) -> PipelineRun:
         at = f"2026-01-01T0{hour}:00:00Z"
-        return PipelineRun(f"daily-{hour}", state, at, at if state in (RunState.SUCCEEDED, RunState.FAILED) else None)
+        finished = at if state in (RunState.SUCCEEDED, RunState.FAILED) else None
+        return PipelineRun(f"daily-{hour}", state, at, at, finished=finished)
+
+    def waiting(reason: str) -> PipelineRun:
+        return replace(run(RunState.PENDING, 1), failure=StartFailure(reason, "why"))
 
     runs: Sequence[tuple[PipelineRun, ...]] = (
         (),
         *((run(state, 1),) for state in RunState),
         *((run(RunState.FAILED, 1), run(state, 2)) for state in RunState),
+        *((waiting(reason),) for reason in ("Unschedulable", "ErrImagePull")),
     )
     troubles = (None, *(PipelineTrouble(reason, "why") for reason in (NAME_TAKEN, "SparkOperatorMissing", "Refused")))
     for outcome, made, trouble, suspend in product(PipelineOutcome, runs, troubles, (False, True)):

@@ -283,9 +283,9 @@ class AuditRun(Model):
     name: str = Field(default="", max_length=253)
     """Of the Job or SparkApplication."""
     state: str = Field(default="", max_length=32)
-    """Running, Retrying, Succeeded or Failed."""
-    started: str = Field(default="", max_length=32)
-    """When its pod began."""
+    """Pending, Running, Retrying, Succeeded or Failed. Pending until the container of its pod has begun."""
+    started: str | None = Field(default=None, max_length=32)
+    """When the container of its pod began; absent before."""
     finished: str | None = Field(default=None, max_length=32)
     """When it ended."""
 
@@ -316,7 +316,8 @@ class AuditPipelineStatus(Status):
     last_error: str | None = Field(default=None, max_length=1024)
     """The first line of what went wrong in the newest run; absent when nothing has."""
     progress: str | None = Field(default=None, max_length=1024)
-    """Since when a run goes on, and how long the one before it took."""
+    """Since when a run is running, and how long the one before it took; for one that is Pending, why its pod does not
+    start."""
     took_seconds: float | None = None
     """How long the last run that ended well took, as it says itself."""
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.finding_pods import why_not_a_node
-from sluicegate_operator.fleet.pods import OOM_KILLED, UNSCHEDULABLE, NodePod, why_missing, why_unbound
+from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD
 from sluicegate_operator.planning.children import node_set, wanted_revision
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
+from sluicegate_operator.planning.pod_failures import OOM_KILLED, UNSCHEDULABLE, why_missing, why_unbound
 from sluicegate_operator.planning.restart_reasons import NodeRevision, decode_revision, restart_reasons
 from sluicegate_operator.planning.start_failures import FailingNode, StartFailure
 from sluicegate_operator.resources.container_resources import memory_limit

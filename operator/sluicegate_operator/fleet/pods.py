@@ -14,35 +14,14 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT, Role
 from sluicegate_operator.planning.fencing import ContainerEnd
-from sluicegate_operator.planning.start_failures import PROVISIONING_FAILED, STORAGE_CLASS_MISSING, StartFailure
+from sluicegate_operator.planning.pod_failures import pod_failure
+from sluicegate_operator.planning.start_failures import StartFailure
 from sluicegate_operator.resources.labels import ROLE_LABEL
 
 Json = Mapping[str, Any]
 
 _ORDINAL = re.compile(r"-(\d+)$")
 LOST_REASONS = frozenset({"NodeLost", "DeletionByTaintManager"})
-FAILING_REASONS = frozenset(
-    {
-        "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImagePull",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-        "Unschedulable",
-    }
-)
-"""A kubelet's or the scheduler's words for a pod that does not start by being waited for."""
-
-
-FAILED_CREATE = "FailedCreate"
-OOM_KILLED = "OOMKilled"
-UNSCHEDULABLE = "Unschedulable"
-_CLAIM_FAILURES = frozenset({"ProvisioningFailed", "FailedBinding"})
-"""Reasons of Events of volume claims, as the controller of volumes posts them."""
-LAST_WORDS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +105,7 @@ def node_pod(pod: Json, of_role: Role | None = None) -> NodePod | None:
         containers_ready=_holds(conditions, "ContainersReady"),
         deleting=bool(meta.get("deletionTimestamp")),
         node_lost=_node_lost(status, conditions, gates),
-        failure=_failure(status, conditions),
+        failure=pod_failure(status),
         node=(pod.get("spec") or {}).get("nodeName") or "",
         ended=_ended(status, role),
         annotations=meta.get("annotations") or {},
@@ -146,72 +125,6 @@ def _node_lost(status: Json, conditions: Mapping[str, PodCondition], gates: Sequ
         return True
     own = ("ContainersReady", *gates)
     return "Ready" in conditions and not _holds(conditions, "Ready") and all(_holds(conditions, kind) for kind in own)
-
-
-def _failure(status: Json, conditions: Mapping[str, PodCondition]) -> StartFailure | None:
-    scheduled = conditions.get("PodScheduled")
-    if scheduled is not None and scheduled.status == "False" and scheduled.reason in FAILING_REASONS:
-        return StartFailure(scheduled.reason, scheduled.message)
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        reason = waiting.get("reason") or ""
-        if reason in FAILING_REASONS:
-            return _crashed(container) or StartFailure(reason, _last_words(container) or waiting.get("message") or "")
-    return None
-
-
-def _crashed(container: Json) -> StartFailure | None:
-    """The failure of a container that the kernel killed: the last line that its process wrote does not explain it."""
-    end = (container.get("lastState") or {}).get("terminated") or {}
-    if end.get("reason") == OOM_KILLED:
-        killed = f"container {container.get('name')} was killed with exit code {end.get('exitCode')}"
-        return StartFailure(
-            OOM_KILLED, f"{killed}, as it needs more memory than its limit", container.get("name") or ""
-        )
-    return None
-
-
-def _last_words(container: Json) -> str:
-    """The last line that the process wrote before it ended with an error: there it says why. The exit code of one that
-    wrote nothing."""
-    end = (container.get("lastState") or {}).get("terminated") or {}
-    if not end.get("exitCode"):
-        return ""
-    lines = (end.get("message") or "").strip().splitlines()
-    if lines:
-        return lines[-1][:LAST_WORDS_MAX]
-    return f"container {container.get('name')} ended with exit code {end['exitCode']} ({end.get('reason') or 'Error'})"
-
-
-def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
-    """Why the StatefulSet, of which these are the Events, has no such pod: the newest of them that speaks of it."""
-    about = [event for event in events if f"Pod {pod} in StatefulSet" in (event.get("message") or "")]
-    newest = max(about, key=lambda event: (_event_time(event), event.get("reason") == FAILED_CREATE), default=None)
-    if newest is None or newest.get("reason") != FAILED_CREATE:
-        return None
-    _, _, refusal = newest["message"].partition(" failed error: ")
-    return StartFailure(FAILED_CREATE, (refusal or newest["message"])[:LAST_WORDS_MAX])
-
-
-def why_unbound(claim: Json, events: Sequence[Json]) -> StartFailure | None:
-    """Why a volume claim has no volume, by the newest of its Events that reports a failure."""
-    told = [event for event in events if event.get("reason") in _CLAIM_FAILURES]
-    newest = max(told, key=_event_time, default=None)
-    if newest is None:
-        return None
-    name, wanted = claim["metadata"]["name"], (claim.get("spec") or {}).get("storageClassName") or ""
-    said = f"volume claim {name} has no volume: {(newest.get('message') or '')[:LAST_WORDS_MAX]}"
-    if re.search("storageclass.*not found", said) and wanted:
-        todo = f"make StorageClass {wanted}, or make a new BrokerCluster with another storage.storageClassName"
-        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
-    if "no storage class is set" in said:
-        todo = "make a default StorageClass and delete the claim, or make a PersistentVolume for it"
-        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
-    return StartFailure(PROVISIONING_FAILED, said)
-
-
-def _event_time(event: Json) -> str:
-    return event.get("lastTimestamp") or event.get("eventTime") or ""
 
 
 def _ended(status: Json, container_name: str) -> ContainerEnd | None:

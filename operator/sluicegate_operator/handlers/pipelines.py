@@ -1,6 +1,7 @@
 """AuditPipelines of one cluster: what runs them is made, and what their runs say is in their status."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTa
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
     CRON_JOB,
+    EVENT,
     JOB,
     KUBEFLOW_SPARK_APPLICATION,
     POD,
@@ -25,7 +27,7 @@ from sluicegate_operator.kube.kinds import (
     kind_of,
 )
 from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
-from sluicegate_operator.planning.pipeline_runs import PipelineRun, pipeline_runs
+from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState, pipeline_runs
 from sluicegate_operator.planning.pipeline_status import COMPLETE, PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines import (
     PipelinePlan,
@@ -34,6 +36,7 @@ from sluicegate_operator.planning.pipelines import (
     pipeline_children,
     plan_pipeline,
 )
+from sluicegate_operator.planning.pod_failures import why_not_made
 from sluicegate_operator.planning.schedule import Schedule
 from sluicegate_operator.resources.audit_job import cron_job_metadata
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
@@ -41,8 +44,9 @@ from sluicegate_operator.resources.audit_spark import scheduled_application_meta
 from sluicegate_operator.resources.owner import why_not_ours
 
 NOT_FOUND = 404
-ENDING_RETRY = Retry(2.0, 30.0)
-"""Who owns a run says a moment after its pod's end what becomes of it, and only of the pod something is heard."""
+CHANGING_RETRY = Retry(2.0, 30.0)
+"""A Job reports an end a moment after its pod, and a pod reports why it does not start: only phases of pods are
+watched."""
 _SCHEDULED = {CRON_JOB: cron_job_metadata, SCHEDULED_SPARK_APPLICATION: scheduled_application_metadata}
 
 
@@ -64,7 +68,7 @@ class PipelineReconciler:
         waits_s = [await self._keep(pipeline, plan, figures) for pipeline, plan in plans]
         context.figures.note_pipelines(key, figures)
         if any(wait_s is None for wait_s in waits_s):
-            return ENDING_RETRY
+            return CHANGING_RETRY
         if cluster is None or not waits_s:
             return None
         # Who runs SparkApplications tells nobody: they are looked at.
@@ -73,7 +77,8 @@ class PipelineReconciler:
     async def _keep(
         self, pipeline: AuditPipeline, plan: PipelinePlan, figures: dict[str, PipelineFigures]
     ) -> float | None:
-        """In how many seconds something is due; None where a run is about to have ended. Adds to `figures`."""
+        """In how many seconds something is due; None where a run is about to begin or to have ended. Adds to
+        `figures`."""
         runs, trouble, scheduled = await self._runs(pipeline), None, None
         if plan.places is not None and plan.schedule is not None:
             try:
@@ -91,7 +96,7 @@ class PipelineReconciler:
         figures[pipeline.name] = PipelineFigures(status.last_error is not None, missing)
         if await self._context.write_status(pipeline, status):
             await self._say(pipeline, status)
-        if any(run.pod_ended and not run.ended for run in runs):
+        if any((run.pod_ended and not run.ended) or run.state is RunState.PENDING or run.failure for run in runs):
             return None
         return _until_next(plan.schedule, pipeline)
 
@@ -147,7 +152,16 @@ class PipelineReconciler:
                 raise
             # There is no Spark operator, which is said where something is made for it.
             return ()
-        return pipeline_runs(owners, await self._context.kube.list(POD, pipeline.namespace, selector))
+        runs = pipeline_runs(owners, await self._context.kube.list(POD, pipeline.namespace, selector))
+        return tuple([await self._with_failure(kind, pipeline, run) for run in runs])
+
+    async def _with_failure(self, kind: Kind, pipeline: AuditPipeline, run: PipelineRun) -> PipelineRun:
+        """A run that has no pod yet: Events of its Job or SparkApplication say why."""
+        if run.state is not RunState.PENDING or run.has_pod:
+            return run
+        of = f"involvedObject.kind={kind.kind},involvedObject.name={run.name}"
+        events = await self._context.kube.list(EVENT, pipeline.namespace, field_selector=of)
+        return replace(run, failure=why_not_made(events))
 
     async def _say(self, pipeline: AuditPipeline, status: AuditPipelineStatus) -> None:
         """When a run ends well after none had, when a person is needed, and when something begins to be missing."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from sluicegate_operator.planning.pod_failures import OOM_KILLED, pod_failure
 from sluicegate_operator.planning.run_summary import LINE_MAX, Summary, last_line, read_summary
+from sluicegate_operator.planning.start_failures import StartFailure
 from sluicegate_operator.resources.audit_spark import RUN_LABEL
 
 Json = Mapping[str, Any]
@@ -27,11 +29,17 @@ _APACHE_FAILURES = frozenset(
 )
 _APACHE_ENDS = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
 _KUBEFLOW_ENDS = {"COMPLETED": True, "FAILED": False}
+_KUBEFLOW_RUNS = frozenset({"RUNNING", "SUCCEEDING", "FAILING"})
+_APACHE_RUNS = frozenset({"DriverReady", "InitializedBelowThresholdExecutors", "RunningHealthy"})
+_APACHE_RUNS |= {"RunningWithBelowThresholdExecutors"}
+"""What Spark operators say of an application whose driver has begun."""
 
 
 class RunState(StrEnum):
-    """How a run stands; RETRYING is one that failed and that its owner tries again."""
+    """How a run stands; PENDING is one whose container has not begun, RETRYING one that failed and that its owner tries
+    again."""
 
+    PENDING = "Pending"
     RUNNING = "Running"
     RETRYING = "Retrying"
     SUCCEEDED = "Succeeded"
@@ -40,12 +48,17 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun:
-    """`summary` is what its newest pod that has ended has said, None where it said nothing that can be read. `why` is a
-    line for one that failed. Times are the API server's texts."""
+    """`made` is when its Job or SparkApplication was made, `started` when its container began, None before. `failure`
+    is why the container of its newest pod does not begin, if that is known; `has_pod`: it has one at all. `summary` is
+    what its newest pod that has ended has said, None where it said nothing that can be read. `why` is a line for one
+    that failed. Times are the API server's texts."""
 
     name: str
     state: RunState
-    started: str
+    made: str
+    started: str | None = None
+    failure: StartFailure | None = None
+    has_pod: bool = False
     finished: str | None = None
     summary: Summary | None = None
     why: str = ""
@@ -85,16 +98,20 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
     newest = ends[-1] if ends else None
     well, finished, why = _outcome(owner)
     last = next((end for end in reversed(ends) if end is not None), None)
-    started = next((time for pod in pods if (time := (pod.get("status") or {}).get("startTime"))), _made(owner)[0])
+    made, started = _made(owner)[0], next(filter(None, map(_began, pods)), None)
+    waits = bool(pods) and newest is None and _began(pods[-1]) is None
     if well is None:
-        state = RunState.RETRYING if newest is not None and newest.code else RunState.RUNNING
+        state = _state_of_unfinished(owner, newest or (last if waits else None), began=started is not None)
         finished = None
     else:
         state = RunState.SUCCEEDED if well else RunState.FAILED
+        started = started or made
         finished = finished or (last.at if last else None) or started
     summary = read_summary(last.said) if last else None
     if state is RunState.SUCCEEDED or last is None:
         reason = why
+    elif last.how.startswith(OOM_KILLED):
+        reason = f"{last.how}: raise spec.resources.limits.memory"
     elif summary is not None:
         # It had said that all is well: then what came after it has failed, as the report.
         reason = summary.error or f"the results are there, and what came after them failed: {last.how}"
@@ -103,13 +120,42 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
     return PipelineRun(
         owner["metadata"]["name"],
         state,
+        made,
         started,
+        pod_failure(pods[-1].get("status") or {}) if waits else None,
+        bool(pods),
         finished,
         summary,
         (reason or why)[:LINE_MAX],
         owner,
         newest is not None,
     )
+
+
+def _state_of_unfinished(owner: Json, ended: _End | None, *, began: bool) -> RunState:
+    """`ended` is the end of the newest attempt, or of the one before while the newest has not begun."""
+    if ended is not None and ended.code:
+        return RunState.RETRYING
+    return RunState.RUNNING if began or _says_that_it_runs(owner) else RunState.PENDING
+
+
+def _says_that_it_runs(owner: Json) -> bool:
+    """Spark operators say so, also of a driver whose pod is gone."""
+    status = owner.get("status") or {}
+    state = (status.get("applicationState") or {}).get("state") or ""
+    current = (status.get("currentState") or {}).get("currentStateSummary") or ""
+    return state in _KUBEFLOW_RUNS or current in _APACHE_RUNS
+
+
+def _began(pod: Json) -> str | None:
+    """When the first container of a pod began for the first time, as far as its status remembers."""
+    statuses: Sequence[Json] = (pod.get("status") or {}).get("containerStatuses") or ()
+    if not statuses:
+        return None
+    last = (statuses[0].get("lastState") or {}).get("terminated") or {}
+    state = statuses[0].get("state") or {}
+    now = state.get("running") or state.get("terminated") or {}
+    return last.get("startedAt") or now.get("startedAt")
 
 
 def _end(pod: Json) -> _End | None:

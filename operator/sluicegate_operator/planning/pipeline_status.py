@@ -17,9 +17,11 @@ from sluicegate_operator.planning.conditions import (
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState
 from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
 from sluicegate_operator.planning.run_summary import Summary
+from sluicegate_operator.planning.start_failures import is_stuck
 
 COMPLETE = "Complete"
 RUN_FAILED = "RunFailed"
+_BEFORE_AN_END = (RunState.PENDING, RunState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def pipeline_status(
     """What is known of earlier runs stays when their pods are gone. `scheduled`: the newest time of the schedule that
     was seen to by the operator itself."""
     status = _told(pipeline, plan, runs)
-    progress = _progress(pipeline, plan, status, trouble)
+    waiting = _waiting(plan, runs, now) if trouble is None else None
+    progress = waiting or _progress(pipeline, plan, status, trouble)
     old = pipeline.status
     return status.model_copy(
         update={
@@ -78,7 +81,7 @@ def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRu
     if not runs:
         return told.model_copy(update={"progress": None})
     newest = runs[-1]
-    ended = next((run for run in reversed(runs) if run.state is not RunState.RUNNING), None)
+    ended = next((run for run in reversed(runs) if run.state not in _BEFORE_AN_END), None)
     return told.model_copy(
         update={
             "last_run": AuditRun(
@@ -100,11 +103,24 @@ def _report(pipeline: AuditPipeline, plan: PipelinePlan) -> str | None:
 
 def _going_on(run: PipelineRun, took_s: float | None) -> str | None:
     before = f"; the last one that ended well took {took_s:.0f} s" if took_s is not None else ""
+    waits = f"; its next pod does not start: {run.failure}" if run.failure is not None else ""
+    if run.state is RunState.PENDING:
+        return f"made at {run.made}, and its pod has not started" + (f": {run.failure}" if run.failure else "")
     if run.state is RunState.RUNNING:
-        return f"running since {run.started}{before}"
+        return f"running since {run.started or run.made}{before}"
     if run.state is RunState.RETRYING:
-        return f"begun at {run.started}, failed and is tried again{before}"
+        return f"begun at {run.started or run.made}, failed and is tried again{waits}{before}"
     return None
+
+
+def _waiting(plan: PipelinePlan, runs: Sequence[PipelineRun], now: datetime) -> Progress | None:
+    """While it is known why the pod of the newest run does not start."""
+    newest = runs[-1] if runs else None
+    if plan.outcome is not PipelineOutcome.ACCEPTED or newest is None or newest.ended or newest.failure is None:
+        return None
+    lasting_s = (now - datetime.fromisoformat(newest.made)).total_seconds()
+    say = stalled if is_stuck(newest.failure, lasting_s) else working
+    return say(newest.failure.reason, f"{newest.name} does not start: {newest.failure}")
 
 
 def _progress(

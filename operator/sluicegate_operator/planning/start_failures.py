@@ -87,4 +87,9 @@ class FailureHistory:
 
 
 def _needs_a_person(seen: _Seen, now_s: float) -> bool:
-    return seen.node.failure.reason not in PATIENT and now_s - seen.first_s >= LASTING_S
+    return is_stuck(seen.node.failure, now_s - seen.first_s)
+
+
+def is_stuck(failure: StartFailure, lasting_s: float) -> bool:
+    """Whether a failure that has lasted so long needs a person."""
+    return failure.reason not in PATIENT and lasting_s >= LASTING_S

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.pods import NodePod, node_pod, why_missing, why_unbound
+from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import ContainerEnd
+from sluicegate_operator.planning.pod_failures import why_missing, why_unbound
 from sluicegate_operator.planning.start_failures import StartFailure
 from sluicegate_operator.resources.labels import READINESS_GATE, ROLE_LABEL
 

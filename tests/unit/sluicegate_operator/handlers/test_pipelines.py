@@ -13,7 +13,7 @@ from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import Json, cluster
 from tests.support.memory_kube import MemoryKube
 from tests.support.pipeline_manifests import SPARK, pipeline
-from tests.support.pipeline_runs import SUMMARY, job, job_pod, spark_run
+from tests.support.pipeline_runs import SUMMARY, job, job_pod, spark_run, waiting_pod
 
 pytestmark = pytest.mark.virtual_time
 
@@ -100,6 +100,40 @@ async def test_a_run_that_fails_is_a_warning_once_and_so_is_what_is_missing() ->
         await shop.reconcile()
     assert [event["type"] for event in shop.kube.events("Incomplete")] == ["Warning"]
     assert shop.status()["complete"] == "False"
+
+
+async def test_a_job_that_may_make_no_pod_says_why_and_is_looked_at_again() -> None:
+    refusal = 'pods "daily-1" is forbidden: exceeded quota: small'
+    told = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "one"},
+        "involvedObject": {"kind": "Job", "name": "daily-1"},
+        "type": "Warning",
+        "reason": "FailedCreate",
+        "message": f"Error creating: {refusal}",
+    }
+    shop = Shop(LANDED, pipeline(), job("daily-1"), told)
+    assert isinstance(await shop.reconcile(), Retry)
+    ready = shop.kube.condition(KIND, "daily")
+    assert (ready["status"], ready["reason"]) == ("False", "FailedCreate")
+    assert ready["message"].endswith(refusal)
+    assert shop.status()["lastRun"] == {"name": "daily-1", "state": "Pending"}
+    shop.kube.put(job_pod("daily-1", None))
+    await shop.reconcile()
+    assert shop.kube.condition(KIND, "daily")["status"] == "True"
+    assert shop.status()["lastRun"]["state"] == "Running"
+
+
+async def test_a_run_that_waits_for_a_node_is_looked_at_again_until_it_has_one() -> None:
+    shop = Shop(LANDED, pipeline(), job("daily-1"), waiting_pod("daily-1", "Unschedulable", "Insufficient cpu"))
+    assert isinstance(await shop.reconcile(), Retry)
+    ready = shop.kube.condition(KIND, "daily")
+    assert (ready["status"], ready["reason"]) == ("False", "Unschedulable")
+    assert ready["message"] == "daily-1 does not start: Unschedulable: Insufficient cpu"
+    shop.kube.put(job_pod("daily-1", None))
+    assert not isinstance(await shop.reconcile(), Retry)
+    assert shop.kube.condition(KIND, "daily")["status"] == "True"
 
 
 async def test_a_name_that_is_taken_is_left_alone_and_said() -> None:

@@ -11,10 +11,11 @@ from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState, pi
 from sluicegate_operator.planning.pipeline_status import PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines import PipelineOutcome, due, outlived, pipeline_children, plan_pipeline
 from sluicegate_operator.planning.run_summary import Summary, read_summary
+from sluicegate_operator.planning.start_failures import StartFailure
 from sluicegate_operator.resources.audit_run import memory_of
 from tests.support.bad_manifests import Json, cluster
 from tests.support.pipeline_manifests import FULL, SPARK, pipeline
-from tests.support.pipeline_runs import SUMMARY, job, job_pod, kubeflow_application, spark_pod, spark_run
+from tests.support.pipeline_runs import SUMMARY, job, job_pod, kubeflow_application, spark_pod, spark_run, waiting_pod
 
 NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 
@@ -178,8 +179,8 @@ def test_a_job_says_how_a_run_stands_and_its_pod_why() -> None:
     assert states(jobs, pods) == [
         ("a", "Succeeded", ""),
         ("b", "Failed", "s3://audit/shop: access denied"),
-        ("c", "Retrying", "OOMKilled, exit code 137"),
-        ("d", "Running", ""),
+        ("c", "Retrying", "OOMKilled, exit code 137: raise spec.resources.limits.memory"),
+        ("d", "Pending", ""),
         ("e", "Retrying", "OSError: disk full"),
     ]
 
@@ -189,6 +190,47 @@ def test_a_run_that_is_tried_again_goes_on_and_one_whose_pod_is_gone_says_what_i
     assert states([job("a")], pods) == [("a", "Running", "no")]
     (failed,) = states([job("a", "Failed", why="DeadlineExceeded")], [])
     assert failed == ("a", "Failed", "DeadlineExceeded: it has")
+
+
+FULL_NODES = "0/2 nodes are available: 2 Insufficient cpu"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [("Unschedulable", FULL_NODES), ("ErrImagePull", "not found"), ("CreateContainerConfigError", "no Secret")],
+)
+def test_a_run_is_pending_until_its_container_has_begun_and_its_pod_says_why(reason: str, message: str) -> None:
+    (run,) = pipeline_runs([job("a")], [waiting_pod("a", reason, message)])
+    assert (run.state, run.started, run.made) == (RunState.PENDING, None, "2026-11-22T12:01:00Z")
+    assert str(run.failure) == f"{reason}: {message}"
+    (on_its_way,) = pipeline_runs([job("a")], [waiting_pod("a")])
+    assert (on_its_way.state, on_its_way.failure) == (RunState.PENDING, None)
+    (begun,) = pipeline_runs([job("a")], [job_pod("a", None, made=5)])
+    assert (begun.state, begun.started) == (RunState.RUNNING, "2026-11-22T12:05:00Z")
+
+
+def test_an_attempt_that_does_not_begin_after_one_that_failed_is_still_a_retry() -> None:
+    pods = [job_pod("a", 1, "no"), waiting_pod("a", "Unschedulable", FULL_NODES, made=2, number=2)]
+    (run,) = pipeline_runs([job("a")], pods)
+    assert (run.state, run.started, run.why) == (RunState.RETRYING, "2026-11-22T12:01:00Z", "no")
+    assert str(run.failure) == f"Unschedulable: {FULL_NODES}"
+
+
+@pytest.mark.parametrize(
+    ("application", "label"),
+    [
+        (kubeflow_application("k", "SUBMITTED"), "sparkoperator.k8s.io/app-name"),
+        (spark_run("k", current="DriverRequested"), "sluicegate.dev/run"),
+    ],
+)
+def test_an_application_is_pending_until_its_driver_has_begun(application: Json, label: str) -> None:
+    driver = waiting_pod("k", "Unschedulable", FULL_NODES)
+    driver["metadata"]["labels"] |= {label: "k"}
+    del driver["metadata"]["labels"]["batch.kubernetes.io/job-name"]
+    (run,) = pipeline_runs([application], [driver])
+    assert (run.state, str(run.failure)) == (RunState.PENDING, f"Unschedulable: {FULL_NODES}")
+    (without_pod,) = pipeline_runs([application], [])
+    assert (without_pod.state, without_pod.has_pod) == (RunState.PENDING, False)
 
 
 def test_a_report_that_fails_after_good_results_says_so() -> None:
@@ -214,8 +256,8 @@ def test_applications_of_both_spark_operators_are_runs() -> None:
         ("a-3", "Running", ""),
         ("k-1", "Succeeded", ""),
         ("k-2", "Failed", "driver container failed"),
-        ("k-3", "Running", ""),
-        ("k-4", "Running", ""),
+        ("k-3", "Pending", ""),
+        ("k-4", "Pending", ""),
     ]
     assert [run.summary.events if run.summary else None for run in runs] == [123, *[None] * 2, 123, *[None] * 3]
 
@@ -236,7 +278,7 @@ def condition(status: Json, kind: str) -> tuple[str, str]:
 
 def a_run(state: RunState, at: str = "2026-11-22T12:00:00Z", **fields: Any) -> PipelineRun:
     finished = at if state in (RunState.SUCCEEDED, RunState.FAILED) else None
-    return PipelineRun(f"daily-{at[11:13]}", state, at, finished, **fields)
+    return PipelineRun(f"daily-{at[11:13]}", state, at, at, finished=finished, **fields)
 
 
 GOOD = a_run(RunState.SUCCEEDED, summary=read_summary(SUMMARY))
@@ -297,6 +339,37 @@ def test_a_run_that_goes_on_takes_nothing_from_being_ready() -> None:
     status = status_of(GOOD, a_run(RunState.RUNNING, "2026-11-22T13:00:00Z"))
     assert condition(status, "Ready") == ("True", "RunSucceeded")
     assert condition(status, "Reconciling")[0] == "False"
+
+
+def pending(made: str, failure: StartFailure | None = None) -> PipelineRun:
+    return PipelineRun("daily-13", RunState.PENDING, made, failure=failure)
+
+
+def test_a_run_that_has_not_begun_is_not_said_to_run() -> None:
+    status = status_of(GOOD, pending("2026-11-22T12:29:50Z"))
+    assert status["lastRun"] == {"name": "daily-13", "state": "Pending"}
+    assert status["progress"] == "made at 2026-11-22T12:29:50Z, and its pod has not started"
+    assert condition(status, "Ready") == ("True", "RunSucceeded"), "it may just take its time"
+
+
+@pytest.mark.parametrize(
+    ("made", "reason", "stuck"),
+    [
+        ("2026-11-22T12:29:50Z", "ErrImagePull", False),
+        ("2026-11-22T12:29:00Z", "ErrImagePull", True),
+        # A scheduler tries again by itself.
+        ("2026-11-22T12:00:00Z", "Unschedulable", False),
+    ],
+)
+def test_why_a_run_does_not_begin_is_in_the_conditions(made: str, reason: str, stuck: bool) -> None:
+    status = status_of(GOOD, pending(made, StartFailure(reason, "no room")))
+    assert condition(status, "Ready") == ("False", reason)
+    assert condition(status, "Reconciling")[0] == str(not stuck)
+    assert condition(status, "Stalled")[0] == str(stuck)
+    said = next(one["message"] for one in status["conditions"] if one["type"] == "Ready")
+    assert said == f"daily-13 does not start: {reason}: no room"
+    assert status["progress"].endswith(f"its pod has not started: {reason}: no room")
+    assert status["events"] == 123, "what earlier runs said stays"
 
 
 def test_what_is_missing_is_a_condition_and_the_pipeline_ready_all_the_same() -> None:
