@@ -147,8 +147,6 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
     )
     ready(shop)
     assert "ConfigChanged" in reasons_told(shop)
-    assert planned(shop, tmp_path, a_cluster(**static))[0] == 0
-
     restarts_nothing_when_respelled(shop, tmp_path, static)
 
     # What is refused is refused with the same sentence.

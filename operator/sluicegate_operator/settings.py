@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sluicegate_operator.api.images import IMAGE_PATTERN
 from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.planning.images import Images
+from sluicegate_operator.planning.operator_lease import DEFAULT_NAME
 
 RESYNC_MIN_S = 1.0
 VIEW_EVERY_S = 3.0
@@ -46,7 +47,7 @@ class Settings:
     identity: str
     lease_namespace: str
     own_namespace: str = "default"
-    lease_name: str = "sluicegate-operator"
+    lease_name: str = DEFAULT_NAME
     resync_s: float | None = None
     metrics: tuple[str, int] | None = None
     metrics_connections: int = METRICS_CONNECTIONS

@@ -127,6 +127,7 @@ def lines(seen: Preview) -> Iterator[str]:
         yield f"! {complaint.kind} {complaint.namespace}/{complaint.name}: {complaint.message}"
     for cluster in seen.clusters:
         yield from _cluster_lines(cluster)
+    yield from seen.notes
     yield summary(seen)
 
 
@@ -169,6 +170,7 @@ def document(seen: Preview) -> dict[str, Any]:
             for complaint in seen.complaints
         ],
         "clusters": [_cluster_document(cluster) for cluster in seen.clusters],
+        "notes": list(seen.notes),
     }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from sluicegate_operator.fleet.local_data import DataDirError, manifests_file, r
 from sluicegate_operator.fleet.running_nodes import running_nodes
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import CUSTOM
+from sluicegate_operator.kube.kinds import CUSTOM, LEASE
+from sluicegate_operator.planning.operator_lease import DEFAULT_NAME, operator_silence
 from sluicegate_operator.planning.preview import World
 from sluicegate_operator.planning.preview_nodes import NodeKind
+
+FORBIDDEN = 403
 
 
 class UnknownWorldError(Exception):
@@ -60,11 +64,22 @@ async def _read(wanted: Manifests, kubeconfig: str | None) -> World:
             for cluster in manifests.clusters
             if cluster.spec.brokers is not None and (found := await running_nodes(kube, cluster)) is not None
         }
+        silence = operator_silence(await _operator_leases(kube), datetime.now(UTC))
     except KubeError as error:
         raise UnknownWorldError([f"what is there cannot be read: {error}"]) from None
     finally:
         kube.close()
-    return World(manifests, nodes)
+    return World(manifests, nodes, operator_silence=silence)
+
+
+async def _operator_leases(kube: KubeClient) -> list[dict[str, Any]]:
+    """Leases with the operator's name in all namespaces; an empty list if the user may not read Leases."""
+    try:
+        return await kube.list(LEASE, None, field_selector=f"metadata.name={DEFAULT_NAME}")
+    except KubeError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return []
 
 
 async def bodies_there(kube: KubeClient, wanted: Manifests) -> list[dict[str, Any]]:

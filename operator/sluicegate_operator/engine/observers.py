@@ -11,6 +11,7 @@ from sluicegate_operator.engine.context import ReconcileContext, now
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.asking import serving_brokers
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, OBSERVER_PLUGIN
 from sluicegate_operator.planning.cluster_layout import plan_cluster
@@ -57,7 +58,7 @@ class ObserverReconciler:
             return context.resync_s(cluster)
         await self._code.give(cluster, plan, hold=bool(unreadable))
         pool = await context.pool(cluster)
-        expected = plan_cluster(cluster, snapshot.listeners).broker_ids
+        expected = serving_brokers(plan_cluster(cluster, snapshot.listeners).broker_ids, pool)
         if pool is None:
             result = ObserversResult()
         else:

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.api.metadata import Condition
 from sluicegate_operator.engine.context import STATUS_WRITERS_MAX, QuotaContext, now
 from sluicegate_operator.engine.governed_quotas import GovernedQuotas
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.planning.quota_status import WAITING
 from sluicegate_operator.planning.quotas import Outcome
 
 log = logging.getLogger(__name__)
@@ -113,9 +115,18 @@ class QuotaStatuses:
                 took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
                 events.append((quota, f"in force on {status.brokers} brokers{took}"))
         ready, before = status.condition("Ready"), quota.status.condition("Ready")
-        if ready is not None and ready.reason == Outcome.EXPIRED and (before is None or before.reason != ready.reason):
+        if ready is not None and ready.reason == Outcome.EXPIRED and _is_news(governed, quota, before):
+            governed.news.discard(quota.name)
             await self._context.post(quota, "Normal", ready.reason, ready.message)
         stalled = status.condition("Stalled")
         before = quota.status.condition("Stalled")
         if stalled is not None and stalled.status == "True" and (before is None or before.reason != stalled.reason):
             await self._context.post(quota, "Warning", stalled.reason, ready.message if ready else stalled.message)
+
+
+def _is_news(governed: GovernedQuotas, quota: ConnectionQuota, before: Condition | None) -> bool:
+    """Whether a limit that has expired was lifted just now. A quota that waited for brokers to answer, as all do at the
+    beginning of a term, was lifted just now only if a change was sent to brokers."""
+    if before is None or quota.name in governed.news:
+        return before is None or before.reason != Outcome.EXPIRED
+    return before.reason not in (Outcome.EXPIRED, *WAITING)

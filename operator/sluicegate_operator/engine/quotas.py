@@ -19,7 +19,7 @@ from sluicegate_operator.engine.governed_quotas import MARKED_A_TURN, GovernedQu
 from sluicegate_operator.engine.selected_pods import SelectedPods
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.asking import BrokerPool, serving_brokers
 from sluicegate_operator.fleet.enforce import EnforcementResult, EnforcementState, WantedLimits, enforce
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
@@ -251,9 +251,12 @@ async def _concerned(governed: GovernedQuotas, names: Collection[str], keys: fro
 
 
 def _expected(cluster: BrokerCluster, snapshot: Snapshot, pool: BrokerPool | None) -> tuple[int, ...]:
-    """Brokers that are to enforce everything; of those that others run, all that are registered."""
+    """Brokers that are to enforce everything: those of the spec, and those that still serve although they are to go.
+
+    A cluster of external brokers has no count in its spec: all registered brokers are expected.
+    """
     if not cluster.spec.is_external:
-        return tuple(plan_cluster(cluster, snapshot.listeners).broker_ids)
+        return serving_brokers(plan_cluster(cluster, snapshot.listeners).broker_ids, pool)
     return tuple(broker.broker_id for broker in pool.brokers) if pool is not None else ()
 
 

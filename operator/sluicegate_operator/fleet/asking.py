@@ -22,6 +22,12 @@ STRAGGLER_S = 0.3
 """So long the answers of the others wait for a broker that is up and silent: a frozen one, whose pod is still ready."""
 
 
+def serving_brokers(wanted: Iterable[int], pool: "BrokerPool | None") -> tuple[int, ...]:
+    """Ids of the brokers that should be there, and of those that serve clients although they are to go."""
+    serving = (broker.broker_id for broker in pool.brokers if broker.up) if pool is not None else ()
+    return tuple(sorted({*wanted, *serving}))
+
+
 class NoBrokerError(Exception):
     """None of the brokers could be reached; the message says why for each."""
 

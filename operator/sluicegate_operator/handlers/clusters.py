@@ -25,6 +25,7 @@ from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.lost_nodes import lost_words
 from sluicegate_operator.planning.start_failures import FailureHistory, NodesNotStarting
 from sluicegate_operator.planning.volumes import VolumesSeen
@@ -162,7 +163,10 @@ class ClusterReconciler:
         named = context.settings.images.of_cluster(cluster)
         seen = await failing_nodes(context.kube, self._set_events, named, layout, pods)
         history, now_s = self._failures[cluster.namespace, cluster.name], asyncio.get_running_loop().time()
-        return history.note(cluster.metadata.generation, seen.failing, seen.unwell, now_s)
+        generation, stalled = cluster.metadata.generation, cluster.status.condition(STALLED)
+        is_stalled = stalled is not None and (stalled.status, stalled.observed_generation) == ("True", generation)
+        known = stalled.reason if stalled is not None and is_stalled else ""
+        return history.note(generation, seen.failing, seen.unwell, now_s, known)
 
     async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
         """With a Warning when it turns out that a person is needed."""

@@ -61,6 +61,8 @@ class Context:
         self.figures = TermFigures()
         self.departed: dict[ClusterKey, BrokerCluster | Misread] = {}
         """The last word of BrokerClusters that were deleted, until what it says of their claims is done."""
+        self.ending: dict[ClusterKey, str] = {}
+        """Clusters whose namespace is being deleted, with their uids; see handlers.ending_namespaces."""
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
         self._said: Said[tuple[Hashable, ...]] = Said()
         self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell
@@ -136,7 +138,8 @@ class Context:
             await self.events.record(found.body, "Warning", UNREADABLE, message)
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
-        await self.events.record(reference(resource), type_, reason, message)
+        if resource.namespace not in {namespace for namespace, _ in self.ending}:
+            await self.events.record(reference(resource), type_, reason, message)
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         kind, namespace, name = api_kind(resource), resource.namespace, resource.name

@@ -16,6 +16,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import DescriptionReconciler
+from sluicegate_operator.handlers.ending_namespaces import until_namespace_ends
 from sluicegate_operator.handlers.http_places import http_places
 from sluicegate_operator.handlers.listeners import ListenerReconciler
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
@@ -46,6 +47,7 @@ async def lead(
     context = Context(kube, settings, may_write)
     pods = PodsOfQuotas(kube, settings.namespace, lambda key: queues["quotas"].mark(key))
     work = reconcilers(context, settings, pods)
+    work = {name: until_namespace_ends(context, name, reconcile) for name, reconcile in work.items()}
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in work.items()}
     context.mark = lambda name, key: queues[name].mark(key)
     context.is_due = lambda name, key: queues[name].is_due(key)

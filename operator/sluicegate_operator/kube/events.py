@@ -1,9 +1,11 @@
 """Kubernetes Events (core/v1) of what the operator did to an object: for `kubectl describe`, never relied upon.
 
 The same event within ten minutes becomes a count in the first one, written at most once a minute, so that a reconcile
-that fails again and again neither floods etcd nor hides what else happened.
+that fails again and again neither floods etcd nor hides what else happened. That holds across terms, too: a new term
+first reads the Events that the one before has posted in the namespace.
 """
 
+import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
@@ -38,6 +40,8 @@ class Series:
     last: datetime
     posted: datetime | None = None
     count: int = 0
+    name: str = ""
+    """The name of the Event; empty until the Event is posted or read."""
 
 
 class RecentEvents:
@@ -60,6 +64,12 @@ class RecentEvents:
             self._series.popitem(last=False)
         return series
 
+    def remember(self, key: Key, series: Series) -> None:
+        """Keeps a series that another process has posted, unless the key is known already."""
+        if key not in self._series and len(self._series) < KEYS_MAX:
+            self._series[key] = series
+            self._series.move_to_end(key, last=False)
+
 
 def worth_posting(series: Series, now: datetime) -> bool:
     return series.posted is None or (now - series.posted).total_seconds() >= REPEAT_EVERY_S
@@ -77,21 +87,21 @@ class EventRecorder:
         self._client = client
         self._clock = clock
         self._recent = RecentEvents()
+        self._began = clock()
+        self._read: dict[str, asyncio.Task[None]] = {}
+        """By namespace, the task that reads the Events of earlier terms."""
 
     async def record(self, involved: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """`involved` has apiVersion, kind and metadata. An event that cannot be posted is logged."""
         now = self._clock()
-        reference = object_reference(involved)
+        reference, reason, message = object_reference(involved), reason[:REASON_MAX], message[:MESSAGE_MAX]
+        await self._read_earlier(reference["namespace"], now)
         key = (*reference.values(), type_, reason, message)
         series = self._recent.note(key, now)
         if not worth_posting(series, now):
             return
-        event = {
-            **self._event(reference, _event_name(reference["name"], key, series), series),
-            "type": type_,
-            "reason": reason[:REASON_MAX],
-            "message": message[:MESSAGE_MAX],
-        }
+        series.name = series.name or _event_name(reference["name"], key, series)
+        event = {**self._event(reference, series), "type": type_, "reason": reason, "message": message}
         meta = event["metadata"]
         posted, series.posted = series.posted, now
         try:
@@ -106,11 +116,29 @@ class EventRecorder:
             level = logging.INFO if isinstance(error, NamespaceGoingError) else logging.WARNING
             log.log(level, "event %s of %s %s not posted: %s", reason, reference["kind"], reference["name"], error)
 
-    def _event(self, reference: Mapping[str, str], name: str, series: Series) -> dict[str, Any]:
+    async def _read_earlier(self, namespace: str, now: datetime) -> None:
+        """Reads the Events of an earlier term, once for each namespace and while they are recent."""
+        if (now - self._began).total_seconds() >= SAME_FOR_S:
+            return
+        if namespace not in self._read:
+            self._read[namespace] = asyncio.create_task(self._remember_earlier(namespace))
+        await asyncio.shield(self._read[namespace])
+
+    async def _remember_earlier(self, namespace: str) -> None:
+        try:
+            found = await self._client.list(EVENT, namespace, field_selector=f"source={COMPONENT}")
+        except KubeError as error:
+            log.info("events of namespace %s are not read, some may be posted twice: %s", namespace, error)
+            return
+        for event in sorted(found, key=lambda one: one.get("lastTimestamp") or "", reverse=True):
+            if (read := _series_of(event)) is not None and (self._began - read[1].last).total_seconds() < SAME_FOR_S:
+                self._recent.remember(*read)
+
+    def _event(self, reference: Mapping[str, str], series: Series) -> dict[str, Any]:
         return {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
-            "metadata": {"name": name, "namespace": reference["namespace"]},
+            "metadata": {"name": series.name, "namespace": reference["namespace"]},
             "involvedObject": dict(reference),
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
@@ -131,6 +159,18 @@ def object_reference(involved: Mapping[str, Any]) -> dict[str, str]:
         "name": meta["name"],
         "uid": meta.get("uid") or "",
     }
+
+
+def _series_of(event: Mapping[str, Any]) -> tuple[Key, Series] | None:
+    """As `record` would have noted it; None for an Event of another form."""
+    involved = event.get("involvedObject") or {}
+    try:
+        first, last = (datetime.fromisoformat(event[field]) for field in ("firstTimestamp", "lastTimestamp"))
+        parts = [involved[field] for field in ("apiVersion", "kind", "namespace", "name")]
+        key = (*parts, involved.get("uid") or "", event["type"], event["reason"], event["message"])
+        return key, Series(first, last, posted=last, count=int(event["count"]), name=event["metadata"]["name"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _event_name(name: str, key: Key, series: Series) -> str:

@@ -1,10 +1,11 @@
 """The status of a BrokerCluster, from the nodes that were seen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus, RolloutStatus
+from sluicegate_operator.api.metadata import Condition
 from sluicegate_operator.api.replica_numbers import cluster_contradictions
 from sluicegate_operator.planning.conditions import (
     CLAIMS_TAKEN,
@@ -79,13 +80,14 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
             f"{seen.controllers_ready}/{seen.controllers_expected}",
         ),
         _paused(cluster, seen),
-        *(roll_findings(seen.roll) if seen.roll is not None else ()),
+        *_rolling(cluster, seen),
         *((_racks_known(seen.racks),) if seen.racks is not None else ()),
         *_contradictions(cluster),
     )
+    found = conditions(cluster, old, (*progress.findings, *own), now)
     return BrokerClusterStatus(
         observed_generation=observed_generation(cluster, old, progress),
-        conditions=conditions(cluster, old, (*progress.findings, *own), now),
+        conditions=(*found, *_not_looked_at(cluster, found)),
         brokers=brokers,
         ready_brokers=seen.brokers_ready,
         cluster_id=seen.cluster_id or old.cluster_id,
@@ -93,6 +95,29 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         rollout=old.rollout if seen.roll is None else rollout_status(seen.roll),
         volumes=old.volumes if seen.volumes is None else seen.volumes.status,
     )
+
+
+def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ...]:
+    """Rolling and RollBlocked; empty until this operator has planned the roll."""
+    if seen.roll is not None:
+        return roll_findings(seen.roll)
+    if not cluster.spec.paused:
+        return ()
+    unfinished = cluster.status.rollout is not None and cluster.status.rollout.reason != rollout_status(Done()).reason
+    return (
+        Finding("Rolling", False, "Paused", PAUSED),
+        Finding("RollBlocked", unfinished, "Paused", PAUSED if unfinished else ""),
+    )
+
+
+def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[Condition, ...]:
+    """The old conditions of a roll and of racks that this operator has not evaluated yet in its term.
+
+    A roll does not end because another operator leads.
+    """
+    types = {"Rolling", "RollBlocked"} | ({"RacksKnown"} if cluster.spec.topology_key else set())
+    types -= {condition.type for condition in found}
+    return tuple(condition for condition in cluster.status.conditions if condition.type in types)
 
 
 def _all(ready_nodes: int, expected: int) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluicegate_operator.api.broker_listener import BrokerListener, BrokerListenerStatus
-from sluicegate_operator.planning.cluster_layout import ClusterLayout
+from sluicegate_operator.planning.cluster_layout import ClusterLayout, ListenerClash
 from sluicegate_operator.planning.conditions import (
     NAME_TAKEN,
     Finding,
@@ -42,8 +42,13 @@ def listener_status(
     now: datetime,
     services: ServicesSeen = ServicesSeen(),
 ) -> BrokerListenerStatus:
-    """Without a layout the cluster is missing."""
+    """The status of `listener`; `layout` is None if there is no such cluster.
+
+    A listener that clashes serves nothing: the brokers' listener of that name belongs to the other BrokerListener.
+    """
     old = listener.status
+    if _clash(listener, layout) is not None:
+        seen, services = ListenerSeen(), ServicesSeen(hiding=services.hiding)
     progress = _progress(listener, layout, seen, services)
     told = seen.told if layout is not None else {}
     served = progress.settled and told and not services.name_taken and not services.refusal
@@ -62,12 +67,17 @@ def _done(seen: ListenerSeen) -> int:
     return max(0, len(seen.told) - len(seen.waits))
 
 
+def _clash(listener: BrokerListener, layout: ClusterLayout | None) -> ListenerClash | None:
+    clashes = layout.clashes if layout is not None else ()
+    return next((clash for clash in clashes if clash.resource == listener.name), None)
+
+
 def _progress(
     listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
 ) -> Progress:
     if layout is None:
         return stalled("ClusterMissing", cluster_missing_words(listener, bundled=True))
-    clash = next((clash for clash in layout.clashes if clash.resource == listener.name), None)
+    clash = _clash(listener, layout)
     if clash is not None:
         return stalled("Conflicted", clash.message)
     if services.name_taken:

@@ -27,11 +27,12 @@ VALUE_SHOWN_MAX = 120
 class World:
     """What is there: objects with their statuses, and nodes by namespace and name of their cluster, where somebody has
     looked. `kind` of nodes: what restarts one differs between pods and processes, which are those of `sluicegate up`:
-    there what manifests do not name goes."""
+    there what manifests do not name goes. `operator_silence`: see planning.operator_lease."""
 
     manifests: Manifests = field(default_factory=Manifests)
     nodes: Mapping[tuple[str, str], RunningNodes] = field(default_factory=dict)
     kind: NodeKind = NodeKind.POD
+    operator_silence: str = ""
 
 
 class ObjectOutcome(StrEnum):
@@ -58,11 +59,13 @@ class ObjectPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`complaints`: what would be taken and could not come into force, as it is not so already."""
+    """`complaints`: what would be taken and could not come into force, as it is not so already. `notes`: sentences on
+    all of it."""
 
     objects: tuple[ObjectPreview, ...]
     clusters: tuple[ClusterPreview, ...]
     complaints: tuple[Complaint, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -101,7 +104,7 @@ def preview(wanted: Manifests, world: World, now: datetime) -> Preview:
     )
     before = set(complaints(world.manifests, now))
     news = tuple(complaint for complaint in complaints(then, now) if complaint not in before)
-    return Preview(tuple(objects), clusters, news)
+    return Preview(tuple(objects), clusters, news, (world.operator_silence,) if world.operator_silence else ())
 
 
 def _gone(there: Mapping[Identity, Resource], after: Mapping[Identity, Resource]) -> Iterator[Resource]:

@@ -21,6 +21,9 @@ ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
 PODS_LEFT_OUT = "PodsLeftOut"
 """The quota selects pods that have the address of their node, which others have too."""
 OBSERVING = "Observing"
+REFUSED, UNREACHABLE, APPLYING = "Refused", "BrokersUnreachable", "Applying"
+WAITING = frozenset({REFUSED, UNREACHABLE, APPLYING})
+"""Reasons of a quota that not all brokers were seen to enforce, or to have lifted."""
 _SEE_PODS = "see that the operator reaches the API server, and may list and watch pods and namespaces"
 _LISTED_MAX = 10
 """Broker ids named in a message."""
@@ -57,8 +60,8 @@ class Enforcement:
         if self.complete:
             return "Enforced"
         if self.refused:
-            return "Refused"
-        return "BrokersUnreachable" if set(self.lagging) & set(self.unreachable) else "Applying"
+            return REFUSED
+        return UNREACHABLE if set(self.lagging) & set(self.unreachable) else APPLYING
 
     @property
     def complete(self) -> bool:

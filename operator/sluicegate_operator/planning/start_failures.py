@@ -6,6 +6,7 @@ runs in between. So a failure is remembered until its node is well, and a person
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 LASTING_S = 15.0
 FORGOTTEN_AFTER_S = 60.0
@@ -65,13 +66,23 @@ class FailureHistory:
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def note(
-        self, generation: int, failing: Sequence[FailingNode], unwell: Collection[str], now_s: float
+        self,
+        generation: int,
+        failing: Sequence[FailingNode],
+        unwell: Collection[str],
+        now_s: float,
+        stalled_for: str = "",
     ) -> NodesNotStarting | None:
         """`failing` are those that fail at this moment, the most important first; who began to fail first is told
-        first. `unwell`: uids of all that are not ready, the others are forgotten."""
+        first. `unwell`: uids of all that are not ready, the others are forgotten. `stalled_for`: the reason for which
+        the cluster is Stalled already by its status: in the first look of a term such a failure has lasted."""
+        known = "" if self._generation >= 0 else stalled_for
         if generation != self._generation:
             self._generation, self._seen = generation, {}
-        now_failing = {node.uid: _Seen(self._first_s(node, now_s), now_s, node) for node in failing}
+        now_failing = {
+            node.uid: _Seen(-inf if node.failure.reason == known else self._first_s(node, now_s), now_s, node)
+            for node in failing
+        }
         remembered = {
             uid: seen
             for uid, seen in self._seen.items()

@@ -470,6 +470,60 @@ async def test_a_limit_that_has_ended_is_not_said_to_be_lifted_while_brokers_hav
     assert shop.kube.condition("ConnectionQuota", "one", "Enforced")["status"] == "False"
 
 
+def expired(name: str, address: str) -> Json:
+    ended = quota(name, address)
+    ended["spec"]["expiresAt"] = "2020-01-01T00:00:00Z"
+    return ended
+
+
+async def test_that_a_limit_has_ended_is_posted_once_and_not_by_each_term() -> None:
+    kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"))
+    first = Shop(kube)
+    await first.reconcile()
+    kube.put(expired("one", "10.0.0.1"))
+    await first.reconcile()
+    assert len(kube.events("Expired")) == 1
+    # The next operator: a broker is slow to answer it, and then does.
+    second = Shop(kube)
+    second.silence(2)
+    await second.reconcile()
+    assert second.said("one")[2] == "Applying"
+    third = Shop(kube)
+    await third.reconcile()
+    assert third.said("one")[2] == "Expired"
+    assert len(kube.events("Expired")) == 1
+
+
+async def test_a_limit_that_ended_while_no_operator_ran_is_posted_once_it_is_lifted() -> None:
+    kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"))
+    first = Shop(kube)
+    await first.reconcile()
+    kube.put(expired("one", "10.0.0.1"))
+    second = Shop(kube)
+    second.brokers, second.pool = first.brokers, first.pool
+    for _ in range(2):
+        await second.reconcile()
+    assert second.said("one")[2] == "Expired"
+    assert len(kube.events("Expired")) == 1
+
+
+async def test_a_broker_that_is_to_go_and_serves_still_counts() -> None:
+    shop = Shop(MemoryKube(cluster(2), quota("one", "10.0.0.1")), brokers=3)
+    await shop.reconcile()
+    assert shop.said("one") == ("3/3", "True", "Enforced")
+    assert "enforced by all 3 brokers" in shop.kube.condition("ConnectionQuota", "one")["message"]
+    shop.silence(2)
+    shop.kube.put(quota("one", "10.0.0.1", rate=7))
+    await shop.reconcile()
+    assert shop.said("one")[:2] == ("2/3", "False")
+    # A broker whose pod is not ready has no clients.
+    assert shop.pool is not None
+    going = tuple(replace(broker, up=broker.broker_id != 2) for broker in shop.pool.brokers)
+    shop.pool = replace(shop.pool, brokers=going)
+    await shop.reconcile()
+    assert shop.said("one") == ("2/2", "True", "Enforced")
+
+
 async def test_a_change_that_a_broker_makes_long_after_it_was_told_is_undone_within_seconds() -> None:
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
     await shop.reconcile()

@@ -24,6 +24,17 @@ class PlayedKube(KubeClient):
     def __init__(self) -> None:
         self.away = False
         self.posted: list[tuple[str, str, int]] = []
+        self.events: dict[str, dict[str, Any]] = {}
+        self.lists = 0
+
+    async def list(
+        self, kind: Kind, namespace: str | None, label_selector: str = "", *, field_selector: str = ""
+    ) -> list[dict[str, Any]]:
+        assert field_selector == "source=sluicegate-operator"
+        self.lists += 1
+        if self.away:
+            raise KubeUnavailableError("the API server does not answer")
+        return list(self.events.values())
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         return self._post("create", manifest)
@@ -36,6 +47,7 @@ class PlayedKube(KubeClient):
         if self.away:
             raise KubeUnavailableError("the API server does not answer")
         self.posted.append((verb, manifest["metadata"]["name"], manifest["count"]))
+        self.events[manifest["metadata"]["name"]] = dict(manifest)
         return dict(manifest)
 
 
@@ -86,6 +98,45 @@ async def test_what_could_not_be_posted_is_logged_and_tried_with_the_next(caplog
     played.kube.away = False
     await played.record(after_s=1)
     assert played.posted == [("replace", 2)]
+
+
+@pytest.mark.parametrize(
+    ("after_s", "expected"),
+    [(30, []), (90, [("replace", 2)]), (700, [("create", 1)])],
+)
+async def test_a_new_term_does_not_post_again_what_the_one_before_has_posted(
+    after_s: float, expected: list[tuple[str, int]]
+) -> None:
+    first = Played()
+    await first.record()
+    second = Played()
+    second.kube, second.now = first.kube, first.now + timedelta(seconds=after_s)
+    second.recorder = EventRecorder(second.kube, clock=lambda: second.now)
+    for _ in range(2):
+        await second.record()
+    assert second.posted[1:] == expected
+    if expected == [("replace", 2)]:
+        assert len({name for _, name, _ in second.kube.posted}) == 1
+    # Another event is not held back.
+    await second.record("another")
+    assert second.posted[-1] == ("create", 1)
+
+
+async def test_earlier_events_are_read_once_for_a_namespace_and_not_in_an_old_term() -> None:
+    played = Played()
+    await played.record()
+    await played.record("another")
+    assert played.kube.lists == 1
+    old = Played()
+    await old.record(after_s=600)
+    assert old.kube.lists == 0
+
+
+async def test_events_of_another_form_are_passed_over() -> None:
+    played = Played()
+    played.kube.events = {"odd": {"metadata": {"name": "odd"}}, "newer": {"eventTime": "x", "count": None}}
+    await played.record()
+    assert played.posted == [("create", 1)]
 
 
 def test_memory_is_bounded_and_the_quietest_is_forgotten() -> None:

@@ -55,3 +55,17 @@ def test_of_two_nodes_that_take_turns_at_crashing_the_same_one_is_told_each_time
     unwell = frozenset({"u1", "u2"})
     told = [history.note(1, failing, unwell, LASTING_S) for failing in ([LOOP, other], [other], [LOOP], [other])]
     assert told == [NodesNotStarting(LOOP, needs_a_person=False)] * 4
+
+
+def test_what_a_new_term_finds_failing_as_the_status_says_has_lasted() -> None:
+    for stalled_for, lasts in (("CrashLoopBackOff", True), ("ErrImagePull", False), ("", False)):
+        history = FailureHistory()
+        found = history.note(1, [LOOP], BOTH, 0.0, stalled_for)
+        assert found is not None
+        assert found.needs_a_person is lasts
+    # What begins later in the term is judged by this term alone.
+    history = FailureHistory()
+    history.note(1, [], BOTH, 0.0, "CrashLoopBackOff")
+    found = history.note(1, [LOOP], BOTH, 1.0, "CrashLoopBackOff")
+    assert found is not None
+    assert not found.needs_a_person

@@ -359,6 +359,35 @@ def test_the_pods_that_wait_are_listed_and_kept_while_nothing_is_known() -> None
     assert done.rollout.reason == "Done"
 
 
+ZONES: dict[str, Any] = {
+    "brokers": {"replicas": 3, "storage": {"size": "1Gi"}, "rack": {"topologyKey": "topology.kubernetes.io/zone"}}
+}
+
+
+def test_conditions_of_a_roll_outlive_the_term_that_found_them() -> None:
+    """A new operator writes statuses before it has planned the roll."""
+    known: dict[str, Any] = {"roll": BLOCKED, "racks": RacksPlan(3)}
+    first = cluster_status(a_cluster(**ZONES), ObservedCluster(**RUNNING, **known), NOW)
+    again = a_cluster(**ZONES).model_copy(update={"status": first})
+    second = cluster_status(again, ObservedCluster(**(RUNNING | {"brokers_ready": 2})), LATER)
+    for kind in ("Rolling", "RollBlocked", "RacksKnown"):
+        assert second.condition(kind) == first.condition(kind) != None  # noqa: E711
+    done = cluster_status(again, ObservedCluster(**RUNNING, roll=Done()), LATER)
+    rolling = done.condition("Rolling")
+    assert rolling is not None
+    assert rolling.status == "False"
+    assert cluster_status(a_cluster(), ObservedCluster(**RUNNING), NOW).condition("Rolling") is None, "none was found"
+
+
+@pytest.mark.parametrize(("step", "blocked"), [(BLOCKED, "True"), (Done(), "False")])
+def test_nothing_rolls_while_the_cluster_is_paused(step: RollStep, blocked: str) -> None:
+    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, roll=step), NOW)
+    paused = a_cluster(paused=True).model_copy(update={"status": first})
+    found = cluster_status(paused, ObservedCluster(**RUNNING), LATER)
+    said = {c.type: (c.status, c.reason) for c in found.conditions}
+    assert (said["Rolling"], said["RollBlocked"]) == (("False", "Paused"), (blocked, "Paused"))
+
+
 def test_a_cluster_that_nobody_has_seen_is_in_progress() -> None:
     assert kstatus(a_cluster().status, 1) == "InProgress"
 

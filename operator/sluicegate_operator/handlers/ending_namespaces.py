@@ -1,0 +1,51 @@
+"""Stops making objects for clusters whose namespace is being deleted.
+
+The API server refuses every create there, and nothing brings the namespace back. A cluster that is made again under the
+name, in a new namespace, has another uid.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.errors import NamespaceGoingError
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER
+
+log = logging.getLogger(__name__)
+
+CREATING = frozenset({"clusters", "listeners", "observers", "pipelines", "racks", "registrations", "rolls"})
+"""Queues that make objects, or change those that are being deleted."""
+
+Reconcile = Callable[[ClusterKey], Awaitable[Again]]
+
+
+def until_namespace_ends(context: Context, name: str, reconcile: Reconcile) -> Reconcile:
+    """Returns `reconcile`, guarded: it is not called for a cluster whose namespace is being deleted, as soon as the API
+    server has refused a create for that reason. `name` is the name of the queue."""
+    if name not in CREATING:
+        return reconcile
+
+    async def run(key: ClusterKey) -> Again:
+        uid = await _uid(context, key)
+        if uid and context.ending.get(key) == uid:
+            return None
+        context.ending.pop(key, None)
+        try:
+            return await reconcile(key)
+        except NamespaceGoingError as error:
+            if uid and context.ending.get(key) != uid:
+                context.ending[key] = uid
+                log.info("cluster %s of namespace %s: nothing is made any more: %s", key[1], key[0], error)
+            return None
+
+    return run
+
+
+async def _uid(context: Context, key: ClusterKey) -> str:
+    """The uid of the BrokerCluster; empty if there is none."""
+    for found in await context.kube.cache.resources(BROKER_CLUSTER, *key):
+        return found.metadata.uid if isinstance(found, Resource) else str(found.body["metadata"].get("uid") or "")
+    return ""
