@@ -28,9 +28,12 @@ def on_broker(shop: Shop, broker_id: int) -> int:
 def test_a_broker_comes_gets_replicas_gives_them_away_and_goes(scaled: Shop) -> None:
     shop = scaled
     before = shop.fingerprint()
-    shop.change_cluster(brokers={"replicas": MORE})
+    shop.plane.kubectl("scale", "brokercluster", CLUSTER, f"--replicas={MORE}")
     shop.await_state(BROKERS, "Online")
     wait_for("it is ready", lambda: len([pod for pod in shop.broker_pods() if pod.ready]) == MORE)
+    wait_for("an autoscaler sees it", lambda: shop.cluster()["status"]["replicas"] == MORE)
+    selected = shop.plane.get("pods", "--selector", shop.cluster()["status"]["selector"])["items"]
+    assert len(selected) == MORE
     shop.await_enforced("shop-external-rate", brokers=f"{MORE}/{MORE}")
     create_topic(shop.bootstrap(), TOPIC, PARTITIONS, BROKERS, min_insync_replicas="2")
     wait_for("the new broker has replicas", lambda: on_broker(shop, BROKERS) > 0)

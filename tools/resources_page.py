@@ -8,7 +8,7 @@ from sluicegate_operator.api.config_orders import BROKER_ORDERS, TOPIC_ORDERS
 from sluicegate_operator.api.config_values import VALUE_REFUSED
 from sluicegate_operator.api.crd import KUBERNETES_MIN, schema
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import API_VERSION
+from sluicegate_operator.api.metadata import API_VERSION, Resource
 
 _HEAD = f"""# Resources
 
@@ -32,7 +32,7 @@ def render_reference() -> str:
 def _kind(name: str) -> str:
     model = KINDS[name].model
     root = schema(model)
-    lines = [f"\n## {name} (`{model.short_name}`)\n", f"{root['description']}\n"]
+    lines = [f"\n## {name} (`{model.short_name}`)\n", f"{root['description']}\n", f"{_columns(model)}\n"]
     for part in ("spec", "status"):
         lines += [f"### {name} {part}\n", "| field | type | default | meaning |", "|---|---|---|---|"]
         lines += [*_rows(root["properties"][part], ""), ""]
@@ -44,6 +44,15 @@ def _kind(name: str) -> str:
         lines += ["\nWhat must hold, with the default for what is not said:\n"]
         lines += [f"- {order.sign.join(f'`{key}`' for key in chain)}" for order in orders for chain in order.chains]
     return "\n".join(lines) + "\n"
+
+
+def _columns(model: type[Resource]) -> str:
+    plain = ["NAME", *(column.name.upper() for column in model.columns if not column.priority)]
+    wide = [column.name.upper() for column in model.columns if column.priority]
+    shown = f"`kubectl get {model.short_name}` shows {', '.join(plain)}; with `-o wide` also {', '.join(wide)}."
+    if model.scale is None:
+        return shown
+    return f"{shown} `kubectl scale` and autoscalers change `{model.scale.spec_replicas.removeprefix('.')}`."
 
 
 def _rows(node: Mapping[str, Any], path: str) -> Iterator[str]:

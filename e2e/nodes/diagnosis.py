@@ -10,7 +10,7 @@ _LINES = 60
 _PAGES = (
     ("get", "nodes", "--output=wide"),
     ("get", "pods", "--all-namespaces", "--output=wide"),
-    ("get", "bc,cq,bl,kt,br", "--all-namespaces", "--output=wide"),
+    ("get", "bc,cq,bl,tp,br", "--all-namespaces", "--output=wide"),
     ("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
     ("logs", "-n", OPERATOR_NAMESPACE, "-l", OPERATOR_PODS, f"--tail={_LINES}"),
     ("logs", "-l", f"sluicegate.dev/cluster={CLUSTER}", f"--tail={_LINES // 3}", "--prefix"),

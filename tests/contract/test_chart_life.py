@@ -42,8 +42,8 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(CHART, chart)
     file = chart / "files" / "crds" / f"sluicegate.dev_{TOPICS.partition('.')[0]}.yaml"
     text = file.read_text(encoding="utf-8")
-    assert text.count("    shortNames:\n    - kt\n") == 1
-    file.write_text(text.replace("    shortNames:\n    - kt\n", ""), encoding="utf-8")
+    assert text.count("    shortNames:\n    - tp\n") == 1
+    file.write_text(text.replace("    shortNames:\n    - tp\n", ""), encoding="utf-8")
     return chart
 
 
@@ -66,7 +66,7 @@ def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
     assert "deployment/sluicegate-operator" in said
     [of_release] = plane.get("secret", "-n", NAMESPACE, "-l", "owner=helm,status=deployed")["items"]
     assert len(of_release["data"]["release"]) < RELEASE_BYTES_MAX
-    assert short_names() == ["kt"]
+    assert short_names() == ["tp"]
     assert plane.get("brokercluster", "sample", "-n", NAMESPACE)["spec"]["brokers"]["replicas"] == 1
 
     release("uninstall", RELEASE, "--no-hooks")

@@ -15,6 +15,7 @@ from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
+    MESSAGE_COLUMN,
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
@@ -337,6 +338,7 @@ class AuditPipeline(Resource):
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,
+        MESSAGE_COLUMN,
     )
     rules: ClassVar = (
         Rule(

@@ -25,10 +25,12 @@ from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     INT_MAX,
+    MESSAGE_COLUMN,
     READY_COLUMN,
     REASON_COLUMN,
     PrinterColumn,
     Resource,
+    ScaleSubresource,
     Status,
 )
 from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
@@ -43,6 +45,10 @@ SERVER_PATTERN = r"^([-._A-Za-z0-9]+|\[[:0-9A-Fa-f.]+\]):[1-9][0-9]{0,4}$"
 LIMITS_SET_MAX = 10_000
 STORAGE_MIN = "1Mi"
 CONTROLLER_STORAGE_SIZE = "1Gi"
+SERVERS_MAX = 32 * 271
+"""Length of 32 bootstrap servers with commas between them."""
+VERSION_MAX = 600
+"""Length of two releases with ' to ' between them, each as long as a tag may be."""
 
 
 class Storage(Model):
@@ -478,11 +484,34 @@ class VolumesStatus(Model):
     """Of each volume that does not hold what it should: how far it is, or why it stays."""
 
 
+class ListenerAddresses(Model):
+    """Where clients of one listener connect first."""
+
+    model_config = Status.model_config
+
+    name: str = Field(max_length=63)
+    """Kafka's name of the listener."""
+    bootstrap_servers: str = Field(max_length=270)
+    """host:port for bootstrap.servers of clients."""
+
+
 class BrokerClusterStatus(Status):
     brokers: str = Field(default="", max_length=32)
     """Brokers that are ready, of those that should be or still are: 3/3."""
     ready_brokers: int = 0
     """Brokers that are ready."""
+    replicas: int | None = None
+    """Broker pods that exist. `kubectl scale` and autoscalers read this number; absent with runtime External."""
+    selector: str | None = Field(default=None, max_length=512)
+    """Label selector of the broker pods, for autoscalers; absent with runtime External."""
+    version: str | None = Field(default=None, max_length=VERSION_MAX)
+    """Release that the brokers run, or the lowest and the highest one during an upgrade. With runtime External the
+    metadata.version that the cluster has finalized."""
+    bootstrap_servers: str = Field(default="", max_length=SERVERS_MAX)
+    """Value for bootstrap.servers of clients: the address of the first listener by name. With runtime External the
+    bootstrapServers of the spec."""
+    listeners: tuple[ListenerAddresses, ...] | None = Field(default=None, max_length=64)
+    """Listeners that clients can use now, by name; absent with runtime External."""
     cluster_id: str = Field(default="", max_length=64)
     """Kafka's id of the cluster."""
     controller_id: int = -1
@@ -552,10 +581,17 @@ class BrokerCluster(Resource):
     short_name: ClassVar = "bc"
     columns: ClassVar = (
         PrinterColumn(name="Runtime", json_path=".spec.runtime"),
+        PrinterColumn(name="Version", json_path=".status.version"),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
+        PrinterColumn(name="Strategy", json_path=".spec.connectionQuota.strategy", priority=1),
+        PrinterColumn(name="Bootstrap", json_path=".status.bootstrapServers"),
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,
+        MESSAGE_COLUMN,
+    )
+    scale: ClassVar = ScaleSubresource(
+        spec_replicas=".spec.brokers.replicas", status_replicas=".status.replicas", selector=".status.selector"
     )
     rules: ClassVar = (cluster_name_rule(),)
     transitions: ClassVar = (

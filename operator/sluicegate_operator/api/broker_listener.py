@@ -17,6 +17,7 @@ from sluicegate_operator.api.listener_exposure import (
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
+    MESSAGE_COLUMN,
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
@@ -176,10 +177,11 @@ class BrokerListener(Resource):
         PrinterColumn(name="Listener", json_path=".spec.name"),
         PrinterColumn(name="Port", json_path=".spec.port", type="integer"),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
-        PrinterColumn(name="Bootstrap", json_path=".status.bootstrap", priority=1),
+        PrinterColumn(name="Bootstrap", json_path=".status.bootstrap"),
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,
+        MESSAGE_COLUMN,
     )
     rules: ClassVar = (
         Rule(

@@ -12,6 +12,7 @@ from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
     INT_MAX,
+    MESSAGE_COLUMN,
     READY_COLUMN,
     ClusterRef,
     PrinterColumn,
@@ -90,6 +91,7 @@ class BrokerRegistration(Resource):
         PrinterColumn(name="Version", json_path=".status.version", priority=1),
         AGE_COLUMN,
         READY_COLUMN.model_copy(update={"priority": 1}),
+        MESSAGE_COLUMN,
     )
 
     kind: Literal["BrokerRegistration"] = "BrokerRegistration"

@@ -13,6 +13,7 @@ from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
     INT_MAX,
+    MESSAGE_COLUMN,
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
@@ -253,6 +254,7 @@ class ConnectionQuota(Resource):
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,
+        MESSAGE_COLUMN,
     )
 
     kind: Literal["ConnectionQuota"] = "ConnectionQuota"

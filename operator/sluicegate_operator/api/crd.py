@@ -68,13 +68,24 @@ def definition(kind: str) -> Json:
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": _subresources(model),
                     "additionalPrinterColumns": [_column(column) for column in model.columns],
                     "schema": {"openAPIV3Schema": schema(model)},
                 }
             ],
         },
     }
+
+
+def _subresources(model: type[Resource]) -> Json:
+    found: Json = {"status": {}}
+    if model.scale is not None:
+        found["scale"] = {
+            "specReplicasPath": model.scale.spec_replicas,
+            "statusReplicasPath": model.scale.status_replicas,
+            "labelSelectorPath": model.scale.selector,
+        }
+    return found
 
 
 def _column(column: PrinterColumn) -> Json:

@@ -84,12 +84,23 @@ class Status(Model):
 
 
 class PrinterColumn(Model):
-    """A column of `kubectl get`."""
+    """A column of `kubectl get`; one with a priority above 0 is shown by `-o wide` only."""
 
     name: str
     json_path: str
     type: Literal["string", "integer", "date"] = "string"
     priority: int = 0
+
+
+class ScaleSubresource(Model):
+    """JSON paths that `kubectl scale` and autoscalers of a kind use."""
+
+    spec_replicas: str
+    """Number that is wanted."""
+    status_replicas: str
+    """Number that is there."""
+    selector: str
+    """Label selector of the pods, as text."""
 
 
 Identity = tuple[str, str, str]
@@ -102,6 +113,7 @@ class Resource(Model):
     plural: ClassVar[str]
     short_name: ClassVar[str]
     columns: ClassVar[tuple[PrinterColumn, ...]]
+    scale: ClassVar[ScaleSubresource | None] = None
 
     api_version: Literal["sluicegate.dev/v1alpha1"] = API_VERSION
     kind: str
@@ -133,6 +145,7 @@ class Resource(Model):
 
 
 READY_COLUMN = PrinterColumn(name="Ready", json_path='.status.conditions[?(@.type=="Ready")].status')
-REASON_COLUMN = PrinterColumn(name="Reason", json_path='.status.conditions[?(@.type=="Ready")].reason', priority=1)
+REASON_COLUMN = PrinterColumn(name="Reason", json_path='.status.conditions[?(@.type=="Ready")].reason')
+MESSAGE_COLUMN = PrinterColumn(name="Message", json_path='.status.conditions[?(@.type=="Ready")].message', priority=1)
 AGE_COLUMN = PrinterColumn(name="Age", json_path=".metadata.creationTimestamp", type="date")
 CLUSTER_COLUMN = PrinterColumn(name="Cluster", json_path=".spec.clusterRef.name")

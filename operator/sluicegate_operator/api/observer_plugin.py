@@ -9,6 +9,7 @@ from sluicegate_operator.api.config_values import config_key_rule
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
+    MESSAGE_COLUMN,
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
@@ -223,6 +224,7 @@ class ObserverPlugin(Resource):
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,
+        MESSAGE_COLUMN,
     )
     rules: ClassVar = (
         Rule(

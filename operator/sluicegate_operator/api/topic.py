@@ -12,6 +12,7 @@ from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
     GROUP,
+    MESSAGE_COLUMN,
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
@@ -106,7 +107,7 @@ class Topic(Resource):
     """A topic of a cluster."""
 
     plural: ClassVar = "topics"
-    short_name: ClassVar = "kt"
+    short_name: ClassVar = "tp"
     columns: ClassVar = (
         CLUSTER_COLUMN,
         PrinterColumn(name="Partitions", json_path=".spec.partitions", type="integer"),
@@ -114,6 +115,7 @@ class Topic(Resource):
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,
+        MESSAGE_COLUMN,
     )
     rules: ClassVar = (
         Rule(

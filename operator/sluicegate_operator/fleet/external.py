@@ -30,6 +30,7 @@ from sluicegate_operator.planning.external import (
 FRESH_S = 1.0
 """So long several that ask for one cluster have the same answer."""
 REQUEST_TIMEOUT_S = 3.0
+METADATA_VERSION = "metadata.version"
 
 Key = tuple[str, str]
 """Namespace and name of a BrokerCluster."""
@@ -130,10 +131,19 @@ async def _look(
     if governed := why_governed(cluster, view.cluster_id, siblings()):
         return ExternalSeen(view.cluster_id, governed=governed)
     brokers = await _brokers(client, view)
+    level = await _metadata_version(client)
     try:
-        return ExternalSeen(view.cluster_id, brokers, _quorum(await client.describe_quorum()))
+        quorum = _quorum(await client.describe_quorum())
     except KafkaAdminError as error:
-        return ExternalSeen(view.cluster_id, brokers, no_quorum=str(error))
+        return ExternalSeen(view.cluster_id, brokers, no_quorum=str(error), metadata_version=level)
+    return ExternalSeen(view.cluster_id, brokers, quorum, metadata_version=level)
+
+
+async def _metadata_version(client: AdminClient) -> int | None:
+    try:
+        return (await client.describe_features()).get(METADATA_VERSION)
+    except KafkaAdminError:
+        return None
 
 
 async def _brokers(client: AdminClient, view: ClusterView) -> tuple[ExternalBroker, ...]:

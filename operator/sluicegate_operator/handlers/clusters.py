@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.external_clusters import ExternalClusters
@@ -23,6 +24,7 @@ from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.cluster_access import client_listeners, version_range
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.conditions import STALLED
@@ -87,7 +89,7 @@ class ClusterReconciler:
         layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
         # A pod on a lost node stays, marked as deleted, until its kubelet answers.
         away = lost_words(await lost_nodes(context.kube, all_pods))
-        seen = await self._observe(cluster, layout, pods, applied, away)
+        seen = await self._observe(cluster, snapshot.listeners, layout, pods, applied, away)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         if seen.refusal:
             return REFUSED_RETRY
@@ -128,7 +130,13 @@ class ClusterReconciler:
         return _Applied(volumes=nodes.volumes)
 
     async def _observe(
-        self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], applied: _Applied, away: str
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        layout: ClusterLayout,
+        pods: list[NodePod],
+        applied: _Applied,
+        away: str,
     ) -> ObservedCluster:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
@@ -153,6 +161,9 @@ class ClusterReconciler:
             config_refused=progress.config_refused,
             volumes=applied.volumes,
             unreachable=progress.unreachable,
+            broker_pods=sum(pod.role is Role.BROKER for pod in pods),
+            listeners=client_listeners(listeners, cluster.status.listeners or ()),
+            version=version_range(words.version for words in progress.told.values()),
             away=away,
         )
 

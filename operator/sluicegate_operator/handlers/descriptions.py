@@ -4,6 +4,7 @@ A queue of its own: a broker may be slow to answer, and what fences brokers and 
 """
 
 import logging
+from collections.abc import Mapping
 
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -11,6 +12,7 @@ from sluicegate_operator.fleet.descriptions import ask_descriptions
 from sluicegate_operator.handlers.context import Context, look_again_s
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.planning.registrations import BrokerWords
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,12 @@ class DescriptionReconciler:
             return UNTOLD_RETRY
         progress = context.progress[key]
         if progress.told != told:
-            progress.told = told
+            before, progress.told = progress.told, told
             context.mark("registrations", key)
+            if _versions(before) != _versions(told):
+                context.mark("clusters", key)
         return look_again_s(context, cluster)
+
+
+def _versions(told: Mapping[int, BrokerWords]) -> set[str | None]:
+    return {words.version for words in told.values()}

@@ -79,14 +79,15 @@ class ListenerReconciler:
         services = await self._services(snapshot, cluster, len(layout.broker_ids), held=held)
         wishes = _wishes(snapshot, services, await self._places(snapshot, pods))
         brokers = await self._brokers(cluster, snapshot, layout, _Looking(pods, wishes, held))
-        changed, fronts = False, []
+        changed: set[str] = set()
+        fronts = []
         for listener in snapshot.listeners:
             seen = listener_seen(listener.spec.name, brokers)
             found = services.get(listener.name, ListenerServices())
             fronts.append(_services_seen(listener, found, seen))
             changed |= await self._write(listener, layout, seen, fronts[-1])
-        if changed:
-            context.mark("quotas", key)
+        for queue in sorted(changed):
+            context.mark(queue, key)
         return self._again(cluster, layout, brokers, fronts)
 
     def _again(
@@ -182,15 +183,20 @@ class ListenerReconciler:
 
     async def _write(
         self, listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
-    ) -> bool:
-        """Whether there is anything new for those who go by it: quotas are told of hidden addresses, and wait for
-        listeners to be open."""
+    ) -> set[str]:
+        """The queues that depend on what has changed. Quotas depend on hidden addresses and on open listeners; the
+        cluster's status shows where clients connect first."""
         status = listener_status(listener, layout, seen, now(), services)
         await self._context.write_status(listener, status)
         await say_stalled(self._context, listener, status)
         old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
         hidden = (old and old.message, new and new.message)
-        return listener.status.brokers != status.brokers or hidden[0] != hidden[1]
+        queues = set()
+        if listener.status.brokers != status.brokers or hidden[0] != hidden[1]:
+            queues.add("quotas")
+        if listener.status.bootstrap != status.bootstrap:
+            queues.add("clusters")
+        return queues
 
 
 @dataclass(frozen=True, slots=True)

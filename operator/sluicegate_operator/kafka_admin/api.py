@@ -102,6 +102,10 @@ class ClusterAdmin(Caller):
         except UnsupportedApiError:
             return await self.describe_cluster()
 
+    async def describe_features(self) -> Mapping[str, int]:
+        """Finalized level of each feature (KIP-584)."""
+        return await self.call(cluster.describe_features())
+
     async def describe_quorum(self) -> QuorumView:
         return await self.call(cluster.describe_quorum())
 

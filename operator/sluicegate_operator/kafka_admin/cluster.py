@@ -1,5 +1,11 @@
-"""DescribeCluster (KIP-700), also with brokers that are fenced (KIP-1073), and DescribeQuorum (KIP-595)."""
+"""DescribeCluster (KIP-700), also with brokers that are fenced (KIP-1073), DescribeQuorum (KIP-595), and the features
+of ApiVersions (KIP-584)."""
 
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.api_versions.v3.response import ApiVersionsResponse
 from kio.schema.describe_cluster.v0.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v0.response import DescribeClusterResponse
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest as DescribeClusterRequestV2
@@ -59,3 +65,13 @@ def _read_quorum(reply: DescribeQuorumResponse) -> QuorumView:
     )
     in_order = tuple(sorted(voters, key=lambda voter: voter.id))
     return QuorumView(partition.leader_id, partition.leader_epoch, in_order)
+
+
+def describe_features() -> Exchange[ApiVersionsResponse, Mapping[str, int]]:
+    request = ApiVersionsRequest(client_software_name="sluicegate", client_software_version=version("sluicegate"))
+    return Exchange(request, ApiVersionsResponse, _read_features)
+
+
+def _read_features(reply: ApiVersionsResponse) -> dict[str, int]:
+    check(reply.error_code, None, "asking for the features of the cluster")
+    return {feature.name: feature.max_version_level for feature in reply.finalized_features}

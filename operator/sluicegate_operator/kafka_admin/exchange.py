@@ -15,6 +15,7 @@ Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
 
 READS_OF_GROUPS = ("FindCoordinator", "ConsumerGroupDescribe", "OffsetFetch")
+READS = ("ApiVersions", "BrokerMetadata", "Describe", "List", "Metadata", *READS_OF_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +37,5 @@ class Exchange(Generic[Reply, Result]):
 
     @property
     def alters(self) -> bool:
-        """Whether it changes anything: what only reads is called so by Kafka, but for groups."""
-        return not self.api.startswith(("Describe", "List", "Metadata", "BrokerMetadata", *READS_OF_GROUPS))
+        """Whether the request changes anything: requests that only read begin with one of READS."""
+        return not self.api.startswith(READS)

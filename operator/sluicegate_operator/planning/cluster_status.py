@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus, RolloutStatus
+from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus, ListenerAddresses, RolloutStatus
 from sluicegate_operator.api.metadata import Condition
 from sluicegate_operator.api.replica_numbers import cluster_contradictions
+from sluicegate_operator.planning.cluster_access import broker_selector
 from sluicegate_operator.planning.conditions import (
     CLAIMS_TAKEN,
     NAME_TAKEN,
@@ -41,8 +42,9 @@ class ObservedCluster:
     `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where there
     are any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack; `config_refused`:
     what brokers say of a value that they do not take. `volumes`: None where nobody has looked. `unreachable`:
-    brokers that are ready by their pods and have not answered for long, with why. `away`: a sentence about nodes that
-    are lost, see planning.lost_nodes."""
+    brokers that are ready by their pods and have not answered for long, with why. `broker_pods`: broker pods that
+    exist. `listeners`: those that clients can use. `version`: see `planning.cluster_access.version_range`; None before
+    a broker has said it. `away`: a sentence about nodes that are lost, see planning.lost_nodes."""
 
     brokers_expected: int
     brokers_ready: int
@@ -63,6 +65,9 @@ class ObservedCluster:
     config_refused: str = ""
     volumes: VolumesSeen | None = None
     unreachable: Mapping[int, str] = field(default_factory=dict)
+    broker_pods: int = 0
+    listeners: tuple[ListenerAddresses, ...] = ()
+    version: str | None = None
     away: str = ""
 
 
@@ -90,6 +95,11 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         conditions=(*found, *_not_looked_at(cluster, found)),
         brokers=brokers,
         ready_brokers=seen.brokers_ready,
+        replicas=seen.broker_pods,
+        selector=broker_selector(cluster.name),
+        version=seen.version or old.version,
+        bootstrap_servers=seen.listeners[0].bootstrap_servers if seen.listeners else "",
+        listeners=seen.listeners,
         cluster_id=seen.cluster_id or old.cluster_id,
         controller_id=seen.controller_id,
         rollout=old.rollout if seen.roll is None else rollout_status(seen.roll),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus
+from sluicegate_operator.planning.cluster_access import metadata_version
 from sluicegate_operator.planning.cluster_status import MESSAGE_MAX, PAUSED
 from sluicegate_operator.planning.conditions import (
     Finding,
@@ -78,12 +79,14 @@ class ReplicaCounts:
 @dataclass(frozen=True, slots=True)
 class ExternalSeen:
     """One look: `unseen` says why no bootstrap server answered, and then there is nothing else; `no_quorum` why the
-    controllers are not known, `governed` that another BrokerCluster governs it: then there is only its id."""
+    controllers are not known, `governed` that another BrokerCluster governs it: then there is only its id.
+    `metadata_version`: the finalized level of that feature; None if the cluster does not say it."""
 
     cluster_id: str = ""
     brokers: tuple[ExternalBroker, ...] = ()
     quorum: Quorum | None = None
     no_quorum: str = ""
+    metadata_version: int | None = None
     governed: str = ""
     unseen: str = ""
 
@@ -166,6 +169,8 @@ def external_status(
         conditions=conditions(cluster, old, (*progress.findings, *own), now),
         brokers=counted if known else old.brokers,
         ready_brokers=serving if known else old.ready_brokers,
+        version=(metadata_version(seen.metadata_version) if known else None) or old.version,
+        bootstrap_servers=",".join(cluster.spec.bootstrap_servers or ()),
         cluster_id=old.cluster_id if not known else seen.cluster_id,
         controller_id=seen.quorum.leader_id if seen.quorum else -1,
         voters=_voters(seen.quorum) if known else old.voters,

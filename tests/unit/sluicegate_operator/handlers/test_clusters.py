@@ -341,6 +341,22 @@ async def test_the_status_says_which_controller_is_active_and_keeps_it_until_ano
     await context.close()
 
 
+async def test_the_status_says_where_clients_begin_and_what_an_autoscaler_reads() -> None:
+    kube = MemoryKube(cluster(), listener("shop-external", "EXTERNAL", 9094))
+    await reconcile(kube)
+    kube.put(pod(kube, "shop-brokers-0"))
+    status = kube.take("BrokerCluster", "shop")["status"]
+    assert (status["bootstrapServers"], status["listeners"], status["replicas"]) == ("", [], 0)
+    address = "shop-external.default.svc:9094"
+    await kube.apply_status(BROKER_LISTENER, "default", "shop-external", {"bootstrap": address})
+    await reconcile(kube)
+    status = kube.take("BrokerCluster", "shop")["status"]
+    assert status["bootstrapServers"] == address
+    assert status["listeners"] == [{"name": "EXTERNAL", "bootstrapServers": address}]
+    assert status["replicas"] == 1
+    assert "sluicegate.dev/cluster=shop" in status["selector"]
+
+
 def lost_pod(kube: MemoryKube, name: str) -> Json:
     """As the node controller leaves it: its own kubelet would not have taken Ready away."""
     ready = dict.fromkeys(("ContainersReady", "sluicegate.dev/unfenced"), "True") | {"Ready": "False"}

@@ -48,7 +48,7 @@ async def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     for tags, marks in (({"zone": "a"}, 1), ({"zone": "a"}, 1), ({"zone": "b"}, 2), ({}, 3), ({}, 3)):
         shop.words = {0: BrokerWords("0.1.0", 1, 2, dict(tags))}
         assert isinstance(await shop.reconcile(SHOP), float)
-        assert shop.marked == ["registrations"] * marks
+        assert [queue for queue in shop.marked if queue == "registrations"] == ["registrations"] * marks
         assert shop.context.progress[SHOP].told == shop.words
 
 
@@ -62,7 +62,15 @@ async def test_what_was_said_before_holds_while_nobody_answers(monkeypatch: pyte
     assert await shop.reconcile(SHOP) == UNTOLD_RETRY
     assert shop.asked == 2, "nobody is asked where there is no address"
     assert shop.context.progress[SHOP].told == before
-    assert shop.marked == ["registrations"]
+    assert shop.marked == ["registrations", "clusters"]
+
+
+async def test_a_release_that_changes_is_for_the_status_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(monkeypatch, cluster())
+    for version, marks in (("0.1.0", 1), ("0.1.0", 1), ("0.2.0", 2)):
+        shop.words = {0: BrokerWords(version, 1, 2, {})}
+        await shop.reconcile(SHOP)
+        assert shop.marked.count("clusters") == marks
 
 
 async def test_a_cluster_that_is_gone_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ async def test_a_listener_is_opened_on_running_brokers_and_closed_again() -> Non
     assert shop.status()["brokers"] == "2/2"
     assert shop.status()["bootstrap"] == "shop-external.default.svc:9094"
     assert shop.status()["addresses"] == ["b0:9094", "b1:9094"]
-    assert shop.marked == ["quotas"]
+    assert shop.marked == ["clusters", "quotas"]
     [event] = shop.kube.events("ListenerApplied")
     assert event["message"] == "listener EXTERNAL is set on running brokers: 0, 1"
     await shop.reconcile()
@@ -290,4 +290,4 @@ async def test_a_load_balancer_that_hides_addresses_is_told_to_the_quotas() -> N
     assert (hidden["status"], hidden["reason"]) == ("True", "BalancerIsProxy")
     assert shop.ready() == ("True", "Listening")
     assert shop.status()["addresses"] == ["198.51.100.1:9094", "198.51.100.2:9094"]
-    assert shop.marked == ["quotas"]
+    assert shop.marked == ["clusters", "quotas"]

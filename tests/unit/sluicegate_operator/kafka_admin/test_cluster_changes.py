@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from kio.schema.alter_partition_reassignments.v0.response import (
@@ -9,6 +10,7 @@ from kio.schema.alter_partition_reassignments.v0.response import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from kio.schema.api_versions.v3.response import FinalizedFeatureKey
 from kio.schema.broker_heartbeat.v0.response import BrokerHeartbeatResponse
 from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResourceResult,
@@ -23,7 +25,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
 )
 from kio.schema.types import BrokerId, TopicName
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
-from kio.static.primitive import i8, i32
+from kio.static.primitive import i8, i16, i32
 from kio.static.protocol import ResponsePayload
 
 from sluicegate_operator.kafka_admin.client import AdminClient
@@ -157,3 +159,10 @@ async def test_min_isr_of_many_topics_is_asked_for_in_pages(peer: ScriptedPeer) 
     found, _ = await asked(peer, lambda admin: admin.describe_min_isr(names))
     assert found == {name: 2 for name in names if name != "gone"}
     assert [request.api_key for request in peer.requests].count(DESCRIBE_CONFIGS) == 2
+
+
+async def test_features_that_the_cluster_has_finalized_are_read(peer: ScriptedPeer) -> None:
+    level = FinalizedFeatureKey(name="metadata.version", max_version_level=i16(30), min_version_level=i16(1))
+    peer.answer(replace(versions(SERVED | {18: 3}), finalized_features=(level,)))
+    features, _ = await asked(peer, lambda admin: admin.describe_features())
+    assert features == {"metadata.version": 30}
