@@ -1,7 +1,9 @@
 """Topics with deletionPolicy Delete: no deletion is lost, and nothing that is deleted waits for ever."""
 
+from functools import partial
+
 from e2e.cluster.waiting import wait_for
-from e2e.shop import CLUSTER, Json, Shop
+from e2e.shop import BROKERS, CLUSTER, Json, Shop, condition_of
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 
 TOPIC = "short-lived"
@@ -40,6 +42,26 @@ def test_a_topic_of_a_cluster_that_is_gone_does_not_wait(shop: Shop) -> None:
     shop.apply(orphan | {"metadata": {"name": "orphan", "finalizers": ["sluicegate.dev/topic"]}})
     shop.delete("topic", "orphan", "--timeout=60s")
     assert not topics(shop, "orphan")
+
+
+def test_replicas_are_raised_and_lowered_and_too_many_are_a_sentence(shop: Shop) -> None:
+    shop.apply(DOCUMENT)
+    shop.await_condition("topic", TOPIC, "Ready", "True")
+    try:
+        for replicas in (BROKERS, 2):
+            shop.apply(DOCUMENT | {"spec": DOCUMENT["spec"] | {"replicas": replicas}})
+            applied = f"1 partitions, {replicas} replicas"
+            wait_for(applied, partial(ready_says, shop, applied), timeout_s=60, interval_s=0.2)
+            assert shop.plane.get("topic", TOPIC)["status"]["replicas"] == replicas
+        shop.apply(DOCUMENT | {"spec": DOCUMENT["spec"] | {"replicas": BROKERS + 1}})
+        shop.await_condition("topic", TOPIC, "Stalled", "True")
+        assert f"the cluster has {BROKERS} brokers" in condition_of(shop.plane.get("topic", TOPIC), "Ready")["message"]
+    finally:
+        shop.delete("topic", TOPIC)
+
+
+def ready_says(shop: Shop, message: str) -> bool:
+    return bool(condition_of(shop.plane.get("topic", TOPIC), "Ready")["message"] == message)
 
 
 def topics(shop: Shop, name: str) -> list[str]:

@@ -256,6 +256,14 @@ async def test_topics_are_made_grown_and_deleted_and_outlive_the_cluster_object(
         assert len((await outside.kafka.describe_topics(["orders"]))["orders"].partitions) == 4
         configs = await outside.kafka.describe_topic_configs("orders", ["retention.ms"])
         assert configs["retention.ms"].value == "60000"
+        for replicas in (1, 2):
+            outside.kube.put(topic_of("orders", **(orders | {"partitions": 4, "replicas": replicas})))
+            applied = f"4 partitions, {replicas} replicas"
+            await outside.governed.settle_until(
+                lambda wanted=applied: outside.governed.ready("Topic", "orders")[2] == wanted  # type: ignore[misc]
+            )
+            view = (await outside.kafka.describe_topics(["orders"]))["orders"]
+            assert [len(partition.isr) for partition in view.partitions] == [replicas] * 4
         outside.kube.delete_as_a_person("Topic", "short")
         await outside.governed.settle_until(lambda: outside.kube.names("Topic") == ["orders"])
         assert not (await outside.kafka.describe_topics(["short"]))["short"].exists

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,40 @@ def test_a_dynamic_setting_is_changed_and_taken_back_without_a_restart(three: Lo
 
     assert three.pids() == pids
     assert three.status()["progress"]["roll"]["phase"] == ""
+
+
+def test_the_replicas_of_a_topic_change_under_a_producer(three: LocalUp) -> None:
+    file = three.manifests / "counted.yaml"
+    document = {
+        "apiVersion": "sluicegate.dev/v1alpha1",
+        "kind": "Topic",
+        "metadata": {"name": "counted"},
+        "spec": {"clusterRef": {"name": "shop"}, "partitions": PARTITIONS, "replicas": 1},
+    }
+    file.write_text(json.dumps(document))
+    seen = Partitions(three.bootstrap(), "counted")
+    three.wait_until(partial(says, three, "counted", "6 partitions, 1 replicas"), "the topic")
+    with AcknowledgedWorkload(three.bootstrap(), "counted", PARTITIONS, pause_s=0.005) as workload:
+        for replicas in (3, 2):
+            count, applied = workload.count, f"6 partitions, {replicas} replicas"
+            three.wait_until(partial(written, workload, count + 100), "a producer that runs")
+            edit(file, r'"replicas": \d', f'"replicas": {replicas}')
+            three.wait_until(partial(says, three, "counted", applied), applied)
+            assert seen.all_in_sync(replicas)
+        edit(file, r'"replicas": \d', '"replicas": 4')
+        three.wait_until(partial(says, three, "counted", "replicas is 4 and the cluster has 3 brokers"), "a sentence")
+    workload.check()
+    file.unlink()
+
+
+def says(up: LocalUp, name: str, words: str) -> bool:
+    """Whether the message of that object begins with these words."""
+    rows = up.state()["clusters"]["shop"]["resources"]
+    return any(row["name"] == name and row["message"].startswith(words) for row in rows)
+
+
+def written(workload: AcknowledgedWorkload, count: int) -> bool:
+    return workload.count > count
 
 
 def test_a_static_setting_rolls_every_node_and_loses_nothing(three: LocalUp) -> None:

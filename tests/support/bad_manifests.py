@@ -588,7 +588,6 @@ BAD_CHANGES = (
         "clusterRef cannot be changed: delete this ConnectionQuota",
     ),
     BadChange("partitions shrink", topic(), topic(partitions=5), "partitions cannot shrink"),
-    BadChange("replicas change", topic(), topic(replicas=2), "replicas cannot be changed"),
     BadChange("a topic is renamed", topic(topicName="a"), topic(topicName="b"), "topicName cannot be changed"),
     BadChange("a topic is given another name afterwards", topic(), topic(topicName="b"), "topicName cannot be changed"),
     BadChange(

@@ -7,8 +7,9 @@ from itertools import product
 from typing import Any
 
 from sluicegate_operator.api import parse_resource
-from sluicegate_operator.api.broker_cluster import VolumesStatus
+from sluicegate_operator.api.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.api.topic import ReplicasChange
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.conditions import NAME_TAKEN
@@ -33,13 +34,14 @@ from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
 from sluicegate_operator.planning.quota_planner import QuotaPlanner, plan_quotas
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.racks import RacksPlan, RackWait
+from sluicegate_operator.planning.reassignment import ReplicasPlan
 from sluicegate_operator.planning.registrations import SeenBrokers, plan_registrations
 from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
-from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, TopicVerdict
+from sluicegate_operator.planning.topics import ACCEPTED, ObservedTopic, TopicOutcome, TopicVerdict
 from sluicegate_operator.planning.unreadable import unreadable_status
 from sluicegate_operator.planning.volumes import VolumesSeen
 from tests.support.bad_manifests import Json, cluster, external, listener, observer, quota, topic
@@ -248,6 +250,11 @@ def _topics() -> Iterator[Shown]:
     for outcome, trouble, observed in product(TopicOutcome, troubles, seen):
         one = _parsed(document)
         yield _shown(document, topic_status(one, TopicVerdict(outcome, "why"), observed, NOW, trouble))
+    change = ReplicasChange(target_replicas=3, partitions="2/6", moving=4)
+    too_few = TopicVerdict(TopicOutcome.TOO_FEW_BROKERS, "why")
+    for plan in (ReplicasPlan(change=change), ReplicasPlan(change=change, verdict=too_few)):
+        one, observed = _parsed(document), ObservedTopic("id", 6, 1)
+        yield _shown(document, topic_status(one, ACCEPTED, observed, NOW, None, plan))
 
 
 def _observers() -> Iterator[Shown]:

@@ -41,8 +41,11 @@ def cluster_contradictions(cluster: BrokerCluster) -> list[Problem]:
 
 
 def topic_contradictions(topic: Topic, cluster: BrokerCluster | None) -> Iterator[Problem]:
-    """A problem for each number of the Topic that contradicts another; `cluster` is None when it is not known."""
+    """A problem for each number of the Topic that contradicts another; none without `spec.replicas`. `cluster` is None
+    when it is not known."""
     replicas = topic.spec.replicas
+    if replicas is None:
+        return
     if cluster is not None and cluster.spec.brokers is not None and replicas > cluster.spec.brokers.replicas:
         brokers = cluster.spec.brokers.replicas
         yield Problem(
@@ -55,7 +58,7 @@ def topic_contradictions(topic: Topic, cluster: BrokerCluster | None) -> Iterato
         yield Problem(
             _FIELD,
             f"{MIN_IN_SYNC} is {least}, and spec.replicas is {replicas}: so many are never in sync; set {MIN_IN_SYNC}"
-            f" to {replicas} or less, or make the Topic with {least} replicas",
+            f" to {replicas} or less, or replicas to {least} or more",
         )
 
 

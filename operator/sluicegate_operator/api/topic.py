@@ -63,12 +63,6 @@ class TopicSpec(Model):
             holds=lambda old, new: new.partitions >= old.partitions,
             field="partitions",
         ),
-        TransitionRule(
-            cel="self.replicas == oldSelf.replicas",
-            message="replicas cannot be changed after creation yet: keep the number",
-            holds=lambda old, new: old.replicas == new.replicas,
-            field="replicas",
-        ),
     )
 
     cluster_ref: ClusterRef
@@ -77,8 +71,10 @@ class TopicSpec(Model):
     """Kafka's name of the topic where it differs from metadata.name."""
     partitions: int = Field(ge=1, le=10000)
     """Number of partitions; it can grow but not shrink."""
-    replicas: int = Field(default=1, ge=1, le=100)
-    """Copies of each partition, on as many brokers."""
+    replicas: int | None = Field(default=None, ge=1, le=100)
+    """Copies of each partition, on as many brokers. A change reassigns the partitions while the brokers run; the status
+    shows the progress. If absent, a new topic gets the brokers' default.replication.factor, and replicas of a topic
+    that exists are left as they are."""
     config: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=50)] | None = None
     """Configuration of the topic under Kafka's names, every value a string (retention.ms: "86400000"). A key that is
     taken out falls back to the broker's default; a key that was never in it belongs to whoever set it on the topic."""
@@ -90,6 +86,19 @@ class TopicSpec(Model):
     and not at all where the BrokerCluster is gone: in both cases the topic stays, and an Event says so."""
 
 
+class ReplicasChange(Model):
+    """How far a change of the number of replicas is."""
+
+    model_config = Status.model_config
+
+    target_replicas: int
+    """Replicas that each partition is to have."""
+    partitions: str = Field(max_length=32)
+    """Partitions that have them, of all partitions: 5/12."""
+    moving: int = 0
+    """Partitions that are being reassigned now."""
+
+
 class TopicStatus(Status):
     topic_name: str = Field(default="", max_length=249)
     """Kafka's name of the topic."""
@@ -98,7 +107,9 @@ class TopicStatus(Status):
     partitions: int = 0
     """Partitions that the topic has."""
     replicas: int = 0
-    """Replicas of its partitions."""
+    """Replicas that each of its partitions has; the smallest number where they differ."""
+    replicas_change: ReplicasChange | None = None
+    """Progress while the number of replicas changes; absent otherwise."""
     config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=100)
     """Keys of spec.config that the operator has set on the topic and takes away again once they leave spec.config."""
 
@@ -110,8 +121,9 @@ class Topic(Resource):
     short_name: ClassVar = "tp"
     columns: ClassVar = (
         CLUSTER_COLUMN,
-        PrinterColumn(name="Partitions", json_path=".spec.partitions", type="integer"),
-        PrinterColumn(name="Replicas", json_path=".spec.replicas", type="integer"),
+        PrinterColumn(name="Partitions", json_path=".status.partitions", type="integer"),
+        PrinterColumn(name="Replicas", json_path=".status.replicas", type="integer"),
+        PrinterColumn(name="Reassigned", json_path=".status.replicasChange.partitions", priority=1),
         READY_COLUMN,
         REASON_COLUMN,
         AGE_COLUMN,

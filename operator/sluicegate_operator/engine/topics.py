@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -14,6 +15,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.reassigning import BrokersWanted
 from sluicegate_operator.fleet.topics import (
     NOT_SEEN,
     SeenTopics,
@@ -26,12 +28,15 @@ from sluicegate_operator.kafka_admin.api import batched
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
+from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, judge_topics
 
 log = logging.getLogger(__name__)
 
 WAITING_RETRY = Retry(2.0, 10.0)
+REASSIGNING_EVERY_S = 2.0
+"""While partitions are reassigned; nothing tells when one has ended."""
 SEEN_TOGETHER = 100
 """So many are looked at in one question, before the first of them is changed."""
 
@@ -65,7 +70,7 @@ class TopicReconciler:
         not_held = await self._hold(snapshot.topics)
         pool = await context.pool(cluster)
         settled = await self._leaving.part(key, pool, snapshot, unreadable)
-        brokers = _all_brokers(cluster, pool)
+        brokers, reassigning = _all_brokers(cluster, pool), False
         for page in batched([topic for topic in snapshot.topics if topic.name in verdicts], SEEN_TOGETHER):
             accepted = {
                 topic.name: topic.topic_name
@@ -74,12 +79,16 @@ class TopicReconciler:
             }
             seen = await _seen(pool, accepted.values())
             for topic in page:
-                observed, trouble = None, not_held.get(topic.name)
+                made = _Made(trouble=not_held.get(topic.name))
                 if topic.name in accepted:
-                    observed, trouble = await self._enforce(pool, topic, brokers, seen)
-                await self._write(topic, topic_status(topic, verdicts[topic.name], observed, now(), trouble))
-                settled = settled and trouble is None
-        return context.resync_s(cluster) if settled else WAITING_RETRY
+                    made = await self._enforce(pool, topic, brokers, seen)
+                verdict, replicas = verdicts[topic.name], made.replicas
+                await self._write(topic, topic_status(topic, verdict, made.observed, now(), made.trouble, replicas))
+                settled = settled and made.trouble is None
+                reassigning = reassigning or (replicas.change is not None and replicas.verdict is None)
+        if not settled:
+            return WAITING_RETRY
+        return REASSIGNING_EVERY_S if reassigning else context.resync_s(cluster)
 
     async def _hold(self, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
         """By name, those whose finalizer the API server refuses: nothing is done for them, and the others go on."""
@@ -99,32 +108,35 @@ class TopicReconciler:
         await say_stalled(self._context, topic, status)
 
     async def _enforce(
-        self, pool: BrokerPool | None, topic: Topic, brokers: int, seen: SeenTopics
-    ) -> tuple[ObservedTopic | None, TopicTrouble | None]:
-        """What Kafka has now, and why it is not what the Topic says where it could not be made so."""
+        self, pool: BrokerPool | None, topic: Topic, brokers: BrokersWanted, seen: SeenTopics
+    ) -> "_Made":
         if pool is None:
-            return None, TopicTrouble("WaitingForBrokers", "no broker has an address yet")
+            return _Made(trouble=TopicTrouble("WaitingForBrokers", "no broker has an address yet"))
+        if topic.topic_name in seen and seen[topic.topic_name] is None and topic.spec.replicas is not None:
+            few = too_few_brokers(topic.spec.replicas, brokers.expected)
+            if few is not None:
+                return _Made(trouble=TopicTrouble("TooFewBrokers", few.message))
         try:
             result = await self._made(pool, topic, brokers, seen)
         except (NoBrokerError, TooFewBrokersError) as error:
-            return None, TopicTrouble("WaitingForBrokers", str(error))
+            return _Made(trouble=TopicTrouble("WaitingForBrokers", str(error)))
         except KafkaAdminError as error:
             refused = isinstance(error, KafkaApiError) and not error.retriable
-            return None, TopicTrouble("Refused" if refused else "Failed", str(error))
+            return _Made(trouble=TopicTrouble("Refused" if refused else "Failed", str(error)))
         await self._tell(topic, result)
         unsettled = TopicTrouble("Applying", "the brokers do not show it yet")
-        return result.observed, None if result.settled else unsettled
+        return _Made(result.observed, None if result.settled else unsettled, result.replicas)
 
-    async def _made(self, pool: BrokerPool, topic: Topic, brokers: int, seen: SeenTopics) -> TopicResult:
+    async def _made(self, pool: BrokerPool, topic: Topic, brokers: BrokersWanted, seen: SeenTopics) -> TopicResult:
         """Waits for all brokers of the spec, so that the topic is spread over them; not for ever."""
         uid, remember = topic.metadata.uid, partial(self._remember, topic)
         try:
-            result = await enforce_topic(pool, topic, remember, create_on=brokers, seen=seen)
+            result = await enforce_topic(pool, topic, remember, brokers=brokers, create_on=brokers.expected, seen=seen)
         except TooFewBrokersError:
             waited_s = self._waits.note(uid, "waits", asyncio.get_running_loop().time())
             if waited_s is None or waited_s < self._patience_s:
                 raise
-            result = await enforce_topic(pool, topic, remember)
+            result = await enforce_topic(pool, topic, remember, brokers=brokers)
         self._waits.forget(uid)
         return result
 
@@ -132,6 +144,17 @@ class TopicReconciler:
         await self._context.remember(topic, {"configKeys": list(managed)})
 
     async def _tell(self, topic: Topic, result: TopicResult) -> None:
+        await self._tell_changes(topic, result)
+        before, after = topic.status.replicas_change, result.replicas.change
+        if after is not None and (before is None or before.target_replicas != after.target_replicas):
+            if result.replicas.moves:
+                message = f"topic {topic.topic_name} is reassigned to {after.target_replicas} replicas"
+                await self._context.post(topic, "Normal", "Reassigning", message)
+        elif after is None and before is not None and result.observed is not None:
+            message = f"topic {topic.topic_name} has {result.observed.replicas} replicas"
+            await self._context.post(topic, "Normal", "Reassigned", message)
+
+    async def _tell_changes(self, topic: Topic, result: TopicResult) -> None:
         changes = "; ".join(str(change) for change in result.changes)
         if result.found is None or topic.status.topic_id:
             if changes:
@@ -158,11 +181,21 @@ async def _seen(pool: BrokerPool | None, names: Collection[str]) -> SeenTopics:
         return NOT_SEEN
 
 
-def _all_brokers(cluster: BrokerCluster, pool: BrokerPool | None) -> int:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What Kafka has now, why it is not what the Topic says where it could not be made so, and how far a change of the
+    number of replicas is."""
+
+    observed: ObservedTopic | None = None
+    trouble: TopicTrouble | None = None
+    replicas: ReplicasPlan = NO_CHANGE
+
+
+def _all_brokers(cluster: BrokerCluster, pool: BrokerPool | None) -> BrokersWanted:
     """So many there should be; of those that others run, as many as are registered."""
     if cluster.spec.brokers is not None:
-        return cluster.spec.brokers.replicas
-    return len(pool.brokers) if pool is not None else 0
+        return BrokersWanted(cluster.spec.brokers.replicas, staying_below=cluster.spec.brokers.replicas)
+    return BrokersWanted(len(pool.brokers) if pool is not None else 0)
 
 
 def _by_topic(unreadable: Iterable[Unreadable]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
-from sluicegate_operator.api.broker_cluster import LIMITS_SET_MAX
+from sluicegate_operator.api.broker_cluster_status import LIMITS_SET_MAX
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.enforce import (

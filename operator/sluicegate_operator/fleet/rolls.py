@@ -3,7 +3,7 @@
 Nothing is decided here. What cannot be learned is None with a sentence, for a roll must not go on without it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
@@ -29,7 +29,7 @@ class Partitions:
     """`states` is None where they could not be read; `unseen` says why. `moving`: reassignments under way."""
 
     states: tuple[PartitionState, ...] | None = None
-    moving: tuple[Partition, ...] = ()
+    moving: Collection[Partition] = ()
     unseen: str = ""
 
 

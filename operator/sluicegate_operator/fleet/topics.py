@@ -1,29 +1,39 @@
 """Topics: look at one on the brokers, change what differs, and wait until the brokers show it.
 
-What differs is decided by planning.topics; here are the requests. Partitions that cannot be taken away and replicas
-that differ are the caller's to report, see judge_observed.
+What differs is decided by planning.topics; here are the requests. Partitions that cannot be taken away are the caller's
+to report, see judge_observed. How a number of replicas is changed: fleet.reassigning.
 """
 
 import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from uuid import UUID
 
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.reassigning import BrokersWanted, plan_of, reassign_replicas
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
-from sluicegate_operator.kafka_admin.views import Configs, ConfigSource, NewTopic, TopicView
+from sluicegate_operator.kafka_admin.views import (
+    Configs,
+    ConfigSource,
+    NewTopic,
+    Partition,
+    ReassignmentView,
+    TopicView,
+)
+from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan
 from sluicegate_operator.planning.topics import (
     AddPartitions,
     AlterTopicConfigs,
     CreateTopic,
     DeleteTopic,
     ObservedTopic,
+    PartitionLayout,
     TopicAction,
     diff_topic,
     managed_keys,
@@ -34,6 +44,9 @@ LONGEST_PAUSE_S = 0.2
 DEADLINE_S = 5.0
 """How long brokers may take to show a change."""
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
+BROKERS_DEFAULT = -1
+"""Kafka's number for as many replicas as default.replication.factor says."""
+NOT_MOVING = ReassignmentView((), (), ())
 
 
 SeenTopics = Mapping[str, ObservedTopic | None]
@@ -46,12 +59,13 @@ Remember = Callable[[tuple[str, ...]], Awaitable[None]]
 @dataclass(frozen=True, slots=True)
 class TopicResult:
     """`found` is what was there before. `settled`: the brokers show everything that can be had; otherwise the deadline
-    passed first."""
+    passed first. `replicas`: how far a change of their number is."""
 
     found: ObservedTopic | None
     observed: ObservedTopic | None
     changes: tuple[TopicAction, ...]
     settled: bool
+    replicas: ReplicasPlan = NO_CHANGE
 
 
 class TooFewBrokersError(Exception):
@@ -64,11 +78,18 @@ class TooFewBrokersError(Exception):
 
 
 async def enforce_topic(
-    pool: BrokerPool, topic: Topic, remember: Remember, *, create_on: int = 0, seen: SeenTopics = NOT_SEEN
+    pool: BrokerPool,
+    topic: Topic,
+    remember: Remember,
+    *,
+    brokers: BrokersWanted | None = None,
+    create_on: int = 0,
+    seen: SeenTopics = NOT_SEEN,
 ) -> TopicResult:
-    """`seen` is what was just seen of several; one that is not in it is looked at. Raises KafkaAdminError when the
-    brokers refuse, NoBrokerError when none can be reached, TooFewBrokersError where the topic is to be made and fewer
-    than `create_on` brokers are Online, and what `remember` raises."""
+    """`seen` is what was just seen of several; one that is not in it is looked at. Without `brokers` the number of
+    replicas stays as it is. Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached,
+    TooFewBrokersError where the topic is to be made and fewer than `create_on` brokers are Online, and what `remember`
+    raises."""
     managed = topic.status.config_keys
     name = topic.topic_name
     found = observed = seen[name] if name in seen else await observe_topic(pool, name)
@@ -83,7 +104,13 @@ async def enforce_topic(
         settled, observed = await _read_back(pool, topic.topic_name, lambda seen: not diff_topic(topic, seen, kept))
     if (after := managed_keys(topic, observed, kept)) != kept:
         await remember(after)
-    return TopicResult(found, observed, tuple(actions), settled)
+    replicas = NO_CHANGE
+    if brokers is not None and settled:
+        replicas = await reassign_replicas(pool, topic, observed, brokers)
+        if replicas.moves:
+            observed = await observe_topic(pool, name)
+            replicas = replace(replicas, change=plan_of(topic, observed).change)
+    return TopicResult(found, observed, tuple(actions), settled, replicas)
 
 
 async def _enough_brokers(pool: BrokerPool, wanted: int) -> None:
@@ -94,15 +121,19 @@ async def _enough_brokers(pool: BrokerPool, wanted: int) -> None:
 
 
 async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics:
-    """In two requests for up to configs.TOPICS_A_PAGE of them; without those of which a broker says anything but what
-    they are, or that they are not there. Raises KafkaAdminError and NoBrokerError."""
+    """What is there of each name, without those of which a broker says anything else.
+
+    Two requests for up to configs.TOPICS_A_PAGE topics, and a third one while a partition is not in sync. Raises
+    KafkaAdminError and NoBrokerError.
+    """
 
     async def look(_: BrokerAddress, handle: BrokerHandle) -> SeenTopics:
         views = await handle.describe_topics(names)
         there = {name: view for name, view in views.items() if view.error is None and view.partitions}
         configs = await handle.describe_configs_of_topics(there) if there else {}
+        moving = await _moving(handle, there.values())
         missing = {name: None for name in names if name in views and views[name].error == UNKNOWN}
-        return missing | {name: _observed(there[name], configs[name]) for name in there.keys() & configs.keys()}
+        return missing | {name: _observed(there[name], configs[name], moving) for name in there.keys() & configs.keys()}
 
     return await pool.ask_any(look)
 
@@ -123,21 +154,46 @@ async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
             if error.name == UNKNOWN:
                 return None
             raise
-        return _observed(view, configs)
+        return _observed(view, configs, await _moving(handle, [view]))
 
     return await pool.ask_any(look)
 
 
-def _observed(view: TopicView, configs: Configs) -> ObservedTopic:
+async def _moving(handle: BrokerHandle, views: Iterable[TopicView]) -> Mapping[Partition, ReassignmentView]:
+    """Reassignments under way, which are asked for only if there may be one: replicas that are added are not in sync.
+    Empty if the brokers refuse to list them."""
+    partitions = (partition for view in views for partition in view.partitions)
+    if all(set(partition.replicas) <= set(partition.isr) for partition in partitions):
+        return {}
+    try:
+        return await handle.list_reassignments()
+    except KafkaApiError:
+        return {}
+
+
+def _layout(view: TopicView, moving: Mapping[Partition, ReassignmentView]) -> tuple[PartitionLayout, ...]:
+    layout = []
+    for one in view.partitions:
+        change = moving.get((view.name, one.index), NOT_MOVING)
+        # The controller may have ended or begun it since the broker's metadata.
+        adding = tuple(replica for replica in change.adding if replica in one.replicas)
+        removing = tuple(replica for replica in change.removing if replica in one.replicas)
+        layout.append(PartitionLayout(one.index, one.leader, one.replicas, one.isr, adding, removing))
+    return tuple(layout)
+
+
+def _observed(view: TopicView, configs: Configs, moving: Mapping[Partition, ReassignmentView]) -> ObservedTopic:
+    layout = _layout(view, moving)
     return ObservedTopic(
         topic_id=kafka_form(view.id),
         partitions=len(view.partitions),
-        replicas=len(view.partitions[0].replicas),
+        replicas=min(len(set(partition.target) - set(partition.adding)) for partition in layout),
         configs={
             entry.name: entry.value
             for entry in configs.values()
             if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
         },
+        layout=layout,
     )
 
 
@@ -160,7 +216,8 @@ def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awa
     async def send(_: BrokerAddress, handle: BrokerHandle) -> None:
         match action:
             case CreateTopic():
-                await handle.create_topic(NewTopic(action.name, action.partitions, action.replicas, action.configs))
+                replicas = BROKERS_DEFAULT if action.replicas is None else action.replicas
+                await handle.create_topic(NewTopic(action.name, action.partitions, replicas, action.configs))
             case AddPartitions():
                 await handle.create_partitions(action.name, action.total)
             case AlterTopicConfigs():

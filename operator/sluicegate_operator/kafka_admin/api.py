@@ -27,6 +27,7 @@ from sluicegate_operator.kafka_admin.views import (
     NewTopic,
     Partition,
     QuorumView,
+    ReassignmentView,
     TopicView,
 )
 from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
@@ -130,8 +131,8 @@ class BrokerAdmin(ClusterAdmin):
         """The replicas that each partition should have. Returns why, for those that were refused."""
         return await self.call(partitions.reassign(targets))
 
-    async def list_reassignments(self) -> tuple[Partition, ...]:
-        """Those under way."""
+    async def list_reassignments(self) -> Mapping[Partition, ReassignmentView]:
+        """The reassignments under way."""
         return await self.call(partitions.reassignments())
 
     async def describe_broker_configs(

@@ -17,7 +17,7 @@ from kio.static.primitive import i32
 from sluicegate_operator.kafka_admin.errors import check, error_name
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.topics import CONTROLLER_TIMEOUT
-from sluicegate_operator.kafka_admin.views import Partition, by_topic
+from sluicegate_operator.kafka_admin.views import Partition, ReassignmentView, by_topic
 
 
 def reassign(
@@ -49,11 +49,17 @@ def reassign(
     return Exchange(request, AlterPartitionReassignmentsResponse, read)
 
 
-def reassignments() -> Exchange[ListPartitionReassignmentsResponse, tuple[Partition, ...]]:
+def reassignments() -> Exchange[ListPartitionReassignmentsResponse, dict[Partition, ReassignmentView]]:
     request = ListPartitionReassignmentsRequest(timeout=CONTROLLER_TIMEOUT, topics=None)
 
-    def read(reply: ListPartitionReassignmentsResponse) -> tuple[Partition, ...]:
+    def read(reply: ListPartitionReassignmentsResponse) -> dict[Partition, ReassignmentView]:
         check(reply.error_code, reply.error_message, "listing reassignments")
-        return tuple((topic.name, p.partition_index) for topic in reply.topics for p in topic.partitions)
+        return {
+            (topic.name, one.partition_index): ReassignmentView(
+                tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
+            )
+            for topic in reply.topics
+            for one in topic.partitions
+        }
 
     return Exchange(request, ListPartitionReassignmentsResponse, read)

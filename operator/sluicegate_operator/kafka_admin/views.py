@@ -119,6 +119,15 @@ Partition = tuple[str, int]
 """Topic and index."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReassignmentView:
+    """A reassignment under way: all replicas of the partition now, those that come and those that go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
 def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
     """Topics in order, each with its indexes in order."""
     groups = groupby(sorted(partitions), key=lambda partition: partition[0])

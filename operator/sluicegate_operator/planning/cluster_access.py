@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from sluicegate_operator.api.broker_cluster import ListenerAddresses
+from sluicegate_operator.api.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.conditions import STALLED

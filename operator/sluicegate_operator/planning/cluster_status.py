@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus, ListenerAddresses, RolloutStatus
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_cluster_status import BrokerClusterStatus, ListenerAddresses, RolloutStatus
 from sluicegate_operator.api.metadata import Condition
 from sluicegate_operator.api.replica_numbers import cluster_contradictions
 from sluicegate_operator.planning.cluster_access import broker_selector

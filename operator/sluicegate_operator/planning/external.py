@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_cluster_status import BrokerClusterStatus
 from sluicegate_operator.planning.cluster_access import metadata_version
 from sluicegate_operator.planning.cluster_status import MESSAGE_MAX, PAUSED
 from sluicegate_operator.planning.conditions import (

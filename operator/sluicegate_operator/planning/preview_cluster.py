@@ -180,6 +180,9 @@ def _topics(cluster: BrokerCluster, before: Manifests, after: Manifests) -> Iter
             continue
         if verdicts[topic.name].outcome is TopicOutcome.ACCEPTED:
             old = known.get((topic.namespace, topic.name))
+            if old is not None and topic.spec.replicas not in (None, old.spec.replicas):
+                was = "the brokers' default" if old.spec.replicas is None else old.spec.replicas
+                yield f"topic {topic.topic_name}: replicas {was} -> {topic.spec.replicas}, by reassignment"
             yield from (_topic_phrase(action) for action in diff_topic(topic, _as_was(old), _keys(old)))
     kept = {(topic.namespace, topic.name) for topic in after.of_kind(Topic)}
     for key, topic in known.items():
@@ -192,7 +195,7 @@ def _as_was(topic: Topic | None) -> ObservedTopic | None:
     """As its Topic had it: brokers are not asked."""
     if topic is None:
         return None
-    return ObservedTopic("", topic.spec.partitions, topic.spec.replicas, dict(topic.spec.config or {}))
+    return ObservedTopic("", topic.spec.partitions, topic.spec.replicas or 0, dict(topic.spec.config or {}))
 
 
 def _keys(topic: Topic | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_
 from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.observers import PluginOutcome, plan_observers
 from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.planning.reassignment import too_few_brokers
 from sluicegate_operator.planning.topics import TopicOutcome, judge_topics
 
 _FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISSING)
@@ -61,6 +62,18 @@ def _of_cluster(cluster: BrokerCluster, manifests: Manifests, now: datetime) -> 
     for name, plugin in plan_observers(cluster, manifests.of_kind(ObserverPlugin)).verdicts.items():
         if plugin.outcome not in _FINE:
             yield Complaint("ObserverPlugin", where, name, plugin.message)
-    for name, topic in judge_topics(cluster, manifests.of_kind(Topic)).items():
-        if topic.outcome is not TopicOutcome.ACCEPTED:
-            yield Complaint("Topic", where, name, topic.message)
+    yield from _of_topics(cluster, manifests)
+
+
+def _of_topics(cluster: BrokerCluster, manifests: Manifests) -> Iterator[Complaint]:
+    where = cluster.namespace
+    for name, verdict in judge_topics(cluster, manifests.of_kind(Topic)).items():
+        if verdict.outcome is not TopicOutcome.ACCEPTED:
+            yield Complaint("Topic", where, name, verdict.message)
+    if cluster.spec.brokers is None:
+        return
+    for topic in manifests.of_kind(Topic):
+        if (topic.namespace, topic.cluster_name) != (where, cluster.name) or topic.spec.replicas is None:
+            continue
+        if few := too_few_brokers(topic.spec.replicas, cluster.spec.brokers.replicas):
+            yield Complaint("Topic", where, topic.name, few.message)

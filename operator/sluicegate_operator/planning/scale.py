@@ -6,11 +6,12 @@ goes on. A broker is unregistered when its pod is gone and the controller has it
 register again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from sluicegate_operator.planning.overview import BrokerState, ClusterOverview
+from sluicegate_operator.planning.replica_placement import ReplicaTargets
 from sluicegate_operator.planning.roll import PartitionState
 
 REASSIGNMENTS_MAX = 20
@@ -135,7 +136,7 @@ def _drain(view: ScaleView, overview: ClusterOverview, holders: Sequence[int]) -
     if view.partitions is None:
         sentence = f"no broker is drained: {view.unseen or 'no broker says where the replicas are'}"
         return ScaleStep(view.current, ScaleReason.UNKNOWN, sentence)
-    targets = _Targets.of(view, overview)
+    targets = _targets(view, overview)
     leaving = [partition for partition in sorted(view.partitions) if set(partition.replicas) & set(holders)]
     moves: list[Move] = []
     for partition in leaving:
@@ -143,7 +144,7 @@ def _drain(view: ScaleView, overview: ClusterOverview, holders: Sequence[int]) -
             continue
         if len(view.moving) + len(moves) >= REASSIGNMENTS_MAX:
             break
-        replicas = targets.place(partition, view.wanted)
+        replicas = _place(targets, partition, view.wanted)
         if replicas is None:
             return ScaleStep(
                 view.current,
@@ -156,43 +157,30 @@ def _drain(view: ScaleView, overview: ClusterOverview, holders: Sequence[int]) -
     return ScaleStep(view.current, ScaleReason.DRAINING, sentence, tuple(moves))
 
 
-@dataclass(slots=True)
-class _Targets:
-    """Brokers that stay and are Online: the replicas each has, grown as moves are planned, and its rack."""
+def _targets(view: ScaleView, overview: ClusterOverview) -> ReplicaTargets:
+    """Brokers that stay and are Online."""
+    staying = (broker for broker in overview.online if broker < view.wanted)
+    racks = {broker.id: broker.rack for broker in overview.brokers}
+    return ReplicaTargets.of(staying, racks, (partition.replicas for partition in view.partitions or ()))
 
-    load: dict[int, int]
-    racks: Mapping[int, str | None]
 
-    @classmethod
-    def of(cls, view: ScaleView, overview: ClusterOverview) -> "_Targets":
-        load = dict.fromkeys(sorted(broker for broker in overview.online if broker < view.wanted), 0)
-        for partition in view.partitions or ():
-            for replica in partition.replicas:
-                if replica in load:
-                    load[replica] += 1
-        return cls(load, {broker.id: broker.rack for broker in overview.brokers})
-
-    def place(self, partition: PartitionState, staying_below: int) -> tuple[int, ...] | None:
-        """The replicas that stay, and for each other one, in its place, a broker in a rack that the partition is not
-        in yet, if there is one, with the fewest replicas. None when there are not enough brokers; an internal topic,
-        whose number of replicas nobody has chosen, has fewer then."""
-        kept = {replica for replica in partition.replicas if replica < staying_below}
-        placed: list[int] = []
-        for replica in partition.replicas:
-            if replica < staying_below:
-                placed.append(replica)
-                continue
-            if partition.topic in INTERNAL_TOPICS and len(kept) == staying_below:
-                continue
-            used = {self.racks.get(other) for other in kept} - {None}
-            free = [broker for broker in self.load if broker not in kept]
-            if not free:
-                return None
-            best = min(free, key=lambda broker: (self.racks.get(broker) in used, self.load[broker], broker))
-            self.load[best] += 1
-            kept.add(best)
-            placed.append(best)
-        return tuple(placed)
+def _place(targets: ReplicaTargets, partition: PartitionState, staying_below: int) -> tuple[int, ...] | None:
+    """The replicas that stay, and a chosen broker in the place of each other one. None when there are not enough
+    brokers; an internal topic, whose number of replicas nobody has chosen, has fewer then."""
+    kept = {replica for replica in partition.replicas if replica < staying_below}
+    placed: list[int] = []
+    for replica in partition.replicas:
+        if replica < staying_below:
+            placed.append(replica)
+            continue
+        if partition.topic in INTERNAL_TOPICS and len(kept) == staying_below:
+            continue
+        best = targets.choose(kept)
+        if best is None:
+            return None
+        kept.add(best)
+        placed.append(best)
+    return tuple(placed)
 
 
 def _brokers(ids: Collection[int]) -> str:

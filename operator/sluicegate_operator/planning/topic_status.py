@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from sluicegate_operator.api.replica_numbers import MIN_IN_SYNC, min_in_sync
-from sluicegate_operator.api.topic import Topic, TopicStatus
+from sluicegate_operator.api.topic import ReplicasChange, Topic, TopicStatus
 from sluicegate_operator.planning.conditions import (
     Progress,
     conditions,
@@ -14,6 +14,7 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
+from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, TopicVerdict, diff_topic, judge_observed
 
 
@@ -21,12 +22,12 @@ from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, Top
 class TopicTrouble:
     """Why a topic is not what its Topic says; `reason` is that of the conditions."""
 
-    reason: Literal["WaitingForBrokers", "Refused", "Failed", "Applying"]
+    reason: Literal["WaitingForBrokers", "Refused", "Failed", "Applying", "TooFewBrokers"]
     message: str
 
     @property
     def needs_a_person(self) -> bool:
-        return self.reason == "Refused"
+        return self.reason in ("Refused", "TooFewBrokers")
 
 
 def topic_status(
@@ -35,11 +36,13 @@ def topic_status(
     observed: ObservedTopic | None,
     now: datetime,
     trouble: TopicTrouble | None = None,
+    replicas: ReplicasPlan = NO_CHANGE,
 ) -> TopicStatus:
     """Without configKeys, which are written on their own. `verdict` is that of `judge_topics`. The id stays while
-    brokers say nothing: a Topic that goes, or a topic that is adopted, is judged by it."""
+    brokers say nothing: a Topic that goes, or a topic that is adopted, is judged by it. The progress of a reassignment
+    stays, too."""
     old = topic.status
-    progress = _progress(topic, verdict, observed, trouble)
+    progress = _progress(topic, verdict, observed, trouble, replicas)
     seen = verdict.outcome is TopicOutcome.ACCEPTED and observed is not None
     return TopicStatus(
         observed_generation=observed_generation(topic, old, progress),
@@ -48,11 +51,16 @@ def topic_status(
         topic_id=observed.topic_id if seen and observed else old.topic_id,
         partitions=observed.partitions if seen and observed else 0,
         replicas=observed.replicas if seen and observed else 0,
+        replicas_change=replicas.change if seen else old.replicas_change,
     )
 
 
 def _progress(
-    topic: Topic, verdict: TopicVerdict, observed: ObservedTopic | None, trouble: TopicTrouble | None
+    topic: Topic,
+    verdict: TopicVerdict,
+    observed: ObservedTopic | None,
+    trouble: TopicTrouble | None,
+    replicas: ReplicasPlan,
 ) -> Progress:
     if verdict.outcome is not TopicOutcome.ACCEPTED:
         return stalled(verdict.outcome.value, verdict.message)
@@ -65,9 +73,19 @@ def _progress(
         return working("Creating", "the topic is not there yet")
     if diff_topic(topic, observed, topic.status.config_keys):
         return working("Altering", "the topic differs from what the Topic says")
+    if replicas.verdict is not None:
+        return stalled(replicas.verdict.outcome.value, replicas.verdict.message)
+    if replicas.change is not None:
+        return working("Reassigning", _reassigning(replicas.change, replicas.waits))
     counted = f"{observed.partitions} partitions, {observed.replicas} replicas"
     if min_in_sync(topic) > observed.replicas:
         counted += (
             f"; {MIN_IN_SYNC} is {min_in_sync(topic)} and counts as {observed.replicas}: there are no more replicas"
         )
     return ready("Applied", counted)
+
+
+def _reassigning(change: ReplicasChange, waits: str) -> str:
+    of_each = "1 replica" if change.target_replicas == 1 else f"{change.target_replicas} replicas"
+    sentence = f"{change.partitions} partitions have {of_each}; being reassigned now: {change.moving}"
+    return f"{sentence}; {waits}" if waits else sentence

@@ -1,4 +1,5 @@
-"""What brings a topic to what its Topic says: create, add partitions, alter configuration, delete.
+"""What brings a topic to what its Topic says: create, add partitions, alter configuration, delete. How its number of
+replicas is changed: planning.reassignment.
 
 Two Topics may name one topic of Kafka; the oldest rules it, the others say so. A topic may have been there before its
 Topic: then configuration is added, and only what was set for the Topic is ever taken away. A key of the Topic that
@@ -18,27 +19,53 @@ from sluicegate_operator.planning.seniority import seniority
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionLayout:
+    """Where one partition is. While it is reassigned `replicas` are those of before and after together, as Kafka shows
+    them; `adding` and `removing` are absent otherwise. `leader` is -1 while there is none."""
+
+    index: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that it has when no reassignment is under way any more."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no reassignment of it is under way."""
+        return not (self.adding or self.removing)
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedTopic:
-    """`configs` are those that were set on the topic itself (source DYNAMIC_TOPIC_CONFIG)."""
+    """`replicas` is the smallest number that a partition has. `configs` are those that were set on the topic itself
+    (source DYNAMIC_TOPIC_CONFIG). `layout` is empty if nobody has asked where the partitions are."""
 
     topic_id: str
     partitions: int
     replicas: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    layout: tuple[PartitionLayout, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """A topic is to be created."""
+    """A topic is to be created; with as many replicas as the brokers' default if `replicas` is None."""
 
     name: str
     partitions: int
-    replicas: int
+    replicas: int | None
     configs: Mapping[str, str]
 
     def __str__(self) -> str:
         """For people, as of the other actions."""
-        return f"topic {self.name} is made with {self.partitions} partitions and {self.replicas} replicas"
+        replicas = "the default number of" if self.replicas is None else self.replicas
+        return f"topic {self.name} is made with {self.partitions} partitions and {replicas} replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +112,8 @@ class TopicOutcome(StrEnum):
     CONFLICTED = "Conflicted"
     CLUSTER_MISSING = "ClusterMissing"
     TOO_MANY_PARTITIONS = "TooManyPartitions"
-    REPLICAS_DIFFER = "ReplicasDiffer"
+    TOO_FEW_BROKERS = "TooFewBrokers"
+    BELOW_MIN_INSYNC_REPLICAS = "BelowMinInsyncReplicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +168,6 @@ def judge_observed(topic: Topic, observed: ObservedTopic | None) -> TopicVerdict
             f" set partitions to {observed.partitions}"
         )
         return TopicVerdict(TopicOutcome.TOO_MANY_PARTITIONS, message)
-    if observed.replicas != topic.spec.replicas:
-        message = (
-            f"the topic has {observed.replicas} replicas and a change is not supported yet;"
-            " create the Topic with that number"
-        )
-        return TopicVerdict(TopicOutcome.REPLICAS_DIFFER, message)
     return ACCEPTED
 
 

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, Storage, VolumesStatus
+from sluicegate_operator.api.broker_cluster import BrokerCluster, Storage
+from sluicegate_operator.api.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.quantities import amount, is_quantity
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.resources.statefulset import CONTROLLER_STORAGE

@@ -58,8 +58,12 @@ def test_a_topic_with_more_replicas_than_its_cluster_has_brokers_is_refused_wher
 def test_a_topic_that_asks_for_more_replicas_in_sync_than_it_has_is_refused(tmp_path: Path) -> None:
     assert sentences(tmp_path, topic(replicas=2, config={"min.insync.replicas": "3"})) == [
         "0: spec.config: min.insync.replicas is 3, and spec.replicas is 2: so many are never in sync; set"
-        " min.insync.replicas to 2 or less, or make the Topic with 3 replicas"
+        " min.insync.replicas to 2 or less, or replicas to 3 or more"
     ]
+
+
+def test_a_topic_without_a_number_of_replicas_contradicts_nothing(tmp_path: Path) -> None:
+    assert sentences(tmp_path, cluster(), topic(config={"min.insync.replicas": "3"})) == []
 
 
 def test_the_api_server_takes_such_objects_so_what_is_stored_can_be_read() -> None:

@@ -7,6 +7,7 @@ import pytest
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.reassigning import BrokersWanted
 from sluicegate_operator.fleet.topics import NOT_SEEN, SeenTopics, TooFewBrokersError, TopicResult
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kafka_admin.client import AdminClient
@@ -28,14 +29,22 @@ class Brokers:
         self.asked: list[int] = []
 
     async def __call__(
-        self, _pool: BrokerPool, topic: Any, _remember: Any, *, create_on: int = 0, seen: SeenTopics = NOT_SEEN
+        self,
+        _pool: BrokerPool,
+        topic: Any,
+        _remember: Any,
+        *,
+        brokers: BrokersWanted,
+        create_on: int = 0,
+        seen: SeenTopics = NOT_SEEN,
     ) -> TopicResult:
+        assert brokers == BrokersWanted(3, staying_below=3)
         self.asked.append(create_on)
         if self.error is not None:
             raise self.error
         if self.online < create_on:
             raise TooFewBrokersError(self.online, create_on)
-        return TopicResult(None, ObservedTopic("id", topic.spec.partitions, topic.spec.replicas), (), settled=True)
+        return TopicResult(None, ObservedTopic("id", topic.spec.partitions, topic.spec.replicas or 1), (), settled=True)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from kio.static.protocol import ResponsePayload
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import TOPICS_A_PAGE
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError, KafkaApiError
+from sluicegate_operator.kafka_admin.views import ReassignmentView
 from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
 
 pytestmark = pytest.mark.virtual_time
@@ -125,7 +126,7 @@ async def test_reassignments_under_way_are_listed(peer: ScriptedPeer) -> None:
         )
     )
     found, _ = await asked(peer, lambda admin: admin.list_reassignments())
-    assert found == (("orders", 3),)
+    assert found == {("orders", 3): ReassignmentView((1, 2), (2,), (1,))}
 
 
 def min_isr(names: list[str]) -> ResponsePayload:

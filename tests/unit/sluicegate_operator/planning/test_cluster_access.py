@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
-from sluicegate_operator.api.broker_cluster import BrokerClusterStatus, ListenerAddresses
+from sluicegate_operator.api.broker_cluster_status import BrokerClusterStatus, ListenerAddresses
 from sluicegate_operator.planning.cluster_access import (
     broker_selector,
     client_listeners,
@@ -33,12 +33,14 @@ def a_listener(name: str, bootstrap: str, *, stalled: bool = False, generation: 
     status = {"observedGeneration": 1, "bootstrap": bootstrap, "conditions": [condition]}
     document = named_listener(name)
     meta = document["metadata"] | {"generation": generation}
-    parsed: BrokerListener = parse_resource(document | {"metadata": meta, "status": status})
+    parsed = parse_resource(document | {"metadata": meta, "status": status})
+    assert isinstance(parsed, BrokerListener)
     return parsed
 
 
 def a_cluster(document: dict[str, Any]) -> BrokerCluster:
-    parsed: BrokerCluster = parse_resource(document)
+    parsed = parse_resource(document)
+    assert isinstance(parsed, BrokerCluster)
     return parsed
 
 

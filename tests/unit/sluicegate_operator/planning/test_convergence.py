@@ -233,7 +233,7 @@ def test_topics(seen: ObservedTopic | None, partitions: int, config: dict[str, s
             match action:
                 case CreateTopic():
                     assert world is None
-                    world = ObservedTopic("new", action.partitions, action.replicas, dict(action.configs))
+                    world = ObservedTopic("new", action.partitions, action.replicas or 1, dict(action.configs))
                 case AddPartitions():
                     assert world is not None
                     world = replace(world, partitions=action.total)

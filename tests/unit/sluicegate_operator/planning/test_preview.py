@@ -86,6 +86,8 @@ def test_a_new_cluster_is_made_and_restarts_nothing() -> None:
             "log.retention.ms: 1000 -> default",
         ),
         ([topic(partitions=3)], [topic(partitions=4)], "topic orders has 4 partitions from then on"),
+        ([topic(replicas=1)], [topic(replicas=3)], "topic orders: replicas 1 -> 3, by reassignment"),
+        ([topic()], [topic(replicas=2)], "topic orders: replicas the brokers' default -> 2, by reassignment"),
         (
             [],
             [cluster(brokers={"replicas": 4, "storage": {"size": "10Gi"}})],
@@ -274,3 +276,12 @@ def test_what_is_secret_by_its_name_is_not_shown() -> None:
     seen = foretold([external(config={key: "open"})], [external(config={key: "sesame"})])
     assert seen.objects[0].changes == (f"spec.config[{key}]: [hidden] -> [hidden]",)
     assert of_shop(seen).live == (f"{key}: [hidden] -> [hidden]",)
+
+
+def test_more_replicas_than_brokers_are_refused_before_they_are_applied() -> None:
+    seen = foretold([cluster(), topic(replicas=3)], [topic(replicas=5)])
+    [complaint] = seen.complaints
+    assert (complaint.kind, complaint.name) == ("Topic", "orders")
+    assert "replicas is 5 and the cluster has 3 brokers" in complaint.message
+    assert seen.refused
+    assert foretold([external(), topic(replicas=3)], [topic(replicas=5)]).complaints == (), "nobody has asked them"

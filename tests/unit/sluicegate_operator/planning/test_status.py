@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.broker_cluster import VolumesStatus
+from sluicegate_operator.api.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.planning.cluster_layout import Role

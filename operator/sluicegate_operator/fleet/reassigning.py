@@ -1,0 +1,93 @@
+"""A topic's partitions are brought to the number of replicas that its Topic says, a step at each look.
+
+What is sent is decided by planning.reassignment; here are the questions and the requests.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.views import Partition, ReassignmentView
+from sluicegate_operator.planning.reassignment import (
+    NO_CHANGE,
+    BrokersSeen,
+    ReplicasPlan,
+    needs_moves,
+    plan_replicas,
+)
+from sluicegate_operator.planning.topics import ObservedTopic, PartitionLayout
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersWanted:
+    """`expected`: how many brokers the cluster should have. `staying_below`: see `BrokersSeen`."""
+
+    expected: int
+    staying_below: int | None = None
+
+
+def plan_of(topic: Topic, observed: ObservedTopic | None) -> ReplicasPlan:
+    """How far the change of the number of replicas is, without any move."""
+    if topic.spec.replicas is None or observed is None or not observed.layout:
+        return NO_CHANGE
+    return plan_replicas(topic.topic_name, topic.spec.replicas, observed.layout)
+
+
+async def reassign_replicas(
+    pool: BrokerPool, topic: Topic, observed: ObservedTopic | None, brokers: BrokersWanted
+) -> ReplicasPlan:
+    """Send the next moves of the topic. Returns what is left to do, and why partitions were refused.
+
+    Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached.
+    """
+    wanted = topic.spec.replicas
+    if wanted is None or observed is None or not needs_moves(wanted, observed.layout):
+        return plan_of(topic, observed)
+    name = topic.topic_name
+    seen, moving = await pool.ask_any(lambda _, handle: _look(handle, brokers))
+    layout = [_as_controller_has_it(partition, moving.get((name, partition.index))) for partition in observed.layout]
+    shrinks = any(len(partition.target) > wanted for partition in layout)
+    min_isr = await _min_isr(pool, name) if shrinks else 0
+    plan = plan_replicas(name, wanted, layout, seen, min_isr=min_isr, moving=len(moving))
+    if not plan.moves:
+        return plan
+    targets = {(move.topic, move.index): move.replicas for move in plan.moves}
+    refused = await pool.ask_any(lambda _, handle: handle.alter_reassignments(targets))
+    if not refused:
+        return plan
+    (_, index), why = min(refused.items())
+    return replace(plan, waits=f"partition {name}-{index} cannot be reassigned: {why}")
+
+
+def _as_controller_has_it(partition: PartitionLayout, change: ReassignmentView | None) -> PartitionLayout:
+    """The metadata of a broker may be from before a reassignment that the controller has begun."""
+    if change is None:
+        return partition
+    return replace(partition, replicas=change.replicas, adding=change.adding, removing=change.removing)
+
+
+async def _look(
+    handle: BrokerHandle, wanted: BrokersWanted
+) -> tuple[BrokersSeen, Mapping[Partition, ReassignmentView]]:
+    """The brokers, and the reassignments under way in the cluster."""
+    cluster = await handle.describe_cluster_with_fenced()
+    topics = await handle.describe_topics()
+    moving = await handle.list_reassignments()
+    seen = BrokersSeen(
+        expected=wanted.expected,
+        racks={broker.id: broker.rack for broker in cluster.brokers},
+        fenced=frozenset(broker.id for broker in cluster.brokers if broker.fenced),
+        staying_below=wanted.staying_below,
+        placed=[partition.replicas for topic in topics.values() for partition in topic.partitions],
+    )
+    return seen, moving
+
+
+async def _min_isr(pool: BrokerPool, name: str) -> int:
+    async def ask(_: BrokerAddress, handle: BrokerHandle) -> int:
+        return (await handle.describe_min_isr([name])).get(name, 0)
+
+    return await pool.ask_any(ask)

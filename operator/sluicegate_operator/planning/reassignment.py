@@ -1,0 +1,180 @@
+"""A Topic whose number of replicas has changed: which brokers each partition should be on, a few at a time (KIP-455).
+
+Pure and without memory, so that an operator that starts in the middle continues. The replicas that a partition keeps
+stay in their order, and with them its preferred leader. Kafka takes a replica away when all added ones are in sync.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sluicegate_operator.api.topic import ReplicasChange
+from sluicegate_operator.planning.replica_placement import ReplicaTargets
+from sluicegate_operator.planning.scale import REASSIGNMENTS_MAX, Move
+from sluicegate_operator.planning.topics import PartitionLayout, TopicOutcome, TopicVerdict
+
+REMOVALS_MAX = 200
+"""Partitions that only lose replicas in one step: nothing is copied for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersSeen:
+    """`expected`: how many brokers the cluster should have. `racks` and `fenced` are by id of all registered brokers.
+    `placed` has the replicas of each partition of the cluster. A broker with an id of `staying_below` or above is to be
+    taken away; None: no broker is."""
+
+    expected: int
+    racks: Mapping[int, str | None]
+    fenced: frozenset[int] = frozenset()
+    staying_below: int | None = None
+    placed: Sequence[tuple[int, ...]] = ()
+
+    def stays(self, broker: int) -> bool:
+        return self.staying_below is None or broker < self.staying_below
+
+    @property
+    def able(self) -> list[int]:
+        """Brokers that may take replicas."""
+        return [broker for broker in self.racks if broker not in self.fenced and self.stays(broker)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasPlan:
+    """`moves` are to be sent now. `change` is for the status; None if every partition has the replicas that are wanted.
+    `waits`: why partitions wait that are neither moved nor done. `verdict`: why a person is needed."""
+
+    moves: tuple[Move, ...] = ()
+    change: ReplicasChange | None = None
+    waits: str = ""
+    verdict: TopicVerdict | None = None
+
+
+NO_CHANGE = ReplicasPlan()
+
+
+def needs_moves(wanted: int, layout: Iterable[PartitionLayout]) -> bool:
+    """Whether any partition is neither done nor on its way to `wanted` replicas."""
+    return any(len(partition.target) != wanted for partition in layout)
+
+
+def too_few_brokers(wanted: int, brokers: int) -> TopicVerdict | None:
+    """The verdict if the cluster has fewer brokers than a partition should have replicas."""
+    if wanted <= brokers:
+        return None
+    have = "1 broker" if brokers == 1 else f"{brokers} brokers"
+    message = (
+        f"replicas is {wanted} and the cluster has {have}: each replica needs a broker of its own;"
+        f" set replicas to {brokers} or less, or add brokers"
+    )
+    return TopicVerdict(TopicOutcome.TOO_FEW_BROKERS, message)
+
+
+def plan_replicas(
+    topic: str,
+    wanted: int,
+    layout: Sequence[PartitionLayout],
+    brokers: BrokersSeen | None = None,
+    *,
+    min_isr: int = 0,
+    moving: int = 0,
+) -> ReplicasPlan:
+    """The next moves of a topic whose partitions should have `wanted` replicas.
+
+    `brokers` may be None while `needs_moves` is false. `min_isr` is the topic's min.insync.replicas. `moving`:
+    reassignments under way in the whole cluster, those of this topic included.
+    """
+    change = _change(wanted, layout)
+    if change is None or not needs_moves(wanted, layout) or brokers is None:
+        return ReplicasPlan(change=change)
+    grows = [partition for partition in layout if len(partition.target) < wanted]
+    if grows and (verdict := too_few_brokers(wanted, brokers.expected)):
+        return ReplicasPlan(change=change, verdict=verdict)
+    if len(grows) < sum(len(partition.target) != wanted for partition in layout) and wanted < min_isr:
+        return ReplicasPlan(change=change, verdict=_below_min_isr(wanted, min_isr))
+    return _steps(topic, wanted, layout, brokers, change, REASSIGNMENTS_MAX - moving)
+
+
+def _change(wanted: int, layout: Sequence[PartitionLayout]) -> ReplicasChange | None:
+    """None if there is nothing to change."""
+    done = sum(partition.is_settled and len(partition.target) == wanted for partition in layout)
+    if done == len(layout):
+        return None
+    under_way = sum(not partition.is_settled and len(partition.target) == wanted for partition in layout)
+    return ReplicasChange(target_replicas=wanted, partitions=f"{done}/{len(layout)}", moving=under_way)
+
+
+def _below_min_isr(wanted: int, min_isr: int) -> TopicVerdict:
+    message = (
+        f"replicas is {wanted} and min.insync.replicas of the topic is {min_isr}: producers with acks=all would be"
+        f" refused; set replicas to {min_isr} or more, or lower min.insync.replicas first"
+    )
+    return TopicVerdict(TopicOutcome.BELOW_MIN_INSYNC_REPLICAS, message)
+
+
+def _steps(
+    topic: str,
+    wanted: int,
+    layout: Sequence[PartitionLayout],
+    brokers: BrokersSeen,
+    change: ReplicasChange,
+    room: int,
+) -> ReplicasPlan:
+    targets = ReplicaTargets.of(brokers.able, brokers.racks, brokers.placed)
+    moves: list[Move] = []
+    waits = ""
+    copies = removals = 0
+    for partition in layout:
+        if len(partition.target) == wanted:
+            continue
+        if partition.leader < 0 or not set(partition.target) & set(partition.isr):
+            why = "has no leader" if partition.leader < 0 else "waits for the reassignment that is under way"
+            waits = waits or f"partition {topic}-{partition.index} {why}"
+            continue
+        grows = len(partition.target) < wanted
+        # A reassignment that is replaced has its room already.
+        if (grows and partition.is_settled and copies >= room) or (not grows and removals >= REMOVALS_MAX):
+            continue
+        replicas = _grown(partition, wanted, targets) if grows else _shrunk(partition, wanted, brokers, targets)
+        if replicas is None:
+            waits = waits or f"only {len(targets.load)} of {brokers.expected} brokers can take replicas now"
+            continue
+        copies += grows and partition.is_settled
+        removals += not grows
+        moves.append(Move(topic, partition.index, replicas))
+    return ReplicasPlan(tuple(moves), change, waits)
+
+
+def _grown(partition: PartitionLayout, wanted: int, targets: ReplicaTargets) -> tuple[int, ...] | None:
+    """None if there are not enough brokers now; nothing is added to the load then."""
+    replicas = list(partition.target)
+    while len(replicas) < wanted:
+        best = targets.choose(replicas)
+        if best is None:
+            for added in replicas[len(partition.target) :]:
+                targets.release(added)
+            return None
+        replicas.append(best)
+    return tuple(replicas)
+
+
+def _shrunk(partition: PartitionLayout, wanted: int, brokers: BrokersSeen, targets: ReplicaTargets) -> tuple[int, ...]:
+    """The replicas that are worth most: in sync first, then on brokers that stay, the leader, one for each rack, and on
+    the brokers with the fewest replicas."""
+    left, kept = list(partition.target), list[int]()
+
+    def worth(broker: int) -> tuple[bool, bool, bool, bool, int, int]:
+        return (
+            broker not in partition.isr,
+            not brokers.stays(broker),
+            broker != partition.leader,
+            brokers.racks.get(broker) in targets.racks_of(kept),
+            targets.load.get(broker, 0),
+            partition.target.index(broker),
+        )
+
+    while len(kept) < wanted:
+        best = min(left, key=worth)
+        left.remove(best)
+        kept.append(best)
+    for broker in left:
+        targets.release(broker)
+    return tuple(broker for broker in partition.target if broker in kept)
