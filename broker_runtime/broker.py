@@ -76,6 +76,7 @@ from broker_runtime.metrics import (
 )
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
+from broker_runtime.network.limits_held import LimitsHeld
 from broker_runtime.network.listening import ListenerBindError
 from broker_runtime.network.why_held import WhyHeld
 from broker_runtime.process_metrics import process_families
@@ -336,6 +337,7 @@ class Broker:
         if self.settings.is_broker:
             routes["POST", "/controlled-shutdown"] = self._leave_by_request
             routes["GET", "/connection-quotas"] = self._show_quotas
+            routes["GET", "/connection-limits"] = self._show_limits
         return routes
 
     async def _show_brokers(self, request: HttpRequest) -> HttpAnswer:
@@ -372,6 +374,15 @@ class Broker:
             found = why.group(group)
             return text_answer(404, "no such group is in force here") if found is None else json_answer(200, found)
         return json_answer(200, why.groups(request.query.get("after", "")))
+
+    async def _show_limits(self, request: HttpRequest) -> HttpAnswer:
+        """Of this broker, its listeners and addresses; with `held=true` of those alone that hold connections back."""
+        if self.broker is None:
+            return text_answer(503, "this broker is starting")
+        limits = LimitsHeld(self.broker.server.quotas, int(self._clock.monotonic() * 1000))
+        if request.query.get("held") == "true":
+            return json_answer(200, limits.held())
+        return json_answer(200, limits.page(request.query.get("after", "")))
 
     async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
         """For a pod's preStop hook: SIGTERM afterwards finds the shutdown done."""

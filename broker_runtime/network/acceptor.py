@@ -392,7 +392,7 @@ class Acceptor:
         assert tell is not None
         now_ms = int(self._now() * 1000)
         outcome, at_ms = decision.outcome, decision.at_ms
-        limit = limit_met(self._quotas, self.listener, decision, now_ms)
+        limit = limit_met(self._quotas, self.listener, decision)
         waits = outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT)
         delay_s = (at_ms - now_ms) / 1000 if outcome in (Outcome.WAIT_UNTIL, Outcome.REFUSE_DELAYED) else None
         kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED

@@ -1,21 +1,47 @@
 """The quota of one listener: its limits, its count and its figures. Pure; times are milliseconds, given."""
 
 from collections import Counter
+from enum import Enum
 
 from broker_runtime.network.figures import BlockedTime, ThrottleAverage
 from broker_runtime.network.rate import Meter, meter
 from broker_runtime.network.settings import QuotaSettings
 
 
+class WaitsFor(Enum):
+    """The limit for which an acceptor waits."""
+
+    BROKER_RATE = "broker-rate"
+    BROKER_CONNECTIONS = "broker-connections"
+    LISTENER_RATE = "listener-rate"
+    LISTENER_CONNECTIONS = "listener-connections"
+
+
+OF_BROKER = (WaitsFor.BROKER_RATE, WaitsFor.BROKER_CONNECTIONS)
+OF_LISTENER = (WaitsFor.LISTENER_RATE, WaitsFor.LISTENER_CONNECTIONS)
+
+
 class Wait:
-    """An accepted socket that is held: since when, until when, and whether the broker's rate counts it."""
+    """An accepted socket that is held: since when, until when, for which limit, and whether the broker's rate counts
+    it."""
 
-    __slots__ = ("deadline_ms", "in_broker_rate", "since_ms")
+    __slots__ = ("deadline_ms", "in_broker_rate", "limit", "since_ms")
 
-    def __init__(self, since_ms: int, deadline_ms: int, in_broker_rate: bool) -> None:
+    def __init__(self, since_ms: int, deadline_ms: int, in_broker_rate: bool, limit: WaitsFor) -> None:
         self.since_ms = since_ms
         self.deadline_ms = deadline_ms
         self.in_broker_rate = in_broker_rate
+        self.limit = limit
+
+
+class Waits:
+    """What one limit has made an acceptor wait: number of connections, and time."""
+
+    __slots__ = ("blocked", "total")
+
+    def __init__(self, now_ms: int) -> None:
+        self.total = 0
+        self.blocked = BlockedTime(now_ms)
 
 
 class ListenerQuota:
@@ -36,6 +62,7 @@ class ListenerQuota:
         "too_many_total",
         "uncounted_ips",
         "waiting",
+        "waits",
         "waits_total",
     )
 
@@ -49,6 +76,7 @@ class ListenerQuota:
         self.count = 0
         self.waiting: Wait | None = None
         self.blocked = BlockedTime(now_ms)
+        self.waits = {limit: Waits(now_ms) for limit in WaitsFor}
         self.throttle = ThrottleAverage(now_ms)
         self.ip_throttle = ThrottleAverage(now_ms)
         self.admitted_total = 0
@@ -63,3 +91,28 @@ class ListenerQuota:
         rate = settings.creation_rate_of(self.name, protected=protected)
         if rate != self.meter.limit:
             self.meter.set_limit(rate, now_ms)
+
+    def begin_wait(self, wait: Wait, now_ms: int) -> None:
+        self.waiting = wait
+        self.waits_total += 1
+        self.blocked.begin(now_ms)
+        self._begin(wait.limit, now_ms)
+
+    def wait_for(self, limit: WaitsFor, now_ms: int) -> None:
+        """The connection that waits does so for another limit from now on."""
+        wait = self.waiting
+        if wait is not None and wait.limit is not limit:
+            self.waits[wait.limit].blocked.end(now_ms)
+            wait.limit = limit
+            self._begin(limit, now_ms)
+
+    def end_wait(self, now_ms: int) -> None:
+        wait, self.waiting = self.waiting, None
+        self.blocked.end(now_ms)
+        if wait is not None:
+            self.waits[wait.limit].blocked.end(now_ms)
+
+    def _begin(self, limit: WaitsFor, now_ms: int) -> None:
+        waits = self.waits[limit]
+        waits.total += 1
+        waits.blocked.begin(now_ms)

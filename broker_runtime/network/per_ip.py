@@ -4,7 +4,8 @@ Rates exist only for addresses to which a rate limit applies, and for a bounded 
 KIP-612 (rates).
 """
 
-from collections.abc import Iterator, KeysView
+from collections import Counter
+from collections.abc import Iterator, KeysView, Mapping
 
 from broker_runtime.errors import ConfigError
 from broker_runtime.network.kept_meters import KeptMeters
@@ -15,15 +16,28 @@ from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 class IpCounts:
     """Open connections of each address; an override beats the default both ways."""
 
-    __slots__ = ("_counts", "_limit", "_overrides")
+    __slots__ = ("_counts", "_limit", "_overrides", "held")
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._counts: dict[str, int] = {}
+        self.held: Counter[str | None] = Counter()
+        """Connections that were refused, by the address of the override; None for the limit of all addresses."""
         self.configure(settings)
 
     def configure(self, settings: QuotaSettings) -> None:
         self._limit = settings.max_connections_per_ip
         self._overrides = dict(settings.max_connections_per_ip_overrides)
+        for ip in [ip for ip in self.held if ip is not None and ip not in self._overrides]:
+            del self.held[ip]
+
+    def note_held(self, ip: str) -> None:
+        """Count a connection that the limit of its address has refused."""
+        self.held[ip if ip in self._overrides else None] += 1
+
+    @property
+    def overrides(self) -> Mapping[str, int]:
+        """Limits of single addresses."""
+        return self._overrides
 
     def try_add(self, ip: str) -> bool:
         count = self._counts.get(ip, 0)
@@ -59,10 +73,12 @@ class IpCounts:
 class IpRates:
     """Meters by address. The limit is the address's own, else the default entity's, else the broker key's."""
 
-    __slots__ = ("_default", "_meters", "_overrides", "_settings", "_since_ms", "active")
+    __slots__ = ("_default", "_meters", "_overrides", "_settings", "_since_ms", "active", "held")
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
+        self.held: Counter[str | None] = Counter()
+        """Connections that were refused, by the address of the rate; None for the rate of all other addresses."""
         self._since_ms: dict[str | None, int] = {}
         self._default: int | None = None
         self._overrides: dict[str, int] = {}
@@ -87,6 +103,20 @@ class IpRates:
         """Whether the address has a rate of its own, and not that of all others."""
         return ip in self._overrides
 
+    def note_held(self, ip: str) -> None:
+        """Count a connection that the rate of its address has refused."""
+        self.held[ip if ip in self._overrides else None] += 1
+
+    @property
+    def overrides(self) -> Mapping[str, int]:
+        """Rates of single addresses."""
+        return self._overrides
+
+    @property
+    def default(self) -> int:
+        """The rate of every address without one of its own."""
+        return self._fallback
+
     def since_ms(self, ip: str | None) -> int | None:
         """When the rate of the entity came into force, as it is; None for one that has none."""
         return self._since_ms.get(ip)
@@ -103,6 +133,7 @@ class IpRates:
             self._default = rate
         elif rate is None:
             self._overrides.pop(ip, None)
+            self.held.pop(ip, None)
         else:
             self._overrides[ip] = rate
         self._rebind(now_ms, ip)

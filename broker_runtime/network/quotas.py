@@ -16,7 +16,7 @@ from enum import Enum
 from broker_runtime.network.backlog import backlog
 from broker_runtime.network.connection_group import NOBODY, Group, Holders
 from broker_runtime.network.connection_groups import TOO_MANY, ConnectionGroups
-from broker_runtime.network.listener_quota import ListenerQuota, Wait
+from broker_runtime.network.listener_quota import ListenerQuota, Wait, WaitsFor
 from broker_runtime.network.per_ip import IpCounts, IpRates
 from broker_runtime.network.quota_changes import check_change
 from broker_runtime.network.rate import Meter, meter
@@ -127,24 +127,28 @@ class ConnectionQuotas:
         listener = self._listener(listener_name)
         if listener.waiting is not None:
             raise RuntimeError(f"listener {listener_name} accepted a connection while it was told to wait")
-        throttle_ms = 0
+        of_broker_ms = of_listener_ms = 0
         in_broker_rate = not listener.protected
         if in_broker_rate:
             rate = self.broker_meter
             rate.record(now_ms)
             if rate.limit < UNLIMITED:
-                throttle_ms = rate.throttle_ms(now_ms)
+                of_broker_ms = rate.throttle_ms(now_ms)
         rate = listener.meter
         rate.record(now_ms)
         if rate.limit < UNLIMITED:
-            throttle_ms = max(throttle_ms, rate.throttle_ms(now_ms))
+            of_listener_ms = rate.throttle_ms(now_ms)
+        throttle_ms = max(of_broker_ms, of_listener_ms)
         if throttle_ms:
             listener.throttle.record(throttle_ms, now_ms)
+            own = listener_name in self.settings.listener_max_connection_creation_rate
+            by_listener = own and of_listener_ms >= of_broker_ms
+            limit = WaitsFor.LISTENER_RATE if by_listener else WaitsFor.BROKER_RATE
         elif self._slot_free(listener):
             return self._after_wait(listener, ip, in_broker_rate, now_ms)
-        listener.waiting = Wait(now_ms, now_ms + throttle_ms, in_broker_rate)
-        listener.waits_total += 1
-        listener.blocked.begin(now_ms)
+        else:
+            limit = self._count_that_is_full(listener)
+        listener.begin_wait(Wait(now_ms, now_ms + throttle_ms, in_broker_rate, limit), now_ms)
         return AcceptDecision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
 
     def on_wait_over(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
@@ -160,8 +164,9 @@ class ConnectionQuotas:
         if now_ms < wait.deadline_ms:
             return AcceptDecision(Outcome.WAIT_UNTIL, wait.deadline_ms)
         if not self._slot_free(listener):
+            listener.wait_for(self._count_that_is_full(listener), now_ms)
             return _WAIT_FOR_SLOT
-        self._end_wait(listener, now_ms)
+        listener.end_wait(now_ms)
         return self._after_wait(listener, ip, wait.in_broker_rate, now_ms)
 
     def on_identified(
@@ -187,7 +192,7 @@ class ConnectionQuotas:
         wait = listener.waiting
         if by_client and wait is not None:
             self._take_back(listener, wait.in_broker_rate, now_ms, now_ms - wait.since_ms)
-        self._end_wait(listener, now_ms)
+        listener.end_wait(now_ms)
 
     def on_closed(self, listener_name: str, ip: str, now_ms: int, accepted_ms: int | None = None) -> None:
         """An admitted connection has ended; `accepted_ms` is when it was admitted, where that is known."""
@@ -214,10 +219,11 @@ class ConnectionQuotas:
             return False
         return listener.protected or self.total < self.settings.max_connections
 
-    @staticmethod
-    def _end_wait(listener: ListenerQuota, now_ms: int) -> None:
-        listener.waiting = None
-        listener.blocked.end(now_ms)
+    def _count_that_is_full(self, listener: ListenerQuota) -> WaitsFor:
+        """For a listener without a free slot."""
+        own = listener.name in self.settings.listener_max_connections
+        full = own and listener.count >= listener.max_connections
+        return WaitsFor.LISTENER_CONNECTIONS if full else WaitsFor.BROKER_CONNECTIONS
 
     def _after_wait(self, listener: ListenerQuota, ip: str | None, in_broker_rate: bool, now_ms: int) -> AcceptDecision:
         if ip is not None:
@@ -240,11 +246,12 @@ class ConnectionQuotas:
         over = self._over_rate(holders, ip, now_ms)
         if over is not None:
             self._take_back(listener, in_broker_rate, now_ms, waited_ms)
-            return self._refuse_for_rate(listener, *over, now_ms)
+            return self._refuse_for_rate(listener, ip, *over, now_ms)
         group = self.groups.full(holders.enforcing, ip) if holders.enforcing else None
         if group is not None or not self.ip_counts.try_add(ip):
             listener.too_many_total += 1
             if group is None:
+                self.ip_counts.note_held(ip)
                 return _TOO_MANY
             group.held[TOO_MANY] += 1
             return AcceptDecision(Outcome.REFUSE_TOO_MANY, group=group.name)
@@ -281,10 +288,12 @@ class ConnectionQuotas:
         listener.meter.unrecord(now_ms)
 
     def _refuse_for_rate(
-        self, listener: ListenerQuota, throttle_ms: int, group: Group | None, now_ms: int
+        self, listener: ListenerQuota, ip: str, throttle_ms: int, group: Group | None, now_ms: int
     ) -> AcceptDecision:
         listener.ip_throttle.record(throttle_ms, now_ms)
-        if group is not None:
+        if group is None:
+            self.ip_rates.note_held(ip)
+        else:
             group.held[_REASONS[self.settings.ip_action]] += 1
         name = None if group is None else group.name
         if self.settings.ip_action is IpAction.DROP:

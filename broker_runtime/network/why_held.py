@@ -9,6 +9,7 @@ from heapq import nsmallest
 
 from broker_runtime.network.address_ranges import WHOLE
 from broker_runtime.network.connection_group import Group, Membership
+from broker_runtime.network.limits_held import LimitsHeld, shown
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.settings import UNLIMITED
 
@@ -35,9 +36,10 @@ class WhyHeld:
         elif not holders and rates.limit(ip) < UNLIMITED:
             holders.append(self._of_itself("default", None, ip, 0))
         return {
+            **LimitsHeld(quotas, self._now_ms).of_all_clients(),
             "address": ip,
             "connections": quotas.ip_count(ip),
-            "max_connections_per_ip": _shown(quotas.ip_counts.limit(ip)),
+            "max_connections_per_ip": shown(quotas.ip_counts.limit(ip)),
             "holders": holders,
             "observers": [self._member(one, ip) for one in found.observing],
         }
@@ -50,11 +52,12 @@ class WhyHeld:
             "prefix": prefix,
             "mode": "Enforce",
             "shared": False,
-            "connection_creation_rate": _shown(rates.limit(ip)),
+            "connection_creation_rate": shown(rates.limit(ip)),
             "max_connections": None,
             "rate": rates.rate(ip, self._now_ms),
             "connections": self._quotas.ip_count(ip),
             "since": None if since_ms is None else self._time(since_ms),
+            "held": {"rate": rates.held[entity]},
         }
 
     def _member(self, one: Membership, ip: str) -> Content:
@@ -106,18 +109,14 @@ def _limits(group: Group) -> Content:
     return {
         "mode": "Observe" if limits.observe else "Enforce",
         "shared": limits.shared,
-        "connection_creation_rate": _shown(limits.rate),
-        "max_connections": _shown(limits.max_connections),
+        "connection_creation_rate": shown(limits.rate),
+        "max_connections": shown(limits.max_connections),
     }
 
 
 def _counts(group: Group) -> Content:
     counts: Mapping[str, Content] = {"held": dict(group.held), "would_hold": dict(group.would_hold)}
     return dict(counts)
-
-
-def _shown(limit: int) -> int | None:
-    return None if limit >= UNLIMITED else limit
 
 
 def _bits(ip: str) -> int:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from broker_runtime.network.connection_group import NO_LIMITS, GroupLimits
+from broker_runtime.network.limits_held import LimitsHeld
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.network.why_held import GROUPS_PER_ANSWER, WhyHeld
@@ -31,7 +32,7 @@ def test_the_groups_that_hold_an_address_and_those_that_look_on() -> None:
     for ip in (A, A, A, "10.9.9.9"):
         quotas.on_accepted("EXTERNAL", ip, NOW)
     found = told(quotas)
-    assert found == {
+    assert {key: value for key, value in found.items() if key not in ("broker", "listeners")} == {
         "address": A,
         "connections": 2,
         "max_connections_per_ip": 30,
@@ -86,6 +87,26 @@ def test_a_rate_of_the_address_itself_and_that_of_all_others() -> None:
     assert (default["kind"], default["connection_creation_rate"], default["prefix"]) == ("default", 9, 0)
     quotas.update_ip_rate(None, None, NOW)
     assert told(quotas)["holders"] == []
+
+
+def test_connections_that_the_rate_of_an_address_has_refused_are_counted() -> None:
+    quotas = quotas_of()
+    quotas.update_ip_rate(A, 1, NOW)
+    quotas.update_ip_rate(None, 1, NOW)
+    for ip in (A, A, A, A, "10.9.9.9", "10.9.9.9", "10.9.9.9"):
+        quotas.on_accepted("EXTERNAL", ip, NOW)
+    assert [holder["held"] for holder in told(quotas)["holders"]] == [{"rate": 3}]
+    assert [holder["held"] for holder in told(quotas, "10.9.9.9")["holders"]] == [{"rate": 2}]
+    quotas.update_ip_rate(A, None, NOW)
+    quotas.update_ip_rate(A, 1, NOW)
+    assert [holder["held"] for holder in told(quotas)["holders"]] == [{"rate": 0}], "a new limit has held nobody"
+
+
+def test_the_limits_that_all_clients_meet_are_told_with_each_address() -> None:
+    quotas = quotas_of()
+    found = told(quotas)
+    limits = LimitsHeld(quotas, NOW).of_all_clients()
+    assert (found["broker"], found["listeners"]) == (limits["broker"], limits["listeners"])
 
 
 def test_groups_come_by_name_and_so_many_at_a_time() -> None:

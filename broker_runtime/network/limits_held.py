@@ -1,0 +1,133 @@
+"""The limits of this broker, of its listeners and of single addresses, with what each holds back now. Pure.
+
+For GET /connection-limits and /connection-quotas; docs/reference/connection-groups.md has the fields.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from heapq import nlargest, nsmallest
+
+from broker_runtime.network.listener_quota import OF_BROKER, OF_LISTENER, ListenerQuota, WaitsFor
+from broker_runtime.network.quotas import ConnectionQuotas
+from broker_runtime.network.settings import UNLIMITED
+
+SHOWN_MAX = 500
+"""Addresses, and connection groups, in one answer."""
+
+Content = dict[str, object]
+
+
+class LimitsHeld:
+    """Answers from the quotas as they are at `now_ms`."""
+
+    def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
+        self._quotas = quotas
+        self._now_ms = now_ms
+
+    def of_all_clients(self) -> Content:
+        """The limits that connections of every address meet."""
+        return {
+            "broker": self._broker(),
+            "listeners": {name: self._listener(one) for name, one in sorted(self._quotas.listeners.items())},
+        }
+
+    def page(self, after: str) -> Content:
+        """All limits but those of connection groups. Addresses come in order, from the first behind `after`; `next` is
+        what to ask with for more, None at the end."""
+        limited = (ip for ip in self._limited_addresses() if ip > after)
+        found = nsmallest(SHOWN_MAX + 1, limited)
+        return {
+            **self.of_all_clients(),
+            "default_ip": self._default_ip(),
+            "ips": {ip: self._ip(ip) for ip in found[:SHOWN_MAX]},
+            "next": found[SHOWN_MAX - 1] if len(found) > SHOWN_MAX else None,
+        }
+
+    def held(self) -> Content:
+        """The same with those addresses and connection groups alone that have held a connection back since this broker
+        was started, the busiest of each; `left_out` is how many there are besides."""
+        quotas = self._quotas
+        ips = {ip: 0 for ip in (*quotas.ip_rates.held, *quotas.ip_counts.held) if ip is not None}
+        groups = {name: group.held.total() for name, group in quotas.groups.by_name.items() if group.held}
+        busiest_ips = nlargest(SHOWN_MAX, ips, key=lambda ip: quotas.ip_rates.held[ip] + quotas.ip_counts.held[ip])
+        busiest_groups = nlargest(SHOWN_MAX, groups, key=groups.__getitem__)
+        return {
+            **self.of_all_clients(),
+            "default_ip": self._default_ip(),
+            "ips": {ip: self._ip(ip) for ip in busiest_ips},
+            "groups": {name: {"held": dict(quotas.groups.by_name[name].held)} for name in busiest_groups},
+            "left_out": len(ips) - len(busiest_ips) + len(groups) - len(busiest_groups),
+        }
+
+    def _limited_addresses(self) -> Iterable[str]:
+        rates, counts = self._quotas.ip_rates.overrides, self._quotas.ip_counts.overrides
+        yield from rates
+        yield from (ip for ip in counts if ip not in rates)
+
+    def _broker(self) -> Content:
+        quotas = self._quotas
+        limited = [listener for listener in quotas.listeners.values() if not listener.protected]
+        return {
+            "connection_creation_rate": shown(quotas.broker_meter.limit),
+            "max_connections": shown(quotas.settings.max_connections),
+            "rate": quotas.broker_meter.measure(self._now_ms),
+            "connections": quotas.total,
+            "held": _held(
+                sum(one.waits[WaitsFor.BROKER_RATE].total for one in limited),
+                sum(one.waits[WaitsFor.BROKER_CONNECTIONS].total for one in limited),
+            ),
+            "blocked_share": max((self._blocked_share(one, OF_BROKER) for one in limited), default=0.0),
+        }
+
+    def _listener(self, listener: ListenerQuota) -> Content:
+        settings = self._quotas.settings
+        own = {
+            "connection_creation_rate": settings.listener_max_connection_creation_rate,
+            "max_connections": settings.listener_max_connections,
+        }
+        return {
+            "connection_creation_rate": shown(listener.meter.limit),
+            "max_connections": shown(listener.max_connections),
+            "inherited": [key for key, values in own.items() if listener.name not in values],
+            "rate": listener.meter.measure(self._now_ms),
+            "connections": listener.count,
+            "held": _held(
+                listener.waits[WaitsFor.LISTENER_RATE].total, listener.waits[WaitsFor.LISTENER_CONNECTIONS].total
+            ),
+            "blocked_share": self._blocked_share(listener, OF_LISTENER),
+        }
+
+    def _blocked_share(self, listener: ListenerQuota, limits: Collection[WaitsFor]) -> float:
+        # An acceptor waits for one limit at a time.
+        return min(1.0, sum(listener.waits[limit].blocked.fraction(self._now_ms) for limit in limits))
+
+    def _default_ip(self) -> Content:
+        quotas = self._quotas
+        return {
+            "connection_creation_rate": shown(quotas.ip_rates.default),
+            "max_connections": shown(quotas.settings.max_connections_per_ip),
+            "held": _held(quotas.ip_rates.held[None], quotas.ip_counts.held[None]),
+        }
+
+    def _ip(self, ip: str) -> Content:
+        quotas = self._quotas
+        return {
+            "connection_creation_rate": _of_its_own(ip, quotas.ip_rates.overrides.get),
+            "max_connections": _of_its_own(ip, quotas.ip_counts.overrides.get),
+            "rate": quotas.ip_rates.rate(ip, self._now_ms),
+            "connections": quotas.ip_count(ip),
+            "held": _held(quotas.ip_rates.held[ip], quotas.ip_counts.held[ip]),
+        }
+
+
+def shown(limit: int) -> int | None:
+    """None for no limit."""
+    return None if limit >= UNLIMITED else limit
+
+
+def _of_its_own(ip: str, get: Callable[[str], int | None]) -> int | None:
+    found = get(ip)
+    return None if found is None else shown(found)
+
+
+def _held(by_rate: int, by_count: int) -> Content:
+    return {"rate": by_rate, "connections": by_count}
