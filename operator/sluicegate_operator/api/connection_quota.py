@@ -217,6 +217,22 @@ class Observed(Model):
     """When the figures last changed."""
 
 
+class Holding(Model):
+    """What the limit holds back now, all brokers together. Figures are rounded, and written when they change much."""
+
+    summary: str = Field(default="", max_length=64)
+    """The figure in short: 85% of time for a listener or a broker, 12/s for addresses."""
+    blocked_percent: int | None = None
+    """Of listener and broker: percentage of the time that new connections wait for the limit, on the broker where they
+    wait most."""
+    held_per_second: float = 0.0
+    """Connections a second that wait for the limit (listener, broker) or are refused by it (addresses)."""
+    brokers: str = Field(default="", max_length=32)
+    """Brokers that answered, of those that were asked: 3/3."""
+    since: datetime | None = None
+    """When the operator first saw that the limit holds connections back."""
+
+
 class ConnectionQuotaStatus(Status):
     target: str = Field(default="", max_length=128)
     """The target in words."""
@@ -234,6 +250,11 @@ class ConnectionQuotaStatus(Status):
     """Of workload: selected pods that have their node's address, which the limit is not for."""
     observed: Observed | None = None
     """Of mode Observe: what would have been held."""
+    holding: Holding | None = None
+    """Of mode Enforce: what the limit holds back now; absent while it holds back nothing. Brokers of runtime External
+    do not say it."""
+    strategy: str | None = Field(default=None, max_length=32)
+    """How brokers measure the rate: windowed or token-bucket, as connectionQuota.strategy of the BrokerCluster says."""
 
 
 class ConnectionQuota(Resource):
@@ -250,6 +271,8 @@ class ConnectionQuota(Resource):
         PrinterColumn(name="Members", json_path=".status.members", type="integer", priority=1),
         PrinterColumn(name="Would-Hold", json_path=".status.observed.wouldHold", type="integer", priority=1),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
+        PrinterColumn(name="Holding", json_path=".status.holding.summary"),
+        PrinterColumn(name="Strategy", json_path=".status.strategy", priority=1),
         PrinterColumn(name="Expires", json_path=".spec.expiresAt", priority=1),
         READY_COLUMN,
         REASON_COLUMN,

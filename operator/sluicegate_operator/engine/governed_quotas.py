@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Observed
+from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Holding, Observed
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.newest_first import NewestFirst
 from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
@@ -26,12 +26,13 @@ MARKED_A_TURN = 200
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all quotas of a cluster say: `expected` brokers should enforce them, `unreachable` ones have been silent for
-    long. `mute`: nothing is said of those that miss their listener."""
+    long. `mute`: nothing is said of those that miss their listener. `strategy`: how the brokers measure rates."""
 
     expected: tuple[int, ...] = ()
     unreachable: frozenset[int] = frozenset()
     hiding: Hiding = NOT_HIDDEN
     mute: bool = False
+    strategy: str = ""
 
 
 @dataclass(slots=True)
@@ -55,6 +56,8 @@ class GovernedQuotas:
     """Quotas whose limits were sent to brokers and that have not been told of since."""
     observed: dict[str, Observed] = field(default_factory=dict)
     """By quota with mode Observe: what brokers have counted."""
+    holding: dict[str, Holding | None] = field(default_factory=dict)
+    """By quota that is enforced: what it holds back now, where that differs from its status."""
     host_network_pods: dict[str, int] = field(default_factory=dict)
     """By quota on a workload: pods that it selects, and which have the address of their node."""
     pods_unseen: str = ""
@@ -104,6 +107,7 @@ class GovernedQuotas:
             del self.states[name]
             self._enforced_at.pop(name, None)
             self.observed.pop(name, None)
+            self.holding.pop(name, None)
             self.host_network_pods.pop(name, None)
             self.news.discard(name)
         self.put_off &= self.planner.quotas.keys()
@@ -124,6 +128,16 @@ class GovernedQuotas:
         """Quotas with mode Observe that brokers have."""
         plan = self.planner.plan
         return [name for name in plan.groups if self.planner.quotas[name].spec.is_observing]
+
+    @property
+    def enforces(self) -> bool:
+        """Whether brokers have limits that hold connections back."""
+        # A quota that observes has a target of its own.
+        return len(self.planner.plan.limits) > len(self.observing)
+
+    def holding_of(self, name: str) -> Holding | None:
+        """What the quota's status says, or is about to say."""
+        return self.holding[name] if name in self.holding else self.planner.quotas[name].status.holding
 
     def observed_of(self, name: str) -> Observed | None:
         return self.observed.get(name) or self.planner.quotas[name].status.observed
@@ -180,6 +194,8 @@ class GovernedQuotas:
             enforced_at=self._enforced_at.get(name),
             hiding=self.around.hiding,
             observed=self.observed.get(name),
+            holding=self.holding_of(name),
+            strategy=self.around.strategy,
             host_network_pods=self.host_network_pods.get(name, 0),
             pods_unseen=unseen,
         )
@@ -188,6 +204,8 @@ class GovernedQuotas:
         """What was told is what the quota says, until it is read again."""
         if self.planner.quotas.get(before.name) is before:
             self.planner.quotas[before.name] = after
+        if before.name in self.holding and self.holding[before.name] == after.status.holding:
+            del self.holding[before.name]
 
     @property
     def unsettled(self) -> list[str]:

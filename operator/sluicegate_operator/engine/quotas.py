@@ -38,6 +38,7 @@ STATUSES = "statuses"
 """The queue of engine.quota_statuses."""
 OBSERVED = "observed"
 """The queue of engine.observed_quotas."""
+KAFKAS_STRATEGY = "windowed"
 _END = object()
 
 
@@ -120,12 +121,12 @@ class QuotaReconciler:
         hiding = hiding_of_all(cluster_listeners(cluster, snapshot.listeners))
         # One that misses its listener may have it among those that cannot be read.
         mute = bool(snapshot.unreadable_of(BROKER_LISTENER))
-        around = Surroundings(expected, frozenset(unreachable), hiding, mute)
+        around = Surroundings(expected, frozenset(unreachable), hiding, mute, _strategy(cluster))
         if _all_ready(expected, pool):
             governed.starts_until_s = 0.0
         starting = loop.time() < governed.starts_until_s
         await self._mark_concerned(key, governed, around, result, _why(result) or held, before, starting=starting)
-        if governed.observing:
+        if governed.observing or (governed.enforces and not cluster.spec.is_external):
             self._context.mark(OBSERVED, key)
         complete = self._is_complete(governed, result, held=bool(held))
         if not complete:
@@ -248,6 +249,12 @@ async def _concerned(governed: GovernedQuotas, names: Collection[str], keys: fro
         if number % MARKED_A_TURN == 0:
             await asyncio.sleep(0)
     return found
+
+
+def _strategy(cluster: BrokerCluster) -> str:
+    """Apache Kafka has its windows alone."""
+    settings = cluster.spec.connection_quota
+    return KAFKAS_STRATEGY if settings is None else settings.strategy
 
 
 def _expected(cluster: BrokerCluster, snapshot: Snapshot, pool: BrokerPool | None) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ so what is planned again is the target.
 Nothing here reads a clock. `update` is a generator, so that whoever has an event loop lets others have it in between.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -103,6 +103,10 @@ class QuotaPlanner:
         exclusive = self._scope is None or self._scope.exclusive
         desired = DesiredLimits(self._configs, self._client_quotas, exclusive)
         return QuotaPlan(desired, self._limits, self._verdicts, self._closing, self._groups, self._members, self._ended)
+
+    def quotas_on(self, target: TargetKey) -> Set[str]:
+        """Names of the quotas that limit the target."""
+        return self._rivals.get(target, set())
 
     def is_settled(self, name: str) -> bool:
         """Whether the plan is that of the quota as it is now, and somebody has taken what has changed with it."""

@@ -4,7 +4,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Effective, Observed
+from sluicegate_operator.api.connection_quota import (
+    ConnectionQuota,
+    ConnectionQuotaStatus,
+    Effective,
+    Holding,
+    Observed,
+)
 from sluicegate_operator.planning.conditions import (
     Finding,
     Progress,
@@ -53,6 +59,10 @@ class Enforcement:
     """Of a workload: why pods that come or go have not been seen for some time; empty while they are."""
     observed: Observed | None = None
     """Of a quota that only observes: what brokers have counted; None where none has been asked yet."""
+    holding: Holding | None = None
+    """Of a quota that is enforced: what it holds back now; None for nothing."""
+    strategy: str = ""
+    """How the brokers measure rates."""
 
     @property
     def reason(self) -> str:
@@ -98,7 +108,14 @@ def quota_status(
         members=plan.members.get(quota.name),
         host_network_pods=enforcement.host_network_pods if verdict.target.kind is TargetKind.WORKLOAD else None,
         observed=(enforcement.observed or old.observed) if quota.spec.is_observing else None,
+        holding=enforcement.holding if is_held_to(quota, verdict) else None,
+        strategy=enforcement.strategy or None,
     )
+
+
+def is_held_to(quota: ConnectionQuota, verdict: Verdict) -> bool:
+    """Whether brokers hold connections back for the quota."""
+    return verdict.outcome is Outcome.ACCEPTED and not quota.spec.is_observing
 
 
 def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> bool:

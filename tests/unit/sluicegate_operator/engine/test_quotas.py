@@ -12,7 +12,7 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
 from sluicegate_operator.engine.governed_quotas import GovernedQuotas
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
-from sluicegate_operator.engine.quotas import STARTING_S, STATUSES, QuotaReconciler
+from sluicegate_operator.engine.quotas import OBSERVED, STARTING_S, STATUSES, QuotaReconciler
 from sluicegate_operator.engine.selected_pods import SelectedPods
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -187,7 +187,7 @@ async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_
         await asyncio.sleep(3.0)
     assert shop.said("one") == ("2/3", "False", "BrokersUnreachable")
     assert list(shop.context.progress[SHOP].unreachable) == [2]
-    assert set(shop.marked) == {STATUSES, "clusters"}
+    assert set(shop.marked) == {STATUSES, OBSERVED, "clusters"}
     assert shop.marked.count("clusters") == 1
 
 
