@@ -136,7 +136,6 @@ class Stage:
         await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
 
     async def close(self) -> None:
-        await self.view.aclose()
         for _, process in reversed(self.processes):
             try:
                 await self.stop_process(process)

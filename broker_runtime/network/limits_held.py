@@ -103,7 +103,7 @@ class LimitsHeld:
     def _default_ip(self) -> Content:
         quotas = self._quotas
         return {
-            "connection_creation_rate": shown(quotas.ip_rates.default),
+            "connection_creation_rate": shown(quotas.ip_rates.limit()),
             "max_connections": shown(quotas.settings.max_connections_per_ip),
             "held": _held(quotas.ip_rates.held[None], quotas.ip_counts.held[None]),
         }

@@ -96,7 +96,8 @@ class IpRates:
         self._settings = self._meters.settings = settings
         self._rebind(now_ms)
 
-    def limit(self, ip: str) -> int:
+    def limit(self, ip: str = "") -> int:
+        """Of an address, or of every address without one of its own."""
         return self._overrides.get(ip, self._fallback)
 
     def has_own(self, ip: str) -> bool:
@@ -111,11 +112,6 @@ class IpRates:
     def overrides(self) -> Mapping[str, int]:
         """Rates of single addresses."""
         return self._overrides
-
-    @property
-    def default(self) -> int:
-        """The rate of every address without one of its own."""
-        return self._fallback
 
     def since_ms(self, ip: str | None) -> int | None:
         """When the rate of the entity came into force, as it is; None for one that has none."""

@@ -21,7 +21,6 @@ from e2e.shop import install_crds
 from sluicegate_operator.cli import brokers_asked
 from sluicegate_operator.cli.options import Output
 from sluicegate_operator.cli.why import why
-from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 
 pytestmark = pytest.mark.full
@@ -100,10 +99,8 @@ def test_brokers_are_asked_by_the_api_server_at_their_pods_own_address(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # The environment's kubeconfig is read once in a process.
-    monkeypatch.setattr("sluicegate_operator.cli.why.KubeClient", lambda: KubeClient(str(plane.kubeconfig)))
     run_pod(plane, "shop-brokers-0", own_address)
-    why(ADDRESS, namespace="default", output=Output.JSON)
+    why(ADDRESS, namespace="default", kubeconfig=str(plane.kubeconfig), output=Output.JSON)
     assert asked == ["/connection-quotas?address=2001%3Adb8%3A%3A1"]
     [found] = json.loads(capsys.readouterr().out)["addresses"]
     assert found["brokers"] == [{"cluster": "shop", "broker": 0, "answer": SAID}]
@@ -111,7 +108,7 @@ def test_brokers_are_asked_by_the_api_server_at_their_pods_own_address(
 
     run_pod(plane, "shop-brokers-1", LOOPBACK)
     with pytest.raises(typer.Exit) as ended:
-        why("10.0.0.1", namespace="default", output=Output.JSON)
+        why("10.0.0.1", namespace="default", kubeconfig=str(plane.kubeconfig), output=Output.JSON)
     said = capsys.readouterr()
     [found] = json.loads(said.out)["addresses"]
     assert ended.value.exit_code == 1

@@ -73,11 +73,13 @@ def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
             " status` has the quotas, kafka-configs.sh --describe --entity-type ips what is set"
         )
     return [
-        BrokerAsked(name, node["id"], _local(node))
-        for name in names
-        for node in clusters[name]["nodes"]
-        if node["role"] == Role.BROKER
+        broker_here(name, node) for name in names for node in clusters[name]["nodes"] if node["role"] == Role.BROKER
     ]
+
+
+def broker_here(cluster: str, node: Mapping[str, Any]) -> BrokerAsked:
+    """A broker of `sluicegate up`; `node` as state.json has it."""
+    return BrokerAsked(cluster, node["id"], _local(node))
 
 
 def _local(node: Mapping[str, Any]) -> Get:
@@ -105,18 +107,22 @@ async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str |
     if not pods:
         whose = f"cluster {cluster}" if cluster is not None else "any cluster"
         raise NobodyToAskError(f"namespace {namespace} has no broker pods of {whose}; say where with -n NAMESPACE")
-    found = [
-        BrokerAsked(pod["metadata"]["labels"][CLUSTER_LABEL], _index(pod), _proxied(kube, namespace, pod))
-        for pod in pods
-    ]
+    found = [broker_in_pod(kube, namespace, pod) for pod in pods]
     return sorted(found, key=lambda broker: (broker.cluster, broker.broker_id))
+
+
+def broker_in_pod(kube: KubeClient, namespace: str, pod: Json) -> BrokerAsked:
+    """The broker of a pod, which the API server passes each question on to."""
+    return BrokerAsked(pod["metadata"]["labels"][CLUSTER_LABEL], _index(pod), proxied(kube, namespace, pod))
 
 
 def _index(pod: Json) -> int:
     return int(pod["metadata"]["name"].rpartition("-")[2])
 
 
-def _proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
+def proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
+    """GETs that the API server passes on to the node of a pod."""
+
     async def get(target: str) -> Json:
         if (pod.get("status") or {}).get("phase") != "Running":
             raise AskingError(f"its pod is {(pod.get('status') or {}).get('phase') or 'not started'}")

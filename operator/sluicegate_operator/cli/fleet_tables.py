@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -11,14 +12,15 @@ from sluicegate_operator.cli.quota_rows import QuotaRow
 
 def nodes_table(cluster: ClusterView) -> Table:
     table = Table(title=f"Cluster {cluster.name}")
-    for heading in ("node", "pid", "restarts", "addresses"):
+    in_pods = any(node.pod is not None for node in cluster.nodes)
+    for heading in ("node", "pod" if in_pods else "pid", "restarts", "addresses"):
         table.add_column(heading, no_wrap=True)
     table.add_column("state")
     for node in cluster.nodes:
         addresses = [f"{name} {address}" for name, address in sorted(node.listeners.items())]
         table.add_row(
             f"{node.role} {node.id}",
-            str(node.pid or "-"),
+            str(node.pod or node.pid or "-"),
             str(node.restarts),
             "\n".join([*addresses, f"http {node.http}"]),
             "[green]ready[/]" if node.problem is None else Text(node.problem, style="red"),
@@ -66,11 +68,11 @@ def resources_table(cluster: ClusterView) -> Table:
 
 def quotas_table(clusters: Iterable[ClusterView]) -> Table:
     """A limit holds on each broker by itself, so each broker has a line. `limit` is in connections a second, `max` in
-    open ones; 80 columns hold the quickstart's."""
-    table = Table(title="Connection quotas", pad_edge=False)
+    open ones; `held` counts connections that waited or were refused. 80 columns hold the quickstart's."""
+    table = Table(title="Connection quotas", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("cluster", "target"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("broker", "limit", "rate/s", "blocked", "max", "open"):
+    for heading in ("broker", "limit", "rate/s", "blocked", "max", "open", "held"):
         table.add_column(heading, justify="right")
     for cluster in clusters:
         previous = ""
@@ -92,4 +94,5 @@ def _figures(row: QuotaRow) -> tuple[str, ...]:
         "-" if row.blocked_share is None else f"{row.blocked_share:.0%}",
         "none" if row.max_connections is None else str(row.max_connections),
         "-" if row.connections is None else str(row.connections),
+        "-" if row.held is None else str(row.held),
     )

@@ -1,6 +1,6 @@
-"""Asks the running brokers of a local fleet what they do: admin protocol for limits, HTTP for readiness and metrics.
+"""Asks the running nodes of `sluicegate up` over HTTP what they do: readiness, limits, the controller's view.
 
-What a broker does not answer in time is missing from its view, with the reason beside it; the others are not held up.
+What a node does not answer in time is missing from its view, with the reason beside it; the others are not delayed.
 """
 
 import asyncio
@@ -9,20 +9,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.cli.quota_rows import BrokerQuotas, QuotaRow, parse_metrics, quota_keys, quota_rows
-from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
+from sluicegate_operator.cli.brokers_asked import AskingError, broker_here
+from sluicegate_operator.cli.limits_asked import ask_limits
+from sluicegate_operator.cli.quota_rows import BrokerLimits, QuotaRow, quota_rows
+from sluicegate_operator.fleet.controllers import ControllerPlace, controller_view
 from sluicegate_operator.fleet.http_get import http_get
 from sluicegate_operator.fleet.local_data import read_state
-from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.planning.cluster_layout import CONTROLLER, INTERNAL, Role
+from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview
 
 ANSWER_TIMEOUT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """`problem` is None for a node that answers and is ready."""
+    """`problem` is None for a node that answers and is ready. `pid` is None in Kubernetes, where there is a `pod`."""
 
     id: int
     role: str
@@ -31,6 +32,7 @@ class NodeView:
     listeners: Mapping[str, str]
     http: str
     problem: str | None
+    pod: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,40 +71,33 @@ def as_dict(clusters: list[ClusterView]) -> dict[str, Any]:
 
 
 class FleetView:
-    """Keeps its admin connections between two looks, so that watching quotas opens no connection each second."""
+    """Looks at the clusters of `sluicegate up`."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
-        self._clients: dict[tuple[str, int], AdminClient] = {}
 
     async def look(self) -> list[ClusterView]:
         """Raises DataDirError when no `up` runs there."""
         state = read_state(self._data_dir)
         return [await self._cluster(name, cluster) for name, cluster in sorted(state["clusters"].items())]
 
-    async def aclose(self) -> None:
-        for client in self._clients.values():
-            await client.aclose()
-
     async def _cluster(self, name: str, state: Mapping[str, Any]) -> ClusterView:
         answers, view = await asyncio.gather(
-            asyncio.gather(*(self._node(node) for node in state["nodes"])),
+            asyncio.gather(*(self._node(name, node) for node in state["nodes"])),
             controller_view(_controllers(state["nodes"]), ANSWER_TIMEOUT_S),
         )
-        rows = [row for _, quotas in answers if quotas is not None for row in quota_rows(quotas)]
-        rows.sort(key=lambda row: (TARGET_ORDER.index(row.target.split()[0]), row.target, row.broker_id))
         return ClusterView(
             name=name,
             nodes=tuple(node for node, _ in answers),
-            brokers=broker_rows(view, state["nodes"]),
+            brokers=broker_rows(view.overview, state["nodes"]),
             unseen=view.unseen,
             progress=state["progress"],
-            quotas=tuple(rows),
+            quotas=tuple(quota_rows(limits for _, limits in answers if limits is not None)),
             resources=tuple(state["resources"]),
         )
 
-    async def _node(self, node: Mapping[str, Any]) -> tuple[NodeView, BrokerQuotas | None]:
-        quotas: BrokerQuotas | None = None
+    async def _node(self, cluster: str, node: Mapping[str, Any]) -> tuple[NodeView, BrokerLimits | None]:
+        limits: BrokerLimits | None = None
         problem: str | None = node["failing"] or "not running"
         if node["pid"] is not None:
             try:
@@ -110,31 +105,17 @@ class FleetView:
                     problem = await self._readiness(node)
                     # A broker that is not ready yet answers no clients: its readiness says all there is.
                     if problem is None and node["role"] == Role.BROKER:
-                        quotas = await self._quotas(node)
-            except (OSError, KafkaAdminError, ValueError) as error:
+                        limits = await ask_limits(broker_here(cluster, node))
+            except (OSError, AskingError, ValueError) as error:
                 problem = str(error) or "no answer in time"
         view = NodeView(
             node["id"], node["role"], node["pid"], node["restarts"], node["listeners"], node["http"], problem
         )
-        return view, quotas
+        return view, limits
 
     async def _readiness(self, node: Mapping[str, Any]) -> str | None:
         answer = await http_get(_address(node["http"]), "/readyz", timeout_s=ANSWER_TIMEOUT_S)
         return None if answer.status == 200 else answer.body.strip() or f"HTTP {answer.status}"
-
-    async def _quotas(self, node: Mapping[str, Any]) -> BrokerQuotas:
-        at = _address(node["listeners"][INTERNAL])
-        client = self._clients.setdefault(at, AdminClient([at], client_id="sluicegate-status"))
-        listeners = tuple(sorted(name for name in node["listeners"] if name != INTERNAL))
-        configs = await client.describe_broker_configs(node["id"], quota_keys(listeners))
-        metrics = await http_get(_address(node["http"]), "/metrics", timeout_s=ANSWER_TIMEOUT_S)
-        return BrokerQuotas(
-            node["id"],
-            listeners,
-            {name: entry.value for name, entry in configs.items()},
-            await client.describe_ip_quotas(),
-            parse_metrics(metrics.body),
-        )
 
 
 def _controllers(nodes: Iterable[Mapping[str, Any]]) -> tuple[ControllerPlace, ...]:
@@ -145,27 +126,30 @@ def _controllers(nodes: Iterable[Mapping[str, Any]]) -> tuple[ControllerPlace, .
     )
 
 
-def broker_rows(view: ControllerView, nodes: Iterable[Mapping[str, Any]]) -> tuple[BrokerRow, ...]:
+def broker_rows(overview: ClusterOverview | None, nodes: Iterable[Mapping[str, Any]]) -> tuple[BrokerRow, ...]:
     """`nodes` as state.json has them. A broker that has not registered yet is not among the rows."""
     running = {node["id"]: node for node in nodes if node["role"] == Role.BROKER}
     rows = []
-    for broker in view.overview.brokers if view.overview else ():
+    for broker in overview.brokers if overview else ():
         node = running.get(broker.id)
-        rows.append(
-            BrokerRow(
-                id=broker.id,
-                state=str(broker.state),
-                epoch=broker.epoch,
-                heartbeat_age_s=broker.heartbeat_age_s,
-                leaders=broker.leaders,
-                replicas=broker.replicas,
-                out_of_sync=broker.out_of_sync,
-                metadata_lag=broker.metadata_lag,
-                pid=node["pid"] if node else None,
-                address=_shown_address(node["listeners"]) if node else None,
-            )
-        )
+        address = _shown_address(node["listeners"]) if node else None
+        rows.append(broker_row(broker, node["pid"] if node else None, address))
     return tuple(rows)
+
+
+def broker_row(broker: BrokerOverview, pid: int | None, address: str | None) -> BrokerRow:
+    return BrokerRow(
+        id=broker.id,
+        state=str(broker.state),
+        epoch=broker.epoch,
+        heartbeat_age_s=broker.heartbeat_age_s,
+        leaders=broker.leaders,
+        replicas=broker.replicas,
+        out_of_sync=broker.out_of_sync,
+        metadata_lag=broker.metadata_lag,
+        pid=pid,
+        address=address,
+    )
 
 
 def _shown_address(listeners: Mapping[str, str]) -> str:
@@ -176,6 +160,3 @@ def _shown_address(listeners: Mapping[str, str]) -> str:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     return host, int(port)
-
-
-TARGET_ORDER = ("broker", "listener", "defaultIp", "ip")

@@ -26,4 +26,17 @@ FilesOption = Annotated[
     typer.Option("-f", "--filename", help="A manifest, or a folder of manifests; may be given several times."),
 ]
 
-ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Which one, where `up` runs several.")]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option("-n", "--namespace", help="Ask in Kubernetes, by the kubeconfig: the namespace of the cluster."),
+]
+
+KubeContextOption = Annotated[
+    str | None, typer.Option("--context", help="Ask in Kubernetes, by this context of the kubeconfig.")
+]
+
+KubeconfigOption = Annotated[
+    str | None, typer.Option("--kubeconfig", help="Ask in Kubernetes, by this file; KUBECONFIG names the usual one.")
+]
+
+ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Which one, if there are several.")]

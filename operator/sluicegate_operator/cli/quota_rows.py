@@ -1,75 +1,36 @@
-"""What people want to know about limits: for each target the limit in force, the rate now, the share of time blocked.
+"""The limits of each broker as rows: the limit in force, the rate now, the share of time blocked, and what was held.
 
-Pure: from the effective configuration, the `ip` quotas and the metrics of each broker to rows. Limits are each
-broker's own, as in Kafka: a listener limit of 50 on three brokers admits 150 a second.
+Pure: from the answers to GET /connection-limits and GET /connection-quotas. Limits are each broker's own, as in Kafka:
+a listener limit of 50 on three brokers admits 150 a second.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from prometheus_client.parser import text_string_to_metric_families
+from sluicegate_operator.planning.cluster_layout import INTERNAL
 
-UNLIMITED = 2_147_483_647
-RATE_KEY = "max.connection.creation.rate"
-COUNT_KEY = "max.connections"
-DEFAULT_IP_RATE_KEY = "max.connection.creation.rate.per.ip"
-
-_SERVER = "kafka_server_socket_server_"
-BROKER_RATE = _SERVER + "broker_connection_accept_rate"
-LISTENER_RATE = _SERVER + "connection_accept_rate"
-IP_RATE = _SERVER + "ip_connection_accept_rate"
-BLOCKED = "kafka_network_acceptor_blocked_percent"
-BROKER_COUNT = _SERVER + "broker_connection_count"
-LISTENER_COUNT = _SERVER + "connection_count"
-
-Labels = tuple[tuple[str, str], ...]
+Json = Mapping[str, Any]
+TARGET_ORDER = ("broker", "listener", "group", "defaultIp", "ip")
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
-    """One scrape; a series that is not there is None."""
-
-    values: Mapping[tuple[str, Labels], float]
-
-    def value(self, name: str, **labels: str) -> float | None:
-        return self.values.get((name, tuple(sorted(labels.items()))))
-
-    def series(self, name: str) -> dict[Labels, float]:
-        return {labels: value for (other, labels), value in self.values.items() if other == name}
-
-
-def parse_metrics(text: str) -> Metrics:
-    """Raises ValueError when the text is not in the Prometheus exposition format."""
-    return Metrics(
-        {
-            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerQuotas:
-    """What one broker says: the effective values of `quota_keys`, and the ip rates with None for the default."""
+class BrokerLimits:
+    """What one broker says: `limits` of the broker and its listeners with the default of all addresses, `ips` and
+    `groups` by name, all pages of them."""
 
     broker_id: int
-    listeners: tuple[str, ...]
-    configs: Mapping[str, str | None]
-    ip_rates: Mapping[str | None, float]
-    metrics: Metrics
-
-
-def quota_keys(listeners: tuple[str, ...]) -> tuple[str, ...]:
-    prefixed = (f"listener.name.{name.lower()}.{key}" for name in listeners for key in (RATE_KEY, COUNT_KEY))
-    return (RATE_KEY, COUNT_KEY, DEFAULT_IP_RATE_KEY, *prefixed)
+    limits: Json
+    ips: Json = field(default_factory=dict)
+    groups: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """`target` as in ConnectionQuota: `broker`, `listener EXTERNAL`, `ip 127.0.1.7`, `defaultIp`. None is no limit,
-    or a figure that the broker does not give (an address that has not come yet, a target without an acceptor).
-    """
+    """`target` as in ConnectionQuota: `broker`, `listener EXTERNAL`, `ip 127.0.1.7`, `defaultIp`, and `group
+    NAMESPACE/NAME` for the connection group of a quota. `held`: connections that waited for the limit (broker,
+    listener) or were refused by it, since the broker started. None is no limit, or a figure that the broker does not
+    give."""
 
     broker_id: int
     target: str
@@ -78,48 +39,41 @@ class QuotaRow:
     accept_rate: float | None = None
     connections: int | None = None
     blocked_share: float | None = None
+    held: int | None = None
 
 
-def quota_rows(broker: BrokerQuotas) -> list[QuotaRow]:
-    metrics = broker.metrics
-    rows = [
-        QuotaRow(
-            broker.broker_id,
-            "broker",
-            _limit(broker.configs.get(RATE_KEY)),
-            _count(broker.configs.get(COUNT_KEY)),
-            metrics.value(BROKER_RATE),
-            _whole(metrics.value(BROKER_COUNT)),
-        )
-    ]
-    for name in broker.listeners:
-        prefix = f"listener.name.{name.lower()}."
-        rows.append(
-            QuotaRow(
-                broker.broker_id,
-                f"listener {name}",
-                _limit(broker.configs.get(prefix + RATE_KEY) or broker.configs.get(RATE_KEY)),
-                _count(broker.configs.get(prefix + COUNT_KEY) or broker.configs.get(COUNT_KEY)),
-                metrics.value(LISTENER_RATE, listener=name),
-                _whole(metrics.value(LISTENER_COUNT, listener=name)),
-                metrics.value(BLOCKED, listener=name),
-            )
-        )
-    default = broker.ip_rates.get(None) or _limit(broker.configs.get(DEFAULT_IP_RATE_KEY))
-    if default is not None:
-        rows.append(QuotaRow(broker.broker_id, "defaultIp", default))
-    for ip, rate in sorted((ip, rate) for ip, rate in broker.ip_rates.items() if ip is not None):
-        rows.append(QuotaRow(broker.broker_id, f"ip {ip}", rate, accept_rate=metrics.value(IP_RATE, ip=ip)))
-    return rows
+def quota_rows(brokers: Iterable[BrokerLimits]) -> list[QuotaRow]:
+    """All rows, those of one target together. Raises ValueError if an answer has not the fields that it should."""
+    try:
+        rows = [row for broker in brokers for row in _rows(broker)]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"an answer without limits: {error!r}") from error
+    return sorted(rows, key=lambda row: (TARGET_ORDER.index(row.target.split()[0]), row.target, row.broker_id))
 
 
-def _limit(text: str | None) -> float | None:
-    return None if text is None or float(text) >= UNLIMITED else float(text)
+def _rows(broker: BrokerLimits) -> Iterator[QuotaRow]:
+    limits = broker.limits
+    yield _row(broker.broker_id, "broker", limits["broker"])
+    for name, listener in limits["listeners"].items():
+        if name != INTERNAL:
+            yield _row(broker.broker_id, f"listener {name}", listener)
+    if any(limits["default_ip"][key] is not None for key in ("connection_creation_rate", "max_connections")):
+        yield _row(broker.broker_id, "defaultIp", limits["default_ip"])
+    for ip, limit in broker.ips.items():
+        yield _row(broker.broker_id, f"ip {ip}", limit)
+    for name, group in broker.groups.items():
+        if group["mode"] == "Enforce":
+            yield _row(broker.broker_id, f"group {name}", group)
 
 
-def _count(text: str | None) -> int | None:
-    return None if text is None or int(text) >= UNLIMITED else int(text)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _row(broker_id: int, target: str, limit: Json) -> QuotaRow:
+    return QuotaRow(
+        broker_id,
+        target,
+        limit["connection_creation_rate"],
+        limit["max_connections"],
+        limit.get("rate"),
+        limit.get("connections"),
+        limit.get("blocked_share"),
+        sum(limit["held"].values()),
+    )

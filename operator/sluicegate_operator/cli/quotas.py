@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,48 +11,57 @@ from rich.console import Console
 from rich.live import Live
 
 from sluicegate_operator.cli.asking import say
+from sluicegate_operator.cli.clusters_seen import ask_once, looking
 from sluicegate_operator.cli.fleet_tables import quotas_table
-from sluicegate_operator.cli.fleet_view import FleetView
-from sluicegate_operator.cli.options import DATA_DIR, DataDirOption
-from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.cli.kubernetes_asked import Place, place_asked
+from sluicegate_operator.cli.options import (
+    DATA_DIR,
+    ClusterOption,
+    DataDirOption,
+    KubeconfigOption,
+    KubeContextOption,
+    NamespaceOption,
+)
+
+INTERVAL_S = 0.5
+KUBERNETES_INTERVAL_S = 2.0
+"""Each look asks the API server once for every node."""
 
 
 def quotas(
+    namespace: NamespaceOption = None,
+    context: KubeContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    cluster: ClusterOption = None,
     data_dir: DataDirOption = DATA_DIR,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing, until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, help=f"Seconds between two looks; {INTERVAL_S:g}, or {KUBERNETES_INTERVAL_S:g} in Kubernetes."
+        ),
+    ] = None,
 ) -> None:
-    try:
-        asyncio.run(_watch(data_dir, interval) if watch else _once(data_dir))
-    except DataDirError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(1) from None
+    """Of the clusters of `sluicegate up`, or of a Kubernetes namespace with -n."""
+    place = place_asked(namespace, context, kubeconfig)
+    if watch:
+        usual_s = INTERVAL_S if place is None else KUBERNETES_INTERVAL_S
+        asyncio.run(_watch(place, cluster, data_dir, interval or usual_s))
+        return
+    clusters = asyncio.run(ask_once(place, cluster, data_dir))
+    Console().print(quotas_table(clusters))
+    if not any(one.nodes for one in clusters):
+        say("no broker runs here, and those of runtime External tell no rates: `sluicegate status` has their quotas")
 
 
-async def _once(data_dir: Path) -> None:
-    view = FleetView(data_dir)
-    try:
-        clusters = await view.look()
-        Console().print(quotas_table(clusters))
-        if not any(cluster.nodes for cluster in clusters):
-            say(
-                "no broker runs here, and those of runtime External tell no rates: `sluicegate status` has their quotas"
-            )
-    finally:
-        await view.aclose()
-
-
-async def _watch(data_dir: Path, interval_s: float) -> None:
+async def _watch(place: Place | None, cluster: str | None, data_dir: Path, interval_s: float) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    view = FleetView(data_dir)
-    try:
-        with Live(quotas_table(await view.look()), auto_refresh=False) as live:
+    async with looking(place, cluster, data_dir) as look:
+        with Live(quotas_table(await look()), auto_refresh=False) as live:
             while not stop.is_set():
-                live.update(quotas_table(await view.look()), refresh=True)
+                live.update(quotas_table(await look()), refresh=True)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), interval_s)
-    finally:
-        await view.aclose()

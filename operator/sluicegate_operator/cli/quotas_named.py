@@ -1,7 +1,7 @@
-"""Which ConnectionQuotas stand behind what brokers know by an address only.
+"""Which ConnectionQuotas are behind a limit that brokers know by an address, a listener or the whole broker.
 
-A connection group has its quota's name. The rate and the number of one address, or the default of all of them, are
-Kafka's own, and may also be somebody else's: then no quota is named.
+A connection group has its quota's name. The other limits are Kafka's own, and another person may have set them: then
+no quota is named.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,19 +17,27 @@ from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
 from sluicegate_operator.planning.quotas import TargetKey, TargetKind
 
 Behind = Mapping[tuple[str, str], tuple[str, ...]]
-"""By cluster and a limit's kind as brokers say it (`ip`, `default`): names of quotas, with their namespaces."""
-_KINDS = {TargetKind.IP: "ip", TargetKind.DEFAULT_IP: "default"}
+"""By cluster and by limit (`ip`, `default`, `broker`, `listener NAME`): names of quotas, with their namespaces."""
+_KINDS = {TargetKind.IP: "ip", TargetKind.DEFAULT_IP: "default", TargetKind.BROKER: "broker"}
 
 
 def behind(quotas: Iterable[ConnectionQuota], address: str) -> Behind:
-    """Of those on this address, or on every address; two on one target are both named."""
+    """The quotas that connections of this address meet, without those of connection groups; two on one target are both
+    named."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for quota in sorted(quotas, key=lambda one: one.identity):
-        target = TargetKey.of_quota(quota)
-        if target.kind in _KINDS and target.name in ("", str(ip_address(address))):
-            of_limit = quota.cluster_name, _KINDS[target.kind]
+        limit = _limit(TargetKey.of_quota(quota), str(ip_address(address)))
+        if limit:
+            of_limit = quota.cluster_name, limit
             found[of_limit] = (*found.get(of_limit, ()), f"{quota.namespace}/{quota.name}")
     return found
+
+
+def _limit(target: TargetKey, address: str) -> str:
+    """Empty for a limit that is not on this address."""
+    if target.kind is TargetKind.LISTENER:
+        return f"listener {target.name}"
+    return _KINDS.get(target.kind, "") if target.name in ("", address) else ""
 
 
 def quotas_here(data_dir: Path) -> list[ConnectionQuota]:

@@ -2,47 +2,47 @@
 
 import asyncio
 import json
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from sluicegate_operator.cli.clusters_seen import ask_once
 from sluicegate_operator.cli.fleet_tables import brokers_table, nodes_table, quotas_table, resources_table
-from sluicegate_operator.cli.fleet_view import ClusterView, FleetView, as_dict
-from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, Output
-from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.cli.fleet_view import as_dict
+from sluicegate_operator.cli.kubernetes_asked import place_asked
+from sluicegate_operator.cli.options import (
+    DATA_DIR,
+    ClusterOption,
+    DataDirOption,
+    KubeconfigOption,
+    KubeContextOption,
+    NamespaceOption,
+    Output,
+)
 
 
 def status(
+    namespace: NamespaceOption = None,
+    context: KubeContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    cluster: ClusterOption = None,
     data_dir: DataDirOption = DATA_DIR,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
-    """Exit code 1 when nothing runs there or a node is not ready."""
-    try:
-        clusters = asyncio.run(_look(data_dir))
-    except DataDirError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(1) from None
+    """Of the clusters of `sluicegate up`, or of a Kubernetes namespace with -n. Exit code 1 when nothing runs there or
+    a node is not ready."""
+    clusters = asyncio.run(ask_once(place_asked(namespace, context, kubeconfig), cluster, data_dir))
     if output is Output.JSON:
         print(json.dumps(as_dict(clusters), indent=2))
     else:
         console = Console()
-        for cluster in clusters:
-            if cluster.nodes:
-                console.print(nodes_table(cluster))
-                console.print(brokers_table(cluster))
-            console.print(resources_table(cluster))
-        if any(cluster.nodes for cluster in clusters):
+        for one in clusters:
+            if one.nodes:
+                console.print(nodes_table(one))
+                console.print(brokers_table(one))
+            console.print(resources_table(one))
+        if any(one.nodes for one in clusters):
             console.print(quotas_table(clusters))
-    if any(node.problem for cluster in clusters for node in cluster.nodes):
+    if any(node.problem for one in clusters for node in one.nodes):
         raise typer.Exit(1)
-
-
-async def _look(data_dir: Path) -> list[ClusterView]:
-    view = FleetView(data_dir)
-    try:
-        return await view.look()
-    finally:
-        await view.aclose()

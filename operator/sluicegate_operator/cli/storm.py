@@ -1,25 +1,52 @@
-"""`sluicegate storm`: a load that people can test their own connection limits with."""
+"""`sluicegate storm`: a load that users can test their own connection limits with.
 
+From this machine, or out of pods of a Kubernetes cluster.
+"""
+
+import asyncio
 import json
 import resource
 import signal
 import socket
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from sluicegate_operator.cli.options import Output
+from sluicegate_operator.cli.asking import REFUSED, bad_use, print_json, say
+from sluicegate_operator.cli.brokers_asked import NobodyToAskError
+from sluicegate_operator.cli.kubernetes_asked import Place, place_asked
+from sluicegate_operator.cli.options import (
+    DATA_DIR,
+    ClusterOption,
+    DataDirOption,
+    KubeconfigOption,
+    KubeContextOption,
+    Output,
+)
+from sluicegate_operator.cli.storm_in_pods import PodStorm, StormPodError, in_pods
 from sluicegate_operator.cli.storm_load import Storm, StormPlan
 from sluicegate_operator.cli.storm_report import Outcome, StormReport
-from sluicegate_operator.cli.storm_targets import StormInputError, check_target_allowed, parse_sources, parse_target
+from sluicegate_operator.cli.storm_tables import pods_table, storm_summary, storm_table
+from sluicegate_operator.cli.storm_targets import (
+    StormInputError,
+    check_target_allowed,
+    listener_in,
+    parse_sources,
+    parse_target,
+)
+from sluicegate_operator.fleet.local_data import DataDirError, read_state
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.planning.cluster_layout import Role
 
+PODS_MAX = 20
 OTHER_FILES = 64
 """Descriptors left for everything that is no storm socket."""
 
@@ -59,6 +86,61 @@ def plan_storm(options: StormOptions) -> StormPlan:
     )
 
 
+def target_here(to: str, cluster: str | None, data_dir: Path) -> str:
+    """HOST:PORT of a listener of `sluicegate up`, on the first of its brokers that runs; another target as it is.
+    Raises StormInputError."""
+    listener = listener_in(to)
+    if listener is None:
+        return to
+    try:
+        clusters = read_state(data_dir)["clusters"]
+    except DataDirError as error:
+        raise StormInputError(f"--to {to}: {error}; or name a cluster in Kubernetes with -n NAMESPACE") from None
+    for name in sorted(clusters) if cluster is None else [cluster]:
+        for node in clusters.get(name, {"nodes": ()})["nodes"]:
+            if node["role"] == Role.BROKER and node["pid"] is not None and listener in node["listeners"]:
+                return str(node["listeners"][listener])
+    raise StormInputError(f"--to {to}: no broker that `up` runs has this listener open; see `sluicegate status`")
+
+
+def pod_storm(options: StormOptions, namespace: str, cluster: str | None, pods: int) -> PodStorm:
+    """Raises StormInputError."""
+    if not options.owned:
+        raise StormInputError(
+            f"--to {options.to}: a storm can take a broker away from its users; add --yes-i-own-this-target if the"
+            " brokers are yours"
+        )
+    if options.sources:
+        raise StormInputError("--sources is for a storm from this machine: each pod has its own address, see --pods")
+    listener = listener_in(options.to)
+    if listener is None:
+        parse_target(options.to)
+    load = ["--rate", f"{options.rate:g}"] if options.workers is None else ["--workers", str(options.workers)]
+    further = ["--seconds", f"{options.seconds:g}", "--timeout", f"{options.timeout_s:g}"]
+    return PodStorm(
+        namespace=namespace,
+        cluster=cluster,
+        listener=listener or "",
+        to="" if listener else options.to,
+        seconds=options.seconds,
+        timeout_s=options.timeout_s,
+        options=[*load, *further, "--max-open", str(options.max_open), "--output", "json", "--yes-i-own-this-target"],
+        pods=pods,
+    )
+
+
+def show_pods(reports: Mapping[str, Mapping[str, Any]], output: Output) -> None:
+    """Exit code 1 if no pod has a report, or no attempt of any has reached the target."""
+    if output is Output.JSON:
+        print_json({"pods": dict(reports)})
+    elif reports:
+        Console().print(pods_table(reports))
+    lost = (Outcome.LOCAL_ERROR.value, Outcome.REFUSED.value)
+    if all(report["attempts"] == sum(report[outcome] for outcome in lost) for report in reports.values()):
+        say("no attempt reached the target; `sluicegate status -n NAMESPACE` shows whether its brokers are ready")
+        raise typer.Exit(REFUSED)
+
+
 def _descriptors_allowed() -> int:
     """Raises the soft limit to the hard one first, which any process may do."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -68,7 +150,9 @@ def _descriptors_allowed() -> int:
 
 
 def storm(
-    to: Annotated[str, typer.Option(help="HOST:PORT of the listener.")],
+    to: Annotated[
+        str, typer.Option(help="HOST:PORT, or listener/NAME of a cluster of `up` or, with -n, of Kubernetes.")
+    ],
     rate: Annotated[
         float, typer.Option(min=0.1, max=1_000_000, help="Attempts a second, whatever the answers (open loop).")
     ] = 100.0,
@@ -79,18 +163,40 @@ def storm(
     seconds: Annotated[float, typer.Option(min=0.1, help="How long.")] = 10.0,
     timeout: Annotated[float, typer.Option(min=0.05, help="Seconds to wait for each answer.")] = 2.0,
     max_open: Annotated[int, typer.Option(min=1, help="Most sockets open at once.")] = 4096,
+    pods: Annotated[
+        int, typer.Option(min=1, max=PODS_MAX, help="In Kubernetes: pods to come from, each with the whole rate.")
+    ] = 1,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", help="Storm from pods of this namespace of Kubernetes.")
+    ] = None,
+    context: KubeContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    cluster: ClusterOption = None,
+    data_dir: DataDirOption = DATA_DIR,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     yes_i_own_this_target: Annotated[
         bool, typer.Option("--yes-i-own-this-target", help="Needed for a target that is not loopback.")
     ] = False,
 ) -> None:
+    """A storm can take a broker away from its users: it goes to loopback addresses, or to what you say is yours. With
+    -n it comes out of pods, which are made for it and deleted afterwards."""
     options = StormOptions(to, rate, workers, sources, seconds, timeout, max_open, yes_i_own_this_target)
+    place = place_asked(namespace, context, kubeconfig)
     try:
-        plan = plan_storm(options)
-    except StormInputError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(2) from None
-    report = _run(plan, quiet=output is Output.JSON)
+        if place is not None:
+            reports = asyncio.run(_from_pods(place, pod_storm(options, place.namespace, cluster, pods)))
+            show_pods(reports, output)
+            return
+        plan = plan_storm(replace(options, to=target_here(to, cluster, data_dir)))
+    except (StormInputError, NobodyToAskError) as error:
+        raise bad_use(str(error)) from None
+    except (StormPodError, KubeError) as error:
+        say(str(error))
+        raise typer.Exit(REFUSED) from None
+    _show(_run(plan, quiet=output is Output.JSON), output)
+
+
+def _show(report: StormReport, output: Output) -> None:
     if output is Output.JSON:
         print(json.dumps(report.as_dict(), indent=2))
     else:
@@ -98,8 +204,15 @@ def storm(
         Console().print(storm_summary(report), highlight=False)
     total = report.total
     if total.attempts == total[Outcome.LOCAL_ERROR] + total[Outcome.REFUSED]:
-        print(f"no attempt reached {report.target}; is a broker listening there?", file=sys.stderr)
-        raise typer.Exit(1)
+        say(f"no attempt reached {report.target}; is a broker listening there?")
+        raise typer.Exit(REFUSED)
+
+
+async def _from_pods(place: Place, wanted: PodStorm) -> Mapping[str, Mapping[str, Any]]:
+    with place.client() as kube:
+        who = "a pod storms" if wanted.pods == 1 else f"{wanted.pods} pods storm"
+        say(f"{who} in namespace {wanted.namespace} for {wanted.seconds:g} s; Ctrl-C ends it")
+        return await in_pods(kube, wanted)
 
 
 def _run(plan: StormPlan, *, quiet: bool) -> StormReport:
@@ -122,30 +235,3 @@ def _run(plan: StormPlan, *, quiet: bool) -> StormReport:
             total = load.report.total
             line.update(f"storm on {target}: {total.attempts} attempts, {total[Outcome.ACCEPTED]} accepted")
     return load.report
-
-
-def storm_table(report: StormReport) -> Table:
-    table = Table(title=f"Storm on {escape(report.target)}, {report.elapsed_s:.1f} s")
-    table.add_column("source")
-    for heading in ("attempts", "accepted", "closed", "refused", "timed out", "local error"):
-        table.add_column(heading, justify="right")
-    rows = [(source or "any", counts) for source, counts in sorted(report.sources.items())]
-    if len(rows) > 1:
-        rows.append(("all", report.total))
-    for source, counts in rows:
-        table.add_row(source, str(counts.attempts), *(str(counts[outcome]) for outcome in Outcome))
-    return table
-
-
-def storm_summary(report: StormReport) -> str:
-    shown = report.as_dict()
-    latency = shown["latency_ms"]
-    parts = [f"{shown['attempts_per_second']} attempts/s"]
-    if isinstance(latency, dict) and latency:
-        parts.append("connect to answer: " + ", ".join(f"{name} {value} ms" for name, value in latency.items()))
-    if report.skipped:
-        parts.append(f"{report.skipped} attempts skipped: as many sockets were open as --max-open allows")
-    if report.unfinished:
-        parts.append(f"{report.unfinished} unanswered at the end")
-    parts += [f"{count} attempts failed on this machine: {reason}" for reason, count in report.local_errors.items()]
-    return "\n".join(parts)

@@ -9,6 +9,7 @@ import ipaddress
 from sluicegate_operator.cli.addresses import AddressError, parse_address
 
 MAX_SOURCES = 4096
+OF_A_LISTENER = "listener/"
 
 
 class StormInputError(ValueError):
@@ -20,6 +21,11 @@ def parse_target(text: str) -> tuple[str, int]:
         return parse_address(text, "--to")
     except AddressError as error:
         raise StormInputError(str(error)) from None
+
+
+def listener_in(text: str) -> str | None:
+    """Kafka's name of the listener that `listener/NAME` names; None for another target."""
+    return text.removeprefix(OF_A_LISTENER) if text.startswith(OF_A_LISTENER) else None
 
 
 def check_target_allowed(addresses: list[str], host: str, *, owned: bool) -> None:

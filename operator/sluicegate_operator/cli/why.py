@@ -4,7 +4,6 @@ Exit codes: 2 for what was asked wrongly, 1 when a broker, or the API server, do
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -16,7 +15,6 @@ from rich.console import Console
 
 from sluicegate_operator.api.addresses import is_ip
 from sluicegate_operator.api.connection_quota import ConnectionQuota
-from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.cli.asking import REFUSED, bad_use, print_json, say
 from sluicegate_operator.cli.brokers_asked import (
     BrokerAsked,
@@ -25,7 +23,16 @@ from sluicegate_operator.cli.brokers_asked import (
     brokers_here,
     brokers_in_kubernetes,
 )
-from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
+from sluicegate_operator.cli.kubernetes_asked import Place, check_name, place_asked
+from sluicegate_operator.cli.options import (
+    DATA_DIR,
+    ClusterOption,
+    DataDirOption,
+    KubeconfigOption,
+    KubeContextOption,
+    NamespaceOption,
+    Output,
+)
 from sluicegate_operator.cli.quotas_named import behind, quotas_here, quotas_in_kubernetes
 from sluicegate_operator.cli.why_report import Found, document, silent_words, why_tables
 from sluicegate_operator.fleet.local_data import DataDirError
@@ -43,23 +50,23 @@ Where = tuple[Sequence[str], list[BrokerAsked]]
 
 def why(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="An IPv4 or IPv6 address, or pod/NAME.")],
-    namespace: Annotated[
-        str | None,
-        typer.Option("-n", "--namespace", help="In Kubernetes, by the kubeconfig: where cluster and pod are."),
-    ] = None,
+    namespace: NamespaceOption = None,
+    context: KubeContextOption = None,
+    kubeconfig: KubeconfigOption = None,
     cluster: ClusterOption = None,
     data_dir: DataDirOption = DATA_DIR,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
-    """Without -n the brokers of `sluicegate up` are asked."""
+    """Without -n, --context and --kubeconfig the brokers of `sluicegate up` are asked. The limits of brokers and
+    listeners, which all clients share, are listed after those of the address."""
     if not address.startswith(OF_A_POD) and not is_ip(address):
         raise bad_use(f"{address} is neither one IPv4 or IPv6 address, such as 10.0.0.1, nor pod/NAME")
-    for name in (address.removeprefix(OF_A_POD) if address.startswith(OF_A_POD) else None, namespace):
-        if name is not None and re.fullmatch(OBJECT_NAME_PATTERN, name) is None:
-            raise bad_use(f"{name!r} is no name of a pod or namespace: small letters, digits, dots and dashes")
-    if namespace is None and address.startswith(OF_A_POD):
+    if address.startswith(OF_A_POD):
+        check_name(address.removeprefix(OF_A_POD))
+    place = place_asked(namespace, context, kubeconfig)
+    if place is None and address.startswith(OF_A_POD):
         raise bad_use("a pod is looked up in Kubernetes: say its namespace with -n")
-    found = asyncio.run(_look(address, namespace, cluster, data_dir))
+    found = asyncio.run(_look(address, place, cluster, data_dir))
     if output is Output.JSON:
         print_json(document(found))
     else:
@@ -73,18 +80,15 @@ def why(
         raise typer.Exit(REFUSED)
 
 
-async def _look(address: str, namespace: str | None, cluster: str | None, data_dir: Path) -> list[Found]:
+async def _look(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[Found]:
     try:
-        if namespace is None:
+        if place is None:
             brokers = brokers_here(data_dir, cluster)
             return await _asked([str(ip_address(address))], brokers, quotas_here(data_dir))
-        kube = KubeClient()
-        try:
-            addresses = await _addresses(kube, namespace, address)
-            brokers = await brokers_in_kubernetes(kube, namespace, cluster)
-            return await _asked(addresses, brokers, await quotas_in_kubernetes(kube, namespace))
-        finally:
-            kube.close()
+        with place.client() as kube:
+            addresses = await _addresses(kube, place.namespace, address)
+            brokers = await brokers_in_kubernetes(kube, place.namespace, cluster)
+            return await _asked(addresses, brokers, await quotas_in_kubernetes(kube, place.namespace))
     except DataDirError as error:
         raise bad_use(f"{error}; or ask in Kubernetes with -n NAMESPACE") from None
     except NobodyToAskError as error:

@@ -3,7 +3,7 @@
 docs/reference/connection-groups.md has what a broker answers; of what it says, nothing is left out of the document.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,8 +16,12 @@ from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.cli.quotas_named import Behind
 
 Json = Mapping[str, Any]
+_LIMITS = ("connection_creation_rate", "max_connections")
 _WHO = {"ip": "set for this address", "default": "set for all addresses"}
-"""Where no ConnectionQuota says so: somebody else has set it."""
+"""For a limit that no ConnectionQuota asks for."""
+_SET_OTHERWISE = "set on the brokers"
+BLOCKED_SHOWN_MIN = 0.005
+"""Half a percent, which is rounded to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def silent_words(found: Iterable[Found]) -> list[str]:
 
 def why_tables(found: Found, now: datetime) -> list[Table]:
     """One for each cluster, with a row for each limit on each broker that answered; 80 columns hold most. `rate/s` and
-    `open` are what there is now, of the limit."""
+    `open` are what there is now, of the limit. `blocked`: share of the time that new connections wait for the limit."""
     return [_table(found, cluster, now) for cluster in sorted({answer.cluster for answer in found.answers})]
 
 
@@ -88,7 +92,7 @@ def _table(found: Found, cluster: str, now: datetime) -> Table:
     table.add_column("broker", justify="right")
     for heading in ("quota", "by"):
         table.add_column(heading, overflow="fold")
-    for heading in ("rate/s", "open", "held", "for"):
+    for heading in ("rate/s", "open", "blocked", "held", "for"):
         table.add_column(heading, justify="right", no_wrap=True)
     for answer in found.answers:
         if answer.cluster == cluster and answer.document is not None:
@@ -107,8 +111,34 @@ def _rows(said: Json, who: Mapping[str, str], now: datetime) -> list[tuple[str, 
     rows = [_cells(limit, who, now) for limit in (*said["holders"], *said["observers"])]
     per_ip = said["max_connections_per_ip"]
     if per_ip is not None:
-        rows.append(("max per ip", "", "-", _used(str(said["connections"]), per_ip), "-", "-"))
-    return rows or [("nothing", "", "-", str(said["connections"]), "-", "-")]
+        rows.append(("max per ip", "", "-", _used(str(said["connections"]), per_ip), "-", "-", "-"))
+    rows += [_shared_cells(name, limit, who) for name, limit in _shared(said)]
+    return rows or [("nothing", "", "-", str(said["connections"]), "-", "-", "-")]
+
+
+def _shared(said: Json) -> Iterator[tuple[str, Json]]:
+    """The limits that all clients of a listener or of the broker have together. A broker of an earlier release does not
+    say them."""
+    for name, limit in said.get("listeners", {}).items():
+        own = {key: limit[key] for key in _LIMITS if key not in limit["inherited"] and limit[key] is not None}
+        if own:
+            yield f"listener {name}", {**limit, **dict.fromkeys(_LIMITS), **own}
+    broker = said.get("broker")
+    if broker is not None and any(broker[key] is not None for key in _LIMITS):
+        yield "broker", broker
+
+
+def _shared_cells(name: str, limit: Json, who: Mapping[str, str]) -> tuple[str, ...]:
+    share = limit["blocked_share"]
+    return (
+        who.get(name, _SET_OTHERWISE),
+        name,
+        _used(f"{limit['rate']:.1f}", limit["connection_creation_rate"]),
+        _used(str(limit["connections"]), limit["max_connections"]),
+        f"{share:.0%}" if share == 0 or share >= BLOCKED_SHOWN_MIN else "<1%",
+        str(sum(limit["held"].values())),
+        "-",
+    )
 
 
 def _cells(limit: Json, who: Mapping[str, str], now: datetime) -> tuple[str, ...]:
@@ -120,6 +150,7 @@ def _cells(limit: Json, who: Mapping[str, str], now: datetime) -> tuple[str, ...
         str(limit.get("member") or "") + (" shared" if limit["shared"] else ""),
         _used(f"{limit['rate']:.1f}", limit["connection_creation_rate"]),
         _used(str(limit["connections"]), limit["max_connections"]),
+        "-",
         f"({held})" if observes else held,
         "-" if limit["since"] is None else _age(now - datetime.fromisoformat(limit["since"])),
     )

@@ -129,16 +129,6 @@ class GovernedQuotas:
         plan = self.planner.plan
         return [name for name in plan.groups if self.planner.quotas[name].spec.is_observing]
 
-    @property
-    def enforces(self) -> bool:
-        """Whether brokers have limits that hold connections back."""
-        # A quota that observes has a target of its own.
-        return len(self.planner.plan.limits) > len(self.observing)
-
-    def holding_of(self, name: str) -> Holding | None:
-        """What the quota's status says, or is about to say."""
-        return self.holding[name] if name in self.holding else self.planner.quotas[name].status.holding
-
     def observed_of(self, name: str) -> Observed | None:
         return self.observed.get(name) or self.planner.quotas[name].status.observed
 
@@ -194,7 +184,7 @@ class GovernedQuotas:
             enforced_at=self._enforced_at.get(name),
             hiding=self.around.hiding,
             observed=self.observed.get(name),
-            holding=self.holding_of(name),
+            holding=holding_of(self, name),
             strategy=self.around.strategy,
             host_network_pods=self.host_network_pods.get(name, 0),
             pods_unseen=unseen,
@@ -212,6 +202,19 @@ class GovernedQuotas:
         """Quotas that say that brokers lag."""
         settled: Mapping[str, None] = dict.fromkeys(("Enforced", *Outcome))
         return [name for name, reason in self.states.items() if reason not in settled]
+
+
+def enforces(governed: GovernedQuotas) -> bool:
+    """Whether brokers have limits that hold connections back."""
+    # A quota that observes has a target of its own.
+    return len(governed.planner.plan.limits) > len(governed.observing)
+
+
+def holding_of(governed: GovernedQuotas, name: str) -> Holding | None:
+    """What the status of the quota says, or is about to say."""
+    if name in governed.holding:
+        return governed.holding[name]
+    return governed.planner.quotas[name].status.holding
 
 
 def _has_open(standing: Standing, verdict: Verdict) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from sluicegate_operator.engine.context import QuotaContext, now
-from sluicegate_operator.engine.governed_quotas import GovernedQuotas
+from sluicegate_operator.engine.governed_quotas import GovernedQuotas, enforces, holding_of
 from sluicegate_operator.engine.quotas import STATUSES
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
@@ -72,7 +72,7 @@ class ObservedReconciler:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         governed = self._governed.get(key)
-        needed = governed is not None and (governed.observing or governed.enforces)
+        needed = governed is not None and (governed.observing or enforces(governed))
         looks, now_s = self._looks[key], asyncio.get_running_loop().time()
         if needed and (left_s := looks.next_s - now_s) > 0:
             return left_s
@@ -108,7 +108,7 @@ class ObservedReconciler:
     async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
         """Quotas that are enforced, and of which there is something new to say."""
         looks = self._looks[key]
-        if not governed.enforces and not any(one.status.holding for one in governed.planner.quotas.values()):
+        if not enforces(governed) and not any(one.status.holding for one in governed.planner.quotas.values()):
             looks.quiet_since_s.clear()
             return ()
         answers = await asyncio.gather(*(self._reading(key, broker_id, place) for broker_id, place in places.items()))
@@ -120,7 +120,7 @@ class ObservedReconciler:
         }
         changed: list[str] = []
         for name, of in _concerned(key[0], governed, seen).items():
-            before = governed.holding_of(name)
+            before = holding_of(governed, name)
             found = None
             if of is not None:
                 found = holding(of, seen, before, looks.quiet_s(name, holds=holds(of, seen)), now())

@@ -15,7 +15,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.external_limits import ExternalLimits
-from sluicegate_operator.engine.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings
+from sluicegate_operator.engine.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings, enforces
 from sluicegate_operator.engine.selected_pods import SelectedPods
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -126,7 +126,7 @@ class QuotaReconciler:
             governed.starts_until_s = 0.0
         starting = loop.time() < governed.starts_until_s
         await self._mark_concerned(key, governed, around, result, _why(result) or held, before, starting=starting)
-        if governed.observing or (governed.enforces and not cluster.spec.is_external):
+        if governed.observing or (enforces(governed) and not cluster.spec.is_external):
             self._context.mark(OBSERVED, key)
         complete = self._is_complete(governed, result, held=bool(held))
         if not complete:

@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -48,6 +49,14 @@ _GOING = "because it is being terminated"
 """The API server's words of a namespace; the status is that of a right that is missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """A way to an API server: a file, None for the usual one, and a context of it, None for the current one."""
+
+    file: str | None = None
+    context: str | None = None
+
+
 class ApiServer:
     """Sends requests in threads of its own; a write is sent only while `may_write` says so, which the thread asks.
 
@@ -56,14 +65,16 @@ class ApiServer:
 
     def __init__(
         self,
-        kubeconfig: str | None,
+        kubeconfig: str | Kubeconfig | None,
         *,
         timeout_s: float,
         threads_max: int,
         may_write: Callable[[], bool],
         denied_for_s: float,
     ) -> None:
-        self._api = client.ApiClient(_configuration(kubeconfig))
+        """`kubeconfig` is its file, or None for the usual way."""
+        chosen = kubeconfig if isinstance(kubeconfig, Kubeconfig) else Kubeconfig(kubeconfig)
+        self._api = client.ApiClient(_configuration(chosen.file, chosen.context))
         self._threads = ThreadPoolExecutor(threads_max, "kube")
         self._timeout = urllib3.Timeout(total=timeout_s)
         self._may_write = may_write
@@ -108,11 +119,23 @@ class ApiServer:
                 wanted_s = BUSY_FIRST_S * 2**tries if error.retry_after_s is None else error.retry_after_s
                 await asyncio.sleep(min(BUSY_PAUSE_MAX_S, wanted_s))
 
+    async def text(self, path: str) -> str:
+        """The body of an answer that is not JSON, as of a log. Raises KubeError."""
+
+        def fetch() -> str:
+            answer = self.open(path, {}, timeout=self._timeout, accept="*/*", preload=True)
+            body = answer.data.decode("utf-8", "replace")
+            if answer.status >= 300:
+                raise refusal_of("GET", path, answer.status, body)
+            return body
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, fetch)
+
     def open(
         self, path: str, query: Mapping[str, str], *, timeout: urllib3.Timeout, accept: str, preload: bool
     ) -> urllib3.BaseHTTPResponse:
         """A GET in the caller's thread, whatever its answer. Raises KubeUnavailableError."""
-        url = f"{self._api.configuration.host}{path}?{urlencode(query)}"
+        url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": accept, **self._credentials()}
         try:
             answer: urllib3.BaseHTTPResponse = self._api.rest_client.pool_manager.request(
@@ -165,21 +188,24 @@ def refusal_of(method: str, url: str, status: int, text: str) -> KubeError:
     return KubeError(message, status)
 
 
-def _configuration(kubeconfig: str | None) -> client.Configuration:
-    """`kubeconfig`, else the pod's own account, else what KUBECONFIG or the home folder name."""
+def _configuration(kubeconfig: str | None, context: str | None) -> client.Configuration:
+    """`kubeconfig`, else the pod's own account, else what KUBECONFIG or the home folder name. A `context` is one of a
+    kubeconfig, also in a pod."""
     settings = client.Configuration()
     settings.socket_options = _KEPT_ALIVE
     settings.connection_pool_maxsize = CONNECTIONS_KEPT
     try:
-        if kubeconfig is not None:
-            config.load_kube_config(kubeconfig, client_configuration=settings)
+        if kubeconfig is not None or context is not None:
+            config.load_kube_config(kubeconfig, context=context, client_configuration=settings)
         else:
             _load_found(settings)
     except _BAD_KUBECONFIG as error:
         way = (
-            "set KUBECONFIG to a kubeconfig file, or run in a pod"
-            if kubeconfig is None
-            else f"name another file than {kubeconfig}"
+            f"name another file than {kubeconfig}"
+            if kubeconfig is not None
+            else "name one of the contexts that `kubectl config get-contexts` lists"
+            if context is not None
+            else "set KUBECONFIG to a kubeconfig file, or run in a pod"
         )
         raise KubeError(f"no way to a Kubernetes API server: {' '.join(str(error).split())}; {way}") from error
     return settings

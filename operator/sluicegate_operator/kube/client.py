@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sluicegate_operator.kube.api_server import REQUEST_TIMEOUT_S, THREADS_MAX, ApiServer, Json
+from sluicegate_operator.kube.api_server import REQUEST_TIMEOUT_S, THREADS_MAX, ApiServer, Json, Kubeconfig
 from sluicegate_operator.kube.applied import AppliedChildren
 from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
@@ -48,7 +48,7 @@ class KubeClient:
 
     def __init__(
         self,
-        kubeconfig: str | None = None,
+        kubeconfig: str | Kubeconfig | None = None,
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
         threads_max: int = THREADS_MAX,
@@ -63,6 +63,8 @@ class KubeClient:
             kubeconfig, timeout_s=timeout_s, threads_max=threads_max, may_write=may_write, denied_for_s=denied_for_s
         )
         self._request = self._server.request
+        self.text = self._server.text
+        """GET of a path whose answer is not JSON."""
         self._applied = AppliedChildren()
         self._untold: set[tuple[str, tuple[str, ...]]] = set()
         """Fields of statuses that CRDs do not have, as they were said in the log."""

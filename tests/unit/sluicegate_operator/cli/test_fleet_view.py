@@ -29,16 +29,16 @@ def printed(table: Table, width: int) -> str:
 
 
 def shown(progress: dict[str, Any], view: ControllerView = VIEW, width: int = 160) -> str:
-    cluster = ClusterView("shop", (), broker_rows(view, NODES), view.unseen, progress, (), ())
+    cluster = ClusterView("shop", (), broker_rows(view.overview, NODES), view.unseen, progress, (), ())
     return printed(brokers_table(cluster), width)
 
 
 def test_a_terminal_of_80_columns_shows_whole_headings() -> None:
-    rows = (QuotaRow(0, "listener EXTERNAL", 50, None, 2690.5, 1234, 0.91), QuotaRow(0, "ip 127.0.1.7", 5))
+    rows = (QuotaRow(0, "listener EXTERNAL", 50, None, 2690.5, 1234, 0.91, 40961), QuotaRow(0, "ip 127.0.1.7", 5))
     quotas = printed(quotas_table([ClusterView("shop", (), (), "", {}, rows, ())]), 80)
     assert "2690.5" in quotas
     assert "…" not in quotas
-    assert all(heading in quotas for heading in ("limit", "rate/s", "blocked", "max", "open"))
+    assert all(heading in quotas for heading in ("limit", "rate/s", "blocked", "max", "open", "held"))
     stopping = replace(ONLINE, id=100, state=BrokerState.STOPPING, epoch=1_000_000)
     brokers = shown({}, ControllerView(ClusterOverview("id", 1000, 1, 9, (ONLINE, stopping))), 80)
     assert "…" not in brokers
@@ -46,14 +46,14 @@ def test_a_terminal_of_80_columns_shows_whole_headings() -> None:
 
 
 def test_a_broker_is_shown_with_its_process_and_the_address_of_clients() -> None:
-    row, _ = broker_rows(VIEW, NODES)
+    row, _ = broker_rows(VIEW.overview, NODES)
     assert (row.pid, row.address, row.state, row.epoch) == (42, "127.0.0.1:2", "Online", 5)
     assert "0.2 s" in shown({})
     assert "1/7" in shown({})
 
 
 def test_a_broker_that_is_registered_and_does_not_run_here_is_shown_too() -> None:
-    _, row = broker_rows(VIEW, NODES)
+    _, row = broker_rows(VIEW.overview, NODES)
     assert (row.id, row.state, row.pid, row.address, row.heartbeat_age_s) == (2, "Offline", None, None, None)
 
 

@@ -1,58 +1,78 @@
+from typing import Any
+
 import pytest
 
-from sluicegate_operator.cli.quota_rows import BrokerQuotas, QuotaRow, parse_metrics, quota_keys, quota_rows
-
-METRICS = """\
-# TYPE kafka_server_socket_server_broker_connection_accept_rate gauge
-kafka_server_socket_server_broker_connection_accept_rate 61.5
-# TYPE kafka_server_socket_server_broker_connection_count gauge
-kafka_server_socket_server_broker_connection_count 7.0
-# TYPE kafka_server_socket_server_connection_accept_rate gauge
-kafka_server_socket_server_connection_accept_rate{listener="EXTERNAL"} 50.9
-# TYPE kafka_server_socket_server_connection_count gauge
-kafka_server_socket_server_connection_count{listener="EXTERNAL"} 5.0
-# TYPE kafka_network_acceptor_blocked_percent gauge
-kafka_network_acceptor_blocked_percent{listener="EXTERNAL"} 0.62
-# TYPE kafka_server_socket_server_ip_connection_accept_rate gauge
-kafka_server_socket_server_ip_connection_accept_rate{ip="127.0.1.7"} 4.9
-"""
+from sluicegate_operator.cli.brokers_asked import AskingError, BrokerAsked
+from sluicegate_operator.cli.limits_asked import PAGES_MAX, ask_limits
+from sluicegate_operator.cli.quota_rows import BrokerLimits, QuotaRow, quota_rows
 
 
-def rows(configs: dict[str, str | None], ip_rates: dict[str | None, float]) -> dict[str, QuotaRow]:
-    broker = BrokerQuotas(0, ("EXTERNAL",), configs, ip_rates, parse_metrics(METRICS))
-    return {row.target: row for row in quota_rows(broker)}
+def limit(most_a_second: int | None = None, most: int | None = None, **now: Any) -> dict[str, Any]:
+    held = {"held": {"rate": 3, "connections": 1}}
+    return {"connection_creation_rate": most_a_second, "max_connections": most} | held | now
 
 
-def test_keys_are_asked_for_each_listener() -> None:
-    assert quota_keys(("EXTERNAL",))[-2:] == (
-        "listener.name.external.max.connection.creation.rate",
-        "listener.name.external.max.connections",
-    )
+def acceptor(most_a_second: int | None = None, most: int | None = None, share: float = 0.0) -> dict[str, Any]:
+    return limit(most_a_second, most, rate=50.9, connections=5, blocked_share=share)
 
 
-def test_limits_rates_and_blocked_share_of_each_target() -> None:
-    found = rows(
-        {
-            "max.connection.creation.rate": "2147483647",
-            "max.connections": "100",
-            "listener.name.external.max.connection.creation.rate": "50",
-            "listener.name.external.max.connections": "10",
-        },
-        {"127.0.1.7": 5.0, "127.0.1.9": 6.0, None: 20.0},
-    )
-    assert found["broker"] == QuotaRow(0, "broker", None, 100, 61.5, 7)
-    assert found["listener EXTERNAL"] == QuotaRow(0, "listener EXTERNAL", 50, 10, 50.9, 5, 0.62)
-    assert found["defaultIp"].max_rate == 20
-    assert (found["ip 127.0.1.7"].max_rate, found["ip 127.0.1.7"].accept_rate) == (5, 4.9)
-    assert found["ip 127.0.1.9"].accept_rate is None, "it has not come yet"
+LIMITS = {
+    "broker": acceptor(None, 100, 0.25),
+    "listeners": {"EXTERNAL": acceptor(50, 10, 0.62), "INTERNAL": acceptor()},
+    "default_ip": limit(20),
+}
+GROUP = limit(5, rate=0.5, connections=2) | {"mode": "Enforce", "held": {"delayed": 7}}
 
 
-def test_a_listener_without_a_value_of_its_own_inherits_the_brokers() -> None:
-    found = rows({"max.connection.creation.rate": "30", "max.connections": "2147483647"}, {})
-    assert found["listener EXTERNAL"].max_rate == 30
-    assert found["listener EXTERNAL"].max_connections is None
+def test_limits_rates_blocked_share_and_what_was_held_of_each_target() -> None:
+    ips = {"127.0.1.7": limit(5, rate=4.9, connections=1), "127.0.1.9": limit(None, 6, rate=0.0, connections=0)}
+    groups = {"default/office": GROUP, "default/what-if": GROUP | {"mode": "Observe"}}
+    assert quota_rows([BrokerLimits(0, LIMITS, ips, groups)]) == [
+        QuotaRow(0, "broker", None, 100, 50.9, 5, 0.25, 4),
+        QuotaRow(0, "listener EXTERNAL", 50, 10, 50.9, 5, 0.62, 4),
+        QuotaRow(0, "group default/office", 5, None, 0.5, 2, None, 7),
+        QuotaRow(0, "defaultIp", 20, None, None, None, None, 4),
+        QuotaRow(0, "ip 127.0.1.7", 5, None, 4.9, 1, None, 4),
+        QuotaRow(0, "ip 127.0.1.9", None, 6, 0.0, 0, None, 4),
+    ]
 
 
-def test_text_that_is_no_metrics_is_an_error() -> None:
-    with pytest.raises(ValueError):
-        parse_metrics("<html>not found</html>")
+def test_rows_of_one_target_are_together() -> None:
+    without_default = LIMITS | {"default_ip": limit()}
+    rows = quota_rows([BrokerLimits(number, without_default) for number in (2, 0)])
+    assert [(row.target, row.broker_id) for row in rows] == [
+        ("broker", 0),
+        ("broker", 2),
+        ("listener EXTERNAL", 0),
+        ("listener EXTERNAL", 2),
+    ]
+
+
+@pytest.mark.parametrize("answer", [{}, {"broker": {}}, LIMITS | {"listeners": []}])
+def test_what_has_no_limits_is_an_error(answer: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="an answer without limits"):
+        quota_rows([BrokerLimits(0, answer)])
+
+
+class Pages:
+    """Answers as many pages as there are items, one item on each."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked: list[str] = []
+
+    async def get(self, target: str) -> dict[str, Any]:
+        self.asked.append(target)
+        path, _, after = target.partition("?after=")
+        number = int(after or 0) + 1
+        items = "ips" if path == "/connection-limits" else "groups"
+        return {items: {str(number): number}, "next": str(number) if number < self.count else None}
+
+
+async def test_all_pages_are_asked_for() -> None:
+    pages = Pages(3)
+    found = await ask_limits(BrokerAsked("shop", 4, pages.get))
+    assert (found.broker_id, found.ips, found.groups) == (4, {"1": 1, "2": 2, "3": 3}, {"1": 1, "2": 2, "3": 3})
+    assert pages.asked[:3] == ["/connection-limits?after=", "/connection-limits?after=1", "/connection-limits?after=2"]
+    with pytest.raises(AskingError, match="more than 100 pages of ips"):
+        await ask_limits(BrokerAsked("shop", 4, Pages(PAGES_MAX + 1).get))

@@ -1,8 +1,8 @@
 import pytest
 from rich.console import Console
 
-from sluicegate_operator.cli.storm import storm_table
 from sluicegate_operator.cli.storm_report import Outcome, StormReport, percentile
+from sluicegate_operator.cli.storm_tables import storm_table
 
 
 def test_nearest_rank_percentiles() -> None:

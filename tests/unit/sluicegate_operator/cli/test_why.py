@@ -68,11 +68,51 @@ def shown(*answers: BrokerAnswer) -> list[list[str]]:
 def test_each_limit_is_a_line_with_what_is_used_of_it() -> None:
     lines = shown(BrokerAnswer("shop", 0, SAID), BrokerAnswer("shop", 1, FREE), BrokerAnswer("shop", 2, None, "away"))
     text = "\n".join(" ".join(line) for line in lines)
-    assert "0 default/office 10.0.0.0/8 shared 5.0/5 - 186 2h" in text
-    assert "0 default/what-if 10.0.0.0/8 5.0/5 - (33) 2h" in text
+    assert "0 default/office 10.0.0.0/8 shared 5.0/5 - - 186 2h" in text
+    assert "0 default/what-if 10.0.0.0/8 5.0/5 - - (33) 2h" in text
     assert "0 max per ip - 3/90" in text
     assert "1 nothing - 3" in text
     assert not [line for line in lines if line[0] == "2"]
+
+
+def acceptor(
+    rate: int | None = None, connections: int | None = None, share: float = 0.0, **more: Any
+) -> dict[str, Any]:
+    limits = {"connection_creation_rate": rate, "max_connections": connections}
+    now = {"rate": 49.96, "connections": 7, "held": {"rate": 4094, "connections": 0}, "blocked_share": share}
+    return limits | now | more
+
+
+def test_limits_that_all_clients_share_are_named_with_the_time_that_they_block() -> None:
+    inherits = ["connection_creation_rate", "max_connections"]
+    listeners = {
+        "EXTERNAL": acceptor(50, 900, 0.82, inherited=["max_connections"]),
+        "INTERNAL": acceptor(inherited=inherits),
+        "PARTNERS": acceptor(300, 900, inherited=inherits),
+    }
+    said = FREE | {"broker": acceptor(300, 900, 0.004), "listeners": listeners}
+    named = behind([a_quota("rate", listener="EXTERNAL"), a_quota("all", broker={})], "10.0.0.1")
+    for quotas, words in ((named, ("default/rate", "default/all")), ({}, ("set on the brokers",) * 2)):
+        out = io.StringIO()
+        [table] = why_tables(Found("10.0.0.1", (BrokerAnswer("shop", 0, said),), quotas), NOW)
+        Console(file=out, width=110).print(table)
+        rows = [" ".join(line.split()) for line in out.getvalue().splitlines() if line.strip().startswith("0 ")]
+        assert rows == [
+            f"0 {words[0]} listener EXTERNAL 50.0/50 - 82% 4094 -",
+            f"0 {words[1]} broker 50.0/300 7/900 <1% 4094 -",
+        ]
+    assert document([Found("10.0.0.1", (BrokerAnswer("shop", 0, said),), named)])["addresses"][0]["quotas"] == [
+        {"cluster": "shop", "kind": "broker", "names": ["default/all"]},
+        {"cluster": "shop", "kind": "listener EXTERNAL", "names": ["default/rate"]},
+    ]
+
+
+def test_a_limit_that_blocks_nobody_is_no_reason_to_say_nothing() -> None:
+    """The limit is there, and a person who looks for it finds it."""
+    said = FREE | {"broker": acceptor(), "listeners": {"EXTERNAL": acceptor(50, inherited=["max_connections"])}}
+    text = "\n".join(" ".join(line) for line in shown(BrokerAnswer("shop", 0, said)))
+    assert "listener 50.0/50 - 0% 4094 -" in text
+    assert "nothing" not in text
 
 
 def test_clusters_are_apart_and_a_silent_broker_is_told_once() -> None:

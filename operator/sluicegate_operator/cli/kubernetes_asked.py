@@ -1,0 +1,45 @@
+"""Whether a command asks in Kubernetes or on this machine, and the client with which it asks there."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sluicegate_operator.api.metadata import DEFAULT_NAMESPACE
+from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
+from sluicegate_operator.cli.asking import bad_use
+from sluicegate_operator.kube.api_server import Kubeconfig
+from sluicegate_operator.kube.client import KubeClient
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A namespace of a Kubernetes cluster; `context` and `kubeconfig` are None for the usual ones."""
+
+    namespace: str
+    context: str | None = None
+    kubeconfig: str | None = None
+
+    @contextmanager
+    def client(self) -> Iterator[KubeClient]:
+        """Raises KubeError when there is no way to an API server."""
+        kube = KubeClient(Kubeconfig(self.kubeconfig, self.context))
+        try:
+            yield kube
+        finally:
+            kube.close()
+
+
+def place_asked(namespace: str | None, context: str | None, kubeconfig: str | None) -> Place | None:
+    """None if no option of Kubernetes is given: this machine is asked then. Ends the command for a bad name."""
+    if namespace is None and context is None and kubeconfig is None:
+        return None
+    found = DEFAULT_NAMESPACE if namespace is None else namespace
+    check_name(found)
+    return Place(found, context, kubeconfig)
+
+
+def check_name(name: str) -> None:
+    """Ends the command if no pod and no namespace can have this name."""
+    if re.fullmatch(OBJECT_NAME_PATTERN, name) is None:
+        raise bad_use(f"{name!r} is no name of a pod or namespace: small letters, digits, dots and dashes")

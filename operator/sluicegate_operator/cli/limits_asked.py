@@ -1,0 +1,29 @@
+"""Asks one broker for its limits, page by page."""
+
+from urllib.parse import urlencode
+
+from sluicegate_operator.cli.brokers_asked import AskingError, BrokerAsked, Json
+from sluicegate_operator.cli.quota_rows import BrokerLimits
+
+LIMITS, GROUPS = "/connection-limits", "/connection-quotas"
+PAGES_MAX = 100
+
+
+async def ask_limits(broker: BrokerAsked) -> BrokerLimits:
+    """Raises AskingError."""
+    first, ips = await _all(broker, LIMITS, "ips")
+    _, groups = await _all(broker, GROUPS, "groups")
+    return BrokerLimits(broker.broker_id, first, ips, groups)
+
+
+async def _all(broker: BrokerAsked, path: str, items: str) -> tuple[Json, Json]:
+    """The first page, and the items of all pages."""
+    page = first = await broker.get(f"{path}?{urlencode({'after': ''})}")
+    found: Json = {}
+    for _ in range(PAGES_MAX):
+        found |= page.get(items, {})
+        after = page.get("next")
+        if after is None:
+            return first, found
+        page = await broker.get(f"{path}?{urlencode({'after': after})}")
+    raise AskingError(f"more than {PAGES_MAX} pages of {items}")
