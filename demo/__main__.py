@@ -59,8 +59,8 @@ QUIET_S = 5.0
 LISTENER_FACTOR = 4
 """The change multiplies both limits, by as much as the storm can tell apart."""
 FORGET_TIMEOUT_S = 60.0
-"""The window is 11 s. Who of the storm waited still when the limit came (a second's worth of it) is let through one a
-second until then, and all that are left at once after it: the window has to forget them, too."""
+"""The rate that brokers show is over 11 s. Clients of the first storm that still waited when the limit came are let in
+at the limit's rate."""
 ENFORCE_TIMEOUT_S = 10.0
 
 
@@ -101,7 +101,7 @@ class Story:
         unlimited = await self.storm("storm without a limit", target.listeners[LISTENER])
         limits = {quota_target(quota): float(quota["spec"]["maxConnectionCreationRate"]) for _, quota in quotas}
         await self.limits_arrive(quotas, limits)
-        await self.window_forgets(target.id)
+        await self.storm_is_over(target.id)
 
         self.say("the same storm")
         limited = await self.storm("storm with the limit", target.listeners[LISTENER])
@@ -194,8 +194,8 @@ class Story:
         self.summary.enforced.append(Enforced(what, by_up_s, seen_s))
         self.say(f"every broker says {seen_s:.3f} s after the file changed that they are in force")
 
-    async def window_forgets(self, broker_id: int) -> None:
-        self.say("the first storm has to leave the window that rates are taken over (11 s)")
+    async def storm_is_over(self, broker_id: int) -> None:
+        self.say("clients of the first storm that still wait are let in first, and its rate is forgotten (11 s)")
         await self.stage.wait_until(
             "the rate of the first storm to be forgotten",
             lambda cluster: rate_of(cluster, broker_id, LISTENER_TARGET) < 1.0,

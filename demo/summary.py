@@ -78,7 +78,7 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
 
 
 def _limits(summary: Summary) -> Table:
-    table = Table(title="Connections let in during each storm, on the broker it hit", caption=WINDOW_NOTE)
+    table = Table(title="Connections let in during each storm, on the broker it hit", caption=BUCKET_NOTE)
     for heading in ("storm", "target"):
         table.add_column(heading)
     for heading in ("limit", "attempts", "accepted", "allowed", "from"):
@@ -99,9 +99,9 @@ def _limits(summary: Summary) -> Table:
     return table
 
 
-WINDOW_NOTE = (
-    "Kafka takes a rate over ten to twelve one-second windows: a target that was quiet admits ten seconds' worth at "
-    "once. A waiting listener lets one more through each second."
+BUCKET_NOTE = (
+    "The cluster has the strategy token-bucket: a target that was quiet admits one second's worth at once, then its "
+    "rate. A listener makes further clients wait; further connections of an address are closed."
 )
 
 

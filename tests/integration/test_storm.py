@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from sluicegate_operator.planning.holding import Look, holding, reading
 from tests.support.apache_kafka import free_port
 from tests.support.broker_process import BrokerProcess
 from tests.support.local_fleet import run_command
@@ -49,6 +51,16 @@ def test_a_listener_limit_is_what_storm_counts(broker: BrokerProcess) -> None:
     assert 60 <= report["accepted"] <= allowed
     assert report["unfinished"] > 0, "the others still wait for the acceptor"
     assert broker.metrics()[name] - before >= report["accepted"]
+    status, body = broker.get("/connection-limits?held=true")
+    assert status == 200
+    look = Look(reading(json.loads(body), 0.0))
+    found = holding(("listeners", "LIMITED"), [look], None, 0.0, datetime.now(UTC))
+    assert found is not None, "an operator sees in the broker's answer that the limit holds"
+    assert found.blocked_percent is not None
+    assert found.blocked_percent > 10
+    assert holding(("broker", ""), [look], None, 0.0, datetime.now(UTC)) is None
+    answers = [json.loads(broker.get(f"/connection-limits?after={after}")[1]) for after in ("", "10.0.0.1")]
+    assert [answer["listeners"]["LIMITED"]["connection_creation_rate"] for answer in answers] == [20, 20]
 
 
 def test_closed_loop_makes_as_many_attempts_as_are_answered(broker: BrokerProcess) -> None:

@@ -168,8 +168,9 @@ class ConnectionQuotaSettings(Model):
     """How connection rates are measured and what happens to an address over its rate."""
 
     strategy: Literal["windowed", "token-bucket"] = "windowed"
-    """windowed averages over all samples, as Apache Kafka does, and admits a burst of the whole window at once;
-    token-bucket admits one second's worth at once."""
+    """token-bucket is recommended: it admits one second's worth at once and then the rate, evenly. windowed averages
+    over all samples, as Apache Kafka does: it admits ten seconds' worth at once, and then about one connection a
+    second until the window has passed."""
     ip_action: Literal["delay", "drop"] = "delay"
     """A connection of an address over its rate: delay holds it unread and then closes it, drop closes it at once."""
     window_num: int = Field(default=11, ge=1, le=1000)
@@ -509,7 +510,7 @@ class BrokerCluster(Resource):
         PrinterColumn(name="Runtime", json_path=".spec.runtime"),
         PrinterColumn(name="Version", json_path=".status.version"),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
-        PrinterColumn(name="Strategy", json_path=".spec.connectionQuota.strategy", priority=1),
+        PrinterColumn(name="Strategy", json_path=".spec.connectionQuota.strategy"),
         PrinterColumn(name="Bootstrap", json_path=".status.bootstrapServers"),
         READY_COLUMN,
         REASON_COLUMN,

@@ -37,7 +37,7 @@ def storm(quotas: ConnectionQuotas, listener: str, seconds: int) -> tuple[int, s
         while decision.outcome is Outcome.WAIT_UNTIL:
             met = limit_met(quotas, listener, decision)
             now_ms = max(now_ms, decision.at_ms)
-            decision = quotas.on_wait_over(listener, now_ms)
+            decision = quotas.on_wait_over(listener, "10.0.0.1", now_ms)
         now_ms += 1
     return now_ms, met
 
@@ -111,13 +111,13 @@ def test_one_wait_may_be_for_two_limits_one_after_the_other() -> None:
     quotas.on_accepted("EXTERNAL", "10.0.0.1", NOW)
     waits = quotas.on_accepted("EXTERNAL", "10.0.0.1", NOW)
     assert waits.outcome is Outcome.WAIT_UNTIL
-    assert quotas.on_wait_over("EXTERNAL", waits.at_ms).outcome is Outcome.WAIT_FOR_SLOT
+    assert quotas.on_wait_over("EXTERNAL", "10.0.0.1", waits.at_ms).outcome is Outcome.WAIT_FOR_SLOT
     now_ms = waits.at_ms + 3_000
     found = page(quotas, now_ms)
     assert found["listeners"]["EXTERNAL"]["blocked_share"] == pytest.approx(0.25)
     assert found["broker"]["blocked_share"] == pytest.approx(0.75)
     quotas.on_closed("EXTERNAL", "10.0.0.1", now_ms)
-    assert quotas.on_wait_over("EXTERNAL", now_ms).outcome is Outcome.ADMIT
+    assert quotas.on_wait_over("EXTERNAL", "10.0.0.1", now_ms).outcome is Outcome.ADMIT
     assert page(quotas, now_ms + 20_000)["broker"]["blocked_share"] == 0.0
     assert (found["listeners"]["EXTERNAL"]["held"], found["broker"]["held"]) == (
         {"rate": 1, "connections": 0},
