@@ -88,7 +88,14 @@ def parser() -> argparse.ArgumentParser:
     query.add_argument("sql", metavar="SQL", help="such as: SELECT api, count(*) FROM request GROUP BY ALL")
     query.add_argument("--target", help=_TARGET)
     query.add_argument("--spools", type=Path, action="append", default=[], help="events that are not landed yet, too")
-    query.add_argument("--json", action="store_true", help="a line of JSON for each row")
+    query.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json", "csv"),
+        default="table",
+        help=f"table cuts values to {commands.CELL_CHARS_MAX} characters; json (a line for each row) and csv do not",
+    )
+    query.add_argument("--json", action="store_true", help="as --output json")
     query.set_defaults(run=commands.query)
 
     _add_publish(found)

@@ -1,6 +1,7 @@
 """What each command does with its arguments, and its exit code. Shell."""
 
 import argparse
+import csv
 import json
 import logging
 import sys
@@ -25,6 +26,8 @@ OK, FOUND_SOMETHING, BAD_USE = 0, 1, 2
 DAYS_MAX = 36_500
 """Of retentions: beyond it no date is left to count from."""
 
+CELL_CHARS_MAX = 60
+"""Of one value in a table for a terminal."""
 _POLL_S = 0.2
 _BROKER_POLL_S = 0.1
 _WAIT_FOR_LANDER_S = 1.0
@@ -199,9 +202,11 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     except duckdb.Error as error:
         tables = ", ".join(contract().tables)
         raise BadUseError(f"{error}\nThere are the tables {tables}; `DESCRIBE request` shows its fields.") from None
-    if given.json:
+    if given.json or given.output == "json":
         for row in rows:
             print(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
+    elif given.output == "csv":
+        print_csv(columns, rows)
     else:
         print_table(columns, rows)
     return OK
@@ -219,6 +224,12 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
     except OtherVersionError as error:
         raise BadUseError(f"a spool cannot be read: {error}") from None
     return OK
+
+
+def cut(text: str) -> str:
+    """At most CELL_CHARS_MAX characters. A client id alone may have 255, which would push all other columns out of the
+    screen."""
+    return text if len(text) <= CELL_CHARS_MAX else text[: CELL_CHARS_MAX - 1] + "…"
 
 
 def no_segments_in(*places: str) -> str:
@@ -253,8 +264,17 @@ def _require_folders(paths: Iterable[Path]) -> None:
             )
 
 
+def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Whole values, with a line of headings (RFC 4180); an empty field is NULL."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(value if isinstance(value, int | float | str) else _plain(value) for value in row)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    shown = [list(columns), *([printable(_shown(value)) for value in row] for row in rows)]
+    """For a terminal: a value of more than CELL_CHARS_MAX characters is cut, and ends with an ellipsis."""
+    shown = [list(columns), *([cut(printable(_shown(value))) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

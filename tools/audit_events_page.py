@@ -13,6 +13,8 @@ commands, are in [audit-log.md](audit-log.md).
 
 In each boot the numbers (`seq`) begin at 1 and have no holes: every number belongs to one row of request, connection or
 inventory, or to the interval of a rollup, or to a gap. Rows of partition have the number of their request.
+
+`client_id` has at most 255 characters: brokers cut longer ones, which may have 32,767.
 """
 
 _SPOOL = """

@@ -6,6 +6,7 @@ The work is done by `python -m audit_pipeline`, which this process becomes: the 
 import os
 import sys
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,15 @@ _THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opti
 """All arguments are the other program's, --help too."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each one.")]
+
+
+class AnswerOutput(StrEnum):
+    """The forms of the answers to a question in SQL."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
 
 audit = typer.Typer(no_args_is_help=True)
 
@@ -53,6 +63,12 @@ def query(
     ] = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    output: Annotated[
+        AnswerOutput,
+        typer.Option(
+            "-o", "--output", help="table cuts long values and ends them with an ellipsis; json and csv do not."
+        ),
+    ] = AnswerOutput.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Ask in SQL (DuckDB) about all events, those in segments and those that are still in spools."""
@@ -61,7 +77,7 @@ def query(
         found = _found(data_dir, cluster)
         target, folders = str(found.segments) if found.segments.is_dir() else None, found.spools
     given = [*_each("--spools", map(str, folders)), *(["--target", target] if target else [])]
-    _become("query", *given, *_flag("--json", json), "--", sql)
+    _become("query", *given, "--output", AnswerOutput.JSON if json else output, "--", sql)
 
 
 @audit.command()

@@ -1,5 +1,7 @@
 """The program as its user runs it: from a spool to an answer, and what is said when that cannot be."""
 
+import csv
+import io
 import json
 import os
 import sys
@@ -11,6 +13,7 @@ from typing import NoReturn
 import pytest
 
 from audit_pipeline import __main__ as program
+from audit_pipeline.commands import CELL_CHARS_MAX
 from audit_pipeline.errors import StoppedError
 from audit_pipeline.spool_folder import is_written_to
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -61,6 +64,39 @@ def test_a_question_is_answered_from_segments_and_spools_together(
         == 0
     )
     assert json.loads(capsys.readouterr().out) == {"records": 20, "mean": 10.0, "n": 2}
+
+
+LONG = "SELECT repeat('x', 255) AS client_id, 7 AS n UNION ALL SELECT 'a, \"b\"', NULL ORDER BY n"
+
+
+def test_a_long_value_does_not_push_the_others_out_of_the_screen(
+    landed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["query", LONG, "--target", str(landed / "segments")]) == 0
+    head, long, short = capsys.readouterr().out.splitlines()
+    assert long == f"{'x' * (CELL_CHARS_MAX - 1)}…  7"
+    assert short == 'a, "b"'
+    assert head == f"{'client_id'.ljust(CELL_CHARS_MAX)}  n"
+
+
+@pytest.mark.parametrize("output", ["json", "csv"])
+def test_programs_get_whole_values(landed: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    assert run(["query", LONG, "--target", str(landed / "segments"), "-o", output]) == 0
+    text = capsys.readouterr().out
+    if output == "json":
+        found = [json.loads(line) for line in text.splitlines()]
+    else:
+        rows = list(csv.DictReader(io.StringIO(text)))
+        found = [{"client_id": row["client_id"], "n": int(row["n"]) if row["n"] else None} for row in rows]
+    assert found == [{"client_id": "x" * 255, "n": 7}, {"client_id": 'a, "b"', "n": None}]
+
+
+def test_times_and_sums_are_written_alike_in_csv(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at, sums = "TIMESTAMPTZ '2026-01-02 03:04:05+00' AS at", "sum(records) AS records, avg(records) AS mean"
+    sql = f"SELECT {at}, {sums} FROM partition"
+    given = ["--target", str(landed / "segments"), "--spools", str(landed / "spools"), "-o", "csv"]
+    assert run(["query", f"{sql} GROUP BY ALL", *given]) == 0
+    assert capsys.readouterr().out == "at,records,mean\n2026-01-02T03:04:05+00:00,20,10.0\n"
 
 
 @pytest.mark.parametrize(

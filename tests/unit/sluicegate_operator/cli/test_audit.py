@@ -41,7 +41,12 @@ def test_every_command_of_the_pipeline_is_one_of_the_program() -> None:
     [
         (("check", "s3://bucket/path"), ["check", "--", "s3://bucket/path"]),
         (("tail", "a", "b", "--table", "gap", "--once"), ["tail", "--table", "gap", "--once", "--", "a", "b"]),
-        (("query", "--target", "x", "--spools", "y", "S"), ["query", "--spools", "y", "--target", "x", "--", "S"]),
+        (
+            ("query", "--target", "x", "--spools", "y", "S"),
+            ["query", "--spools", "y", "--target", "x", "--output", "table", "--", "S"],
+        ),
+        (("query", "--target", "x", "S", "-o", "csv"), ["query", "--target", "x", "--output", "csv", "--", "S"]),
+        (("query", "--target", "x", "S", "--json"), ["query", "--target", "x", "--output", "json", "--", "S"]),
         (("land", "a", "b", "--follow", "--help"), ["land", "a", "b", "--follow", "--help"]),
         (("keep", "--variables", "v", "a", "b"), ["keep", "--variables", "v", "a", "b"]),
     ],
@@ -56,7 +61,7 @@ def test_without_folders_those_of_up_are_taken(become: list[str], tmp_path: Path
     spools.mkdir(parents=True)
     segments.mkdir()
     assert invoke("query", "SELECT 1", "--data-dir", tmp_path) == 0
-    assert become == ["query", "--spools", str(spools), "--target", str(segments), "--", "SELECT 1"]
+    assert become[:5] == ["query", "--spools", str(spools), "--target", str(segments)]
     assert vars(pipeline_commands()["query"].parse_args(become[1:]))["sql"] == "SELECT 1"
 
 
