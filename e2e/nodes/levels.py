@@ -7,7 +7,15 @@ NODES = {"short": 1, "full": 3}
 IMAGES = {"short": ("slim",), "full": ("slim", "landing", "audit")}
 """Of tools.image, on every node."""
 
-FULL_ONLY = ("test_audit.py", "test_namespaces.py", "test_nodes.py", "test_uninstall.py", "test_upgrade.py")
+FULL_ONLY = (
+    "test_audit.py",
+    "test_examples_of_nodes.py",
+    "test_namespaces.py",
+    "test_nodes.py",
+    "test_storm_page.py",
+    "test_uninstall.py",
+    "test_upgrade.py",
+)
 """They take several nodes, or minutes, or the history of the project, which a clone for CI may not have."""
 
 _FIRST = ("test_install", "test_storms", "test_pods", "test_rolls")

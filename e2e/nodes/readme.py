@@ -1,38 +1,69 @@
-"""The commands of README's section Install, which the suite follows word by word."""
+"""Commands of pages, which the suite runs word by word: README's section Install and examples/README.md."""
 
+import os
+import re
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from e2e.operator_process import REPOSITORY
 
-SECTION = "\n## Install\n"
-_FENCE = "```\n"
-_TIMEOUT_S = 400.0
+INSTALL = "Install"
+_INSTALLS = "helm install "
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TIMEOUT_S = 700.0
+
+
+def section(page: str, heading: str) -> str:
+    """The text below `## heading`. Raises ValueError if there is none."""
+    _, found, text = f"\n{page}".partition(f"\n## {heading}\n")
+    if not found:
+        raise ValueError(f"the page has no section {heading!r}")
+    return text.partition("\n## ")[0]
+
+
+def blocks(text: str, language: str = "") -> list[list[str]]:
+    """The lines of each block of commands in that language."""
+    return [[line for line in block.splitlines() if line] for tag, block in _BLOCK.findall(text) if tag == language]
 
 
 def install_commands(readme: str) -> list[str]:
-    """One for each line of the section's first block of commands. Raises ValueError where it has none."""
-    _, _, section = readme.partition(SECTION)
-    block = section.partition("\n## ")[0].split(_FENCE)[1:2]
-    commands = [line for text in block for line in text.splitlines() if line]
+    """The block of the section Install that begins with helm. Raises ValueError if there is none."""
+    for commands in blocks(section(readme, INSTALL)):
+        if commands and commands[0].startswith(_INSTALLS):
+            return commands
+    raise ValueError(f"README.md has no block of commands with {_INSTALLS.strip()!r} below {INSTALL}")
+
+
+def example_commands(page: str, example: str) -> list[str]:
+    """The commands of one example of examples/README.md, those that tests run. Raises ValueError if there are none."""
+    commands = [line for block in blocks(section(page, example), "sh") for line in block]
     if not commands:
-        raise ValueError(f"README.md has no block of commands below {SECTION.strip()!r}")
+        raise ValueError(f"examples/README.md has no commands for {example}")
     return commands
 
 
 def followed(readme: Path) -> Iterator[str]:
-    """Each command once it has ended well, in the repository, by a shell with helm and kubectl on its path.
-
-    Raises CalledProcessError with what the command printed, TimeoutExpired.
-    """
+    """Each command of Install once it has ended well; see `run`."""
     for command in install_commands(readme.read_text(encoding="utf-8")):
-        subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_TIMEOUT_S,
-            check=True,
-        )
+        run(command)
         yield command
+
+
+def run(command: str, environment: Mapping[str, str] | None = None) -> str:
+    """What a command printed, run in the repository by a shell with helm, kubectl and sluicegate on its path.
+
+    Raises CalledProcessError with what it printed, TimeoutExpired.
+    """
+    own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=REPOSITORY,
+        env={**os.environ, **own, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=True,
+    ).stdout

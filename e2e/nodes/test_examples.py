@@ -1,0 +1,40 @@
+"""examples/README.md word by word, on nodes of any number: a cluster, what is added to it while it runs, a way in."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.nodes.figures import Figures
+from e2e.nodes.followed_page import FollowedPage, followed_page
+from e2e.nodes.kube import Kube
+from e2e.nodes.shop import NodeShop
+
+NODE_PORT = "30090"
+
+
+@pytest.fixture(scope="module")
+def page(standing_shop: NodeShop, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FollowedPage]:
+    """With the quickstart, beside the shop of the other scenarios."""
+    with followed_page(kube, "examples", tmp_path_factory.mktemp("examples")) as page:
+        page.follow("quickstart")
+        yield page
+
+
+def test_the_quickstart_shows_where_its_clients_connect(page: FollowedPage, figures: Figures) -> None:
+    figures.note("the commands of examples/README.md, quickstart, s", page.took_s["quickstart"])
+    [cluster] = page.namespace.items("bc")
+    assert cluster["status"]["bootstrapServers"] in page.said["quickstart"]
+    assert {quota["status"]["strategy"] for quota in page.namespace.items("cq")} == {"token-bucket"}
+
+
+@pytest.mark.parametrize("example", ["observers", "quotas"])
+def test_what_is_applied_while_brokers_run_restarts_none(page: FollowedPage, example: str) -> None:
+    before = page.brokers()
+    page.follow(example)
+    assert page.brokers() == before
+
+
+def test_ports_of_nodes_are_printed_as_a_client_takes_them(page: FollowedPage) -> None:
+    page.follow("exposed")
+    bootstrap = page.said["exposed"].strip().splitlines()[-1]
+    assert {address.rpartition(":")[2] for address in bootstrap.split(",")} == {NODE_PORT}
