@@ -134,9 +134,17 @@ def is_ready(address: str) -> bool:
     return answer(f"{address}readyz") == "ok\n"
 
 
+@pytest.fixture
+def bare_plane() -> Iterator[ControlPlane]:
+    """An API server whose CRDs are not Helm's."""
+    with ControlPlane() as plane:
+        yield plane
+
+
 def test_an_operator_of_one_namespace_is_ready_with_its_rights_and_so_is_its_standby(
-    plane: ControlPlane, tmp_path: Path
+    bare_plane: ControlPlane, tmp_path: Path
 ) -> None:
+    plane = bare_plane
     plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "files" / "crds"))
     values = ("watch.ownNamespace=true", "crds.install=false", "uninstall.releaseTopics=false")
     plane.kubectl("create", "namespace", "team")
