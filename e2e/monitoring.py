@@ -110,17 +110,19 @@ def say_nonsense(shop: Shop) -> None:
 
 
 def produce_and_consume(shop: Shop, seconds: float) -> None:
-    """Records of a topic there and back, for so long."""
+    """Produce and consume records of a topic for so long, and until the consumer has some."""
     producer = Producer({"bootstrap.servers": shop.bootstrap(), "message.timeout.ms": 60000})
     consumer = Consumer({"bootstrap.servers": shop.bootstrap(), "group.id": "billing"})
     consumer.subscribe([TOPIC])
     end_s = time.monotonic() + seconds
+    consumed = 0
     try:
-        while time.monotonic() < end_s:
+        while time.monotonic() < end_s or not consumed:
+            assert time.monotonic() < end_s + READY_TIMEOUT_S, "the consumer has received nothing"
             for number in range(RECORDS):
                 producer.produce(TOPIC, b"x" * 100, partition=number % PARTITIONS)
             assert producer.flush(60) == 0
-            consumer.consume(RECORDS, timeout=0.5)
+            consumed += len(consumer.consume(RECORDS, timeout=0.5))
     finally:
         consumer.close()
 

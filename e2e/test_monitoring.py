@@ -82,8 +82,9 @@ def test_a_storm_is_what_alerts_tell_of_it_and_nothing_else(run: MonitoredRun) -
         if run.prometheus.series(expression, run.start_s, run.end_s, SCRAPE_S)
     }
     assert "SluicegateConnectionStorm" in found
-    # While the limit is changed, and on a machine that is busy: for less than either alert waits.
-    assert found <= {"SluicegateConnectionStorm", "SluicegateQuotaNotEnforced", "SluicegateEventLoopHeld"}
+    # Pending for less than the alert waits: while the limit is changed, on a busy machine, and while groups are loaded.
+    pending = {"SluicegateQuotaNotEnforced", "SluicegateEventLoopHeld", "SluicegateGroupsNotServed"}
+    assert found <= {"SluicegateConnectionStorm", *pending}
 
 
 def test_the_api_server_takes_the_manifests(standing_shop: Shop) -> None:
