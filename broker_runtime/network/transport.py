@@ -19,6 +19,8 @@ _NO_BYTES = bytes(4)
 """How many bytes are unread, as FIONREAD writes an int, where there are none."""
 SENDFILE_BYTES = 4 * 1024 * 1024
 """Sent of a file at most at once."""
+BUFFERS_PER_CALL = os.sysconf("SC_IOV_MAX")
+"""Most buffers of one `sendmsg`, 1,024 on Linux. A call with more raises EMSGSIZE."""
 
 
 class FileUnreadableError(OSError):
@@ -46,7 +48,10 @@ class Transport(Protocol):
         ...
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], /) -> int:
-        """How many bytes were taken, in order; what is left is offered again, from that byte on."""
+        """Take some bytes of any number of buffers, in order; returns how many.
+
+        The caller offers the rest again, from that byte on.
+        """
         ...
 
     def send_region(self, region: FileRegion, /) -> int:
@@ -94,6 +99,8 @@ class PlainTransport:
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], /) -> int:
         if len(buffers) == 1:
             return self._socket.send(buffers[0])
+        if len(buffers) > BUFFERS_PER_CALL:
+            buffers = buffers[:BUFFERS_PER_CALL]
         return self._socket.sendmsg(buffers)
 
     def send_region(self, region: FileRegion, /) -> int:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+BUFFERS_PER_CALL = os.sysconf("SC_IOV_MAX")
+"""Most buffers of one `pwritev`, 1,024 on Linux. A call with more raises EINVAL."""
 _SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR))
 
 
@@ -38,7 +40,10 @@ class File(Protocol):
         ...
 
     def write_at(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """Write all the buffers one after another from `offset`, or raise OSError with any part of them written."""
+        """Write all the buffers, however many, one after another from `offset`.
+
+        Raises OSError with any part of them written.
+        """
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -144,15 +149,24 @@ class OsFile:
         return b"".join(parts)
 
     def write_at(self, buffers: Sequence[Buffer], offset: int) -> None:
+        if len(buffers) > BUFFERS_PER_CALL:
+            for start in range(0, len(buffers), BUFFERS_PER_CALL):
+                offset += self._write_some(buffers[start : start + BUFFERS_PER_CALL], offset)
+        else:
+            self._write_some(buffers, offset)
+
+    def _write_some(self, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write as many buffers as one call takes; returns how many bytes they have."""
         total = 0
         for buffer in buffers:
             total += len(buffer)
         done = os.pwritev(self._fd, buffers, offset)
         if done != total:
             self._complete(buffers, offset, done)
+        return total
 
     def _complete(self, buffers: Sequence[Buffer], offset: int, done: int) -> None:
-        """A short write (a full disk, a signal, over 2 GiB): go on until all is there or the system says why not."""
+        """Write the rest after a short write (a full disk, a signal, over 2 GiB). Raises the system's OSError."""
         rest = memoryview(b"".join(buffers))[done:]
         at = offset + done
         while rest:

@@ -2,14 +2,16 @@
 
 import errno
 import os
+import random
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from broker_runtime.storage.filesystem import (
+    Buffer,
     FileSystem,
     FsyncFailedError,
     OsFile,
@@ -150,6 +152,46 @@ def test_many_buffers_past_one_page_arrive_whole(fs: FileSystem, tmp_path: Path)
     file = fs.open(tmp_path / "big", create=True)
     file.write_at(parts, 0)
     assert file.pread(500_000, 0) == b"".join(parts)
+
+
+@pytest.mark.parametrize("count", [1023, 1024, 1025, 2048, 2049, 5000])
+def test_one_write_takes_any_number_of_buffers(fs: FileSystem, tmp_path: Path, count: int) -> None:
+    parts: list[Buffer] = [b"%d," % number for number in range(count)]
+    parts[-1] = memoryview(parts[-1])
+    file = fs.open(tmp_path / "many", create=True)
+    file.write_at([b"head"], 0)
+    file.write_at(parts, 4)
+    assert read_file(fs, tmp_path / "many") == b"head" + b"".join(parts)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = random.Random(seed)
+    write_buffers, write_one = os.pwritev, os.pwrite
+
+    def write_some_buffers(fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        data = b"".join(buffers)
+        return write_buffers(fd, [data[: rng.randint(0, len(data))]], offset)
+
+    def write_some(fd: int, data: Buffer, offset: int) -> int:
+        return write_one(fd, data[: rng.randint(1, len(data))], offset)
+
+    monkeypatch.setattr(os, "pwritev", write_some_buffers)
+    monkeypatch.setattr(os, "pwrite", write_some)
+    parts: list[Buffer] = [rng.randbytes(rng.randint(0, 40)) for _ in range(rng.choice([1, 2, 500, 1024, 1025, 3000]))]
+    at = rng.randint(0, 3)
+    fs = OsFileSystem()
+    fs.open(tmp_path / "a", create=True).write_at(parts, at)
+    assert read_file(fs, tmp_path / "a") == bytes(at) + b"".join(parts)
+
+
+def test_a_write_without_progress_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsFileSystem().open(tmp_path / "a", create=True)
+    monkeypatch.setattr(os, "pwritev", lambda _fd, _buffers, _offset: 0)
+    monkeypatch.setattr(os, "pwrite", lambda _fd, _data, _offset: 0)
+    with pytest.raises(OSError, match="no progress") as failed:
+        file.write_at([b"abc"] * 3000, 0)
+    assert failed.value.errno == errno.EIO
 
 
 def test_there_is_room_until_something_takes_it(fs: FileSystem, tmp_path: Path) -> None:

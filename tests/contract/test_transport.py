@@ -212,6 +212,23 @@ def test_what_is_not_taken_is_offered_again_from_there(ends: Ends) -> None:
     assert rounds > 1, "there was not place for all of it at once"
 
 
+@pytest.mark.parametrize("count", [1024, 1025, 5000])
+def test_one_write_takes_some_of_any_number_of_buffers(ends: Ends, count: int) -> None:
+    transport, peer = ends
+    left = [b"%d," % number for number in range(count)]
+    whole = b"".join(left)
+    arrived = b""
+    while left:
+        taken = transport.write(left)
+        arrived += peer.received()
+        assert taken > 0
+        while left and taken >= len(left[0]):
+            taken -= len(left.pop(0))
+        if taken:
+            left[0] = left[0][taken:]
+    assert arrived == whole
+
+
 def test_parts_of_files_are_sent_between_bytes(ends: Ends, tmp_path: Path) -> None:
     transport, peer = ends
     content = bytes(range(251)) * 1_000

@@ -16,6 +16,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import TOPIC_ID, values_of
 from tests.support.manual_clock import ManualClock
+from tests.support.virtual_time import run
 
 
 @contextmanager
@@ -64,6 +65,21 @@ def test_a_short_write_is_rolled_back(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "orders-0" / "00000000000000000000.log").stat().st_size == used
     assert _append(log, b"b") == 1
     assert values_of(log) == [b"a", b"b"]
+    logs.close()
+
+
+def test_a_cleaning_keeps_more_small_batches_than_one_write_takes(tmp_path: Path) -> None:
+    logs, log = _opened(tmp_path / "data", TopicConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0))
+    for turn in range(2):
+        for number in range(1_500):
+            log.append(memoryview(encode_batch([(b"k%d" % number, b"%d" % turn)], 1)))
+    log.files.roll()
+    log.flush()
+    clock = log.place.clock
+    assert isinstance(clock, ManualClock)
+    assert run(logs.cleaner.clean_filthiest(), clock)
+    assert log.first_dirty_offset == 3_000
+    assert values_of(log) == [b"1"] * 1_500
     logs.close()
 
 
