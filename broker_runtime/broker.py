@@ -216,9 +216,8 @@ class Broker:
             reserve_bytes=RESERVE_BYTES,
         )
         self._log_dir_health = logs.dir_health
-        logs.upkeep.producer_expiration_ms = settings.config.producer_id_expiration_ms
+        logs.upkeep.configure(settings.config)
         logs.cleaner.config = settings.config
-        logs.upkeep.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
         # Until the metadata says how long each topic keeps its records nothing is deleted.
         journal, copy = (METADATA_TOPIC, None) if has_file_journal(settings) else (None, METADATA_TOPIC)
         log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG, journal=journal, copy=copy))

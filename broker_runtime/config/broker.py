@@ -399,8 +399,25 @@ class LogTimesConfig(Config):
         "log.retention.check.interval.ms",
         LONG,
         300_000,
-        "Changes nothing: old segments are looked for all the time, in 256 logs a second.",
+        "Time between two checks of a log for segments beyond retention.ms or retention.bytes, ms. One check takes a "
+        "second for 256 logs. Segments below the log's start go within seconds. (Kafka checks compacted logs every "
+        "log.cleaner.backoff.ms.)",
         at_least(1),
+    )
+    log_initial_task_delay_ms: Key[int] = static(
+        "log.initial.task.delay.ms",
+        LONG,
+        30_000,
+        "Time between the start and the first check for such segments, ms.",
+        at_least(0),
+    )
+    log_flush_offset_checkpoint_interval_ms: Key[int] = static(
+        "log.flush.offset.checkpoint.interval.ms",
+        INT,
+        60_000,
+        "Time between two writes of recovery-point-offset-checkpoint, ms. A start after a crash checks every batch "
+        "behind the recovery point.",
+        at_least(0),
     )
     log_flush_scheduler_interval_ms: Key[int] = static(
         "log.flush.scheduler.interval.ms",

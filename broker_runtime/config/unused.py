@@ -120,8 +120,8 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
         group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
         internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-        kafka.metrics.polling.interval.secs log.flush.offset.checkpoint.interval.ms
-        log.flush.start.offset.checkpoint.interval.ms log.roll.jitter.hours max.request.partition.size.limit
+        kafka.metrics.polling.interval.secs log.flush.start.offset.checkpoint.interval.ms log.roll.jitter.hours
+        max.request.partition.size.limit
         metadata.log.segment.bytes metadata.max.idle.interval.ms metrics.num.samples num.replica.alter.log.dirs.threads
         offsets.load.buffer.size offsets.topic.compression.codec producer.id.expiration.check.interval.ms
         producer.purgatory.purge.interval.requests queued.max.requests remote.log.manager.copy.quota.window.num
@@ -187,7 +187,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             """
         connections.max.reauth.ms controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
         delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
-        internal.metadata.delete.delay.millis log.dir.failure.timeout.ms log.initial.task.delay.ms
+        internal.metadata.delete.delay.millis log.dir.failure.timeout.ms
         metadata.log.max.snapshot.interval.ms metadata.log.segment.ms metadata.max.retention.bytes
         metadata.max.retention.ms metrics.sample.window.ms remote.log.index.file.cache.ttl.ms
         remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms

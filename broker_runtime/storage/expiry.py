@@ -5,18 +5,33 @@ from functools import partial
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.log import Log
-from broker_runtime.storage.retention import count_expired, is_idle_roll_due
+from broker_runtime.storage.retention import count_below_start, count_expired, is_idle_roll_due
 
 _LOGGER = logging.getLogger(__name__)
 
 
+def roll_idle(log: Log, now_ms: int) -> None:
+    """Begin a new segment if the active one is too old and nothing is appended. Raises KafkaError."""
+    if log.files.swaps.pending is None and is_idle_roll_due(log.segments[-1], log.config, now_ms):
+        log.files.roll()
+
+
 def apply_retention(log: Log, now_ms: int) -> None:
-    """Take expired segments out of the log; their files go later. Raises OSError, KafkaError."""
+    """Take segments beyond `retention.ms` or `retention.bytes` out of the log, and those below its start.
+
+    Their files go later. Raises OSError, KafkaError.
+    """
+    _take_out(log, count_expired(log.segments, log.config, log.log_start_offset, now_ms), now_ms)
+
+
+def remove_below_start(log: Log, now_ms: int) -> None:
+    """Take segments out of the log whose records DeleteRecords has deleted. Raises OSError, KafkaError."""
+    _take_out(log, count_below_start(log.segments, log.log_start_offset), now_ms)
+
+
+def _take_out(log: Log, count: int, now_ms: int) -> None:
     if log.files.swaps.pending is not None:
         return
-    if is_idle_roll_due(log.segments[-1], log.config, now_ms):
-        log.files.roll()
-    count = count_expired(log.segments, log.config, log.log_start_offset, now_ms)
     while count and log.segments[count - 1].next_offset > log.high_watermark:
         count -= 1
     if not count:

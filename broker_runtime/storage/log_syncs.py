@@ -5,8 +5,10 @@ the next one's.
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from broker_runtime.errors import KafkaError
@@ -23,6 +25,7 @@ _RETRY_S, _RETRY_MAX_S = 1.0, 60.0
 """Pause after a sync for which a file could not be opened; it doubles with each that follows, up to the second."""
 _ATTEMPTS_MAX = 20
 """Put-off syncs in a row, within a quarter of an hour, that take the log offline. A shortage never does."""
+_NEXT_OFFSET = attrgetter("next_offset")
 
 
 class LogSyncs:
@@ -105,12 +108,18 @@ class LogSyncs:
         """Sync everything written so far, unless a sync is under way; `on_ended` is called at its end."""
         self._begin(self._segments[-1])
 
-    def begin_sealed(self) -> bool:
-        """The same for the oldest sealed segment that is not synced; False when there is none or a sync runs."""
-        for segment in self._segments[:-1]:
-            if segment.next_offset > self.recovery_point:
-                return self._begin(segment)
-        return False
+    def begin_sealed(self, segments_max: int = 1, bytes_max: int = 0) -> tuple[int, int] | None:
+        """Sync the oldest sealed segments that are not synced: one, and further ones within both limits.
+
+        Returns their number and their bytes. None if there is no such segment, or a sync is under way.
+        """
+        begin = bisect_right(self._segments, self.recovery_point, key=_NEXT_OFFSET)
+        count = size = 0
+        for segment in self._segments[begin : min(begin + max(segments_max, 1), len(self._segments) - 1)]:
+            if count and size + segment.size > bytes_max:
+                break
+            count, size = count + 1, size + segment.size
+        return (count, size) if count and self._begin(self._segments[begin + count - 1]) else None
 
     def flush(self) -> None:
         """Make everything written so far survive a power loss before it returns. Raises KafkaError.

@@ -40,6 +40,14 @@ def is_idle_roll_due(segment: Aged, config: TopicConfig, now_ms: int) -> bool:
     return segment.size > 0 and now_ms - segment.created_ms > config.segment_age_max_ms
 
 
+def count_below_start(segments: Sequence[Aged], log_start_offset: int) -> int:
+    """Number of the oldest segments that hold no record from `log_start_offset` on; never the active one."""
+    count = 0
+    while count + 1 < len(segments) and segments[count + 1].base_offset <= log_start_offset:
+        count += 1
+    return count
+
+
 def count_expired(segments: Sequence[Aged], config: TopicConfig, log_start_offset: int, now_ms: int) -> int:
     """How many of the oldest segments go. The whole count may be returned: the caller rolls before that."""
     expired = 0

@@ -1,7 +1,6 @@
 """The work on a folder's logs that comes with time: retention, syncs, checkpoints, and folders of deleted logs.
 
-A tick is bounded: it looks at some of the logs, begins what takes long beside the event loop, and leaves the rest to
-the next one.
+A tick is bounded: it checks some of the logs, starts slow work in threads, and leaves the rest to the next tick.
 """
 
 import logging
@@ -14,13 +13,16 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition
 from broker_runtime.storage.checkpoints import Checkpoints, knows_begin
 from broker_runtime.storage.deleted import DeletedFolders
-from broker_runtime.storage.expiry import apply_retention
+from broker_runtime.storage.expiry import apply_retention, remove_below_start, roll_idle
 from broker_runtime.storage.log import Log
 
 _LOGGER = logging.getLogger(__name__)
 _LOGS_PER_TICK = 256
 _RECOVERED_PER_TICK = 16
-_CHECKPOINT_INTERVAL_S = 60.0
+_SEALED_PER_TICK = 64
+"""Segments. Each takes a few system calls of the event loop."""
+_SEALED_BYTES_PER_TICK = 64 << 20
+"""One segment is synced whatever its size; other users of the disk must not wait for more."""
 
 
 class LogUpkeep:
@@ -29,18 +31,28 @@ class LogUpkeep:
     def __init__(
         self, logs: Mapping[Partition, Log], checkpoints: Checkpoints, deleted: DeletedFolders, clock: Clock
     ) -> None:
-        self.producer_expiration_ms = BrokerConfig.producer_id_expiration_ms.default
-        self.high_watermark_interval_ms = BrokerConfig.replica_high_watermark_checkpoint_interval_ms.default
         self._logs = logs
         self._checkpoints = checkpoints
         self._deleted = deleted
         self._clock = clock
         self._turn: list[Log] = []
+        self._not_checked: list[Log] = []
+        """Logs that the retention check in progress has yet to reach."""
         self._recovered: deque[Log] = deque()
-        self._sealing: Log | None = None
-        """The log of which a sealed segment is being synced."""
-        self._checkpoint_at = clock.monotonic() + _CHECKPOINT_INTERVAL_S
-        self._watermarks_at = clock.monotonic()
+        self._sealing: list[Log] = []
+        """Logs whose sealed segments are being synced."""
+        self.configure(BrokerConfig())
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Use the intervals of `config`. The time until the first retention check begins now."""
+        self.producer_expiration_ms = config.producer_id_expiration_ms
+        self._watermarks_s = config.replica_high_watermark_checkpoint_interval_ms / 1000
+        self._checkpoint_s = config.log_flush_offset_checkpoint_interval_ms / 1000
+        self._retention_s = config.log_retention_check_interval_ms / 1000
+        now_s = self._clock.monotonic()
+        self._watermarks_at = now_s
+        self._checkpoint_at = now_s + self._checkpoint_s
+        self._retention_at = now_s + config.log_initial_task_delay_ms / 1000
 
     def sync_soon(self, log: Log) -> None:
         """A crash has left it with records that are not synced, and nobody has asked for it."""
@@ -48,29 +60,49 @@ class LogUpkeep:
 
     def tick(self) -> None:
         now_ms, now_s = self._clock.wall_ms(), self._clock.monotonic()
+        if not self._not_checked and now_s >= self._retention_at:
+            self._retention_at = now_s + self._retention_s
+            self._not_checked = list(self._logs.values())
+        batch, self._not_checked = self._not_checked[:_LOGS_PER_TICK], self._not_checked[_LOGS_PER_TICK:]
+        for log in batch:
+            self._check_retention(log, now_ms)
         if not self._turn:
             self._turn = list(self._logs.values())
         batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
         for log in batch:
-            if self._logs.get((log.topic, log.partition)) is log:
-                self._maintain(log, now_ms)
+            self._maintain(log, now_ms)
         self._sync_recovered()
         self._sync_sealed()
         self._checkpoints.log_starts.write_soon(_say_unless_noted)
         must_forget = self._deleted.remove_some(now_ms)
         try:
             if now_s >= self._watermarks_at:
-                self._watermarks_at = now_s + self.high_watermark_interval_ms / 1000
+                self._watermarks_at = now_s + self._watermarks_s
                 self._checkpoints.write_soon(HIGH_WATERMARKS)
             if now_s >= self._checkpoint_at or must_forget:
-                self._checkpoint_at = now_s + _CHECKPOINT_INTERVAL_S
+                self._checkpoint_at = now_s + self._checkpoint_s
                 self._checkpoints.write_soon(RECOVERY_POINTS)
         except OSError as error:
             _LOGGER.error("log upkeep failed, it is tried again: %s", error)
 
-    def _maintain(self, log: Log, now_ms: int) -> None:
+    def _is_gone(self, log: Log) -> bool:
+        """Whether the log was deleted since the round began."""
+        return self._logs.get((log.topic, log.partition)) is not log
+
+    def _check_retention(self, log: Log, now_ms: int) -> None:
+        if self._is_gone(log):
+            return
         try:
             apply_retention(log, now_ms)
+        except (OSError, KafkaError) as error:
+            _LOGGER.error("removing old segments of %s failed, it is tried again: %s", log.place, error)
+
+    def _maintain(self, log: Log, now_ms: int) -> None:
+        if self._is_gone(log):
+            return
+        try:
+            roll_idle(log, now_ms)
+            remove_below_start(log, now_ms)
             log.files.old.retry()
             if log.waits_for_sync or log.files.syncs.is_due(now_ms, log.config.flush_ms):
                 # One that waits has its sync under way, unless that was put off.
@@ -90,9 +122,18 @@ class LogUpkeep:
                 log.files.syncs.begin()
 
     def _sync_sealed(self) -> None:
-        """One segment at a time: it may be large, and others want the disk too."""
-        if self._sealing is None or not self._sealing.files.syncs.is_under_way:
-            self._sealing = next((log for log in self._logs.values() if log.files.syncs.begin_sealed()), None)
+        """Sync one large segment or many small ones, once the last ones are synced."""
+        if any(log.files.syncs.is_under_way for log in self._sealing):
+            return
+        self._sealing.clear()
+        segments, size = _SEALED_PER_TICK, _SEALED_BYTES_PER_TICK
+        for log in self._logs.values():
+            begun = log.files.syncs.begin_sealed(segments, size)
+            if begun is not None:
+                self._sealing.append(log)
+                segments, size = segments - begun[0], size - begun[1]
+                if segments <= 0 or size <= 0:
+                    return
 
 
 def _say_unless_noted(error: Exception | None) -> None:

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from uuid import UUID
 
-from broker_runtime.config import TopicConfig
+from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.storage.batch import NO_PRODUCER, Header, ProducerStamp, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.disk import Disk
 from broker_runtime.storage.follower_log import FollowerLog
@@ -15,6 +15,7 @@ from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
 
 LOG_DIR = Path("/data")
+RETENTION_AT_EACH_TICK = BrokerConfig(log_retention_check_interval_ms=0, log_initial_task_delay_ms=0)
 TOPIC_ID = UUID(int=7)
 
 
@@ -36,7 +37,9 @@ class LogHouse:
         return report
 
     def manager(self) -> LogManager:
-        return LogManager(LOG_DIR, fs=self.fs, clock=self.clock, disk=self.disk)
+        logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock, disk=self.disk)
+        logs.upkeep.configure(RETENTION_AT_EACH_TICK)
+        return logs
 
     @property
     def follower(self) -> FollowerLog:

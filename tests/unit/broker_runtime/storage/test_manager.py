@@ -2,11 +2,13 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.config import TopicConfig
+from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.storage import upkeep
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.checkpoint import read_offsets, write_offsets
+from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, write_offsets
 from broker_runtime.storage.filesystem import read_file
+from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
@@ -20,6 +22,11 @@ def _filled(config: TopicConfig | None = None, batches: int = 50) -> LogHouse:
     for number in range(batches):
         house.append(b"%02d" % number)
     return house
+
+
+def _fill(log: Log, batches: int) -> None:
+    for number in range(batches):
+        log.append(memoryview(encode_batch([(b"k", b"%02d" % number)], log.place.clock.wall_ms())))
 
 
 EVERYTHING = [b"%02d" % number for number in range(50)]
@@ -229,6 +236,86 @@ def test_old_segments_go_by_time() -> None:
     assert house.append(b"on") == 51
 
 
+def _timed(config: TopicConfig, check_ms: int, initial_delay_ms: int) -> LogHouse:
+    """One old batch in a log whose retention is checked at these times."""
+    house = LogHouse(config)
+    times = BrokerConfig(log_retention_check_interval_ms=check_ms, log_initial_task_delay_ms=initial_delay_ms)
+    house.logs.upkeep.configure(times)
+    house.append(b"old", timestamp_ms=house.clock.wall_ms() - 100_000)
+    return house
+
+
+def _seconds_until_deleted(house: LogHouse) -> int:
+    for second in range(1_000):
+        house.logs.tick()
+        if house.log.log_start_offset == house.log.log_end_offset:
+            return second
+        house.clock.advance(1)
+    raise AssertionError("nothing was deleted")
+
+
+def test_retention_is_checked_at_the_interval_of_the_broker() -> None:
+    house = _timed(TopicConfig(retention_ms=50_000), 300_000, 30_000)
+    assert _seconds_until_deleted(house) == 30
+    house.append(b"old", timestamp_ms=house.clock.wall_ms() - 100_000)
+    assert _seconds_until_deleted(house) == 300
+    by_size = _timed(TopicConfig(retention_bytes=0), 7_000, 2_000)
+    assert _seconds_until_deleted(by_size) == 2
+    by_size.append(b"b")
+    assert _seconds_until_deleted(by_size) == 7
+
+
+def test_by_default_retention_is_checked_as_in_kafka() -> None:
+    config = BrokerConfig()
+    assert (config.log_retention_check_interval_ms, config.log_initial_task_delay_ms) == (300_000, 30_000)
+    house = LogHouse()
+    logs = LogManager(LOG_DIR, fs=house.fs.process_killed(), clock=house.clock)
+    logs.open(lambda _topic: TopicConfig(retention_ms=50_000))
+    log = logs.get("orders", 0)
+    assert log is not None
+    log.sole_replica = True
+    log.append(memoryview(encode_batch([(b"k", b"v")], house.clock.wall_ms() - 100_000)))
+    for _ in range(29):
+        house.clock.advance(1)
+        logs.tick()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+
+
+def test_a_check_of_more_logs_than_one_tick_takes_reaches_each_of_them_once() -> None:
+    house = _timed(TopicConfig(retention_ms=50_000), 300_000, 5_000)
+    others = [house.logs.create("many", number, TOPIC_ID, house.config) for number in range(300)]
+    for log in others:
+        log.append(memoryview(encode_batch([(b"k", b"v")], house.clock.wall_ms() - 100_000)))
+    house.clock.advance(5)
+    house.logs.tick()
+    assert 200 < sum(log.log_start_offset for log in others) < 300
+    house.clock.advance(1)
+    house.logs.tick()
+    assert all(log.log_start_offset == 1 for log in others)
+
+
+def test_segments_below_the_start_of_a_log_do_not_wait_for_the_check() -> None:
+    house = _timed(TopicConfig(segment_bytes=200), 300_000, 300_000)
+    for _ in range(10):
+        house.append(b"v" * 50)
+    house.log.delete_records(8)
+    house.logs.tick()
+    assert house.log.segments[0].base_offset > 0
+
+
+def test_recovery_points_are_written_at_the_interval_of_the_broker() -> None:
+    house = LogHouse()
+    house.logs.upkeep.configure(BrokerConfig(log_flush_offset_checkpoint_interval_ms=5_000))
+    house.append(b"a")
+    house.log.flush()
+    house.clock.advance(4)
+    house.logs.tick()
+    assert read_offsets(house.fs, LOG_DIR / RECOVERY_POINTS) == {}
+    house.clock.advance(1)
+    house.logs.tick()
+    assert read_offsets(house.fs, LOG_DIR / RECOVERY_POINTS) == {("orders", 0): 1}
+
+
 def test_what_recovery_has_found_is_synced_soon_after_the_start() -> None:
     house = _filled()
     house.kill()
@@ -292,7 +379,18 @@ def test_an_idle_segment_is_rolled_by_time() -> None:
     assert [segment.base_offset for segment in house.log.segments] == [0, 1]
 
 
-def test_sealed_segments_are_synced_one_per_tick() -> None:
+def test_small_sealed_segments_of_many_logs_are_synced_together() -> None:
+    house = _filled()
+    others = [house.logs.create("orders", number, TOPIC_ID, house.config) for number in range(1, 4)]
+    for log in others:
+        _fill(log, 50)
+    house.logs.tick()
+    for log in (house.log, *others):
+        assert log.recovery_point == log.segments[-1].base_offset > 0
+
+
+def test_sealed_segments_are_synced_by_one_where_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_SEALED_BYTES_PER_TICK", 1500)
     house = _filled()
     points = []
     for _ in range(3):
@@ -301,7 +399,20 @@ def test_sealed_segments_are_synced_one_per_tick() -> None:
     assert points == [segment.base_offset for segment in house.log.segments[1:4]]
 
 
-def test_one_sealed_segment_at_a_time_is_synced_beside_the_log() -> None:
+def test_one_tick_syncs_a_limited_number_of_sealed_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_SEALED_PER_TICK", 4)
+    house = _filled()
+    second, third = (house.logs.create("orders", number, TOPIC_ID, house.config) for number in (1, 2))
+    for log in (second, third):
+        _fill(log, 50)
+    assert len(house.log.segments) == 4
+    house.logs.tick()
+    assert house.log.recovery_point == house.log.segments[3].base_offset
+    assert second.recovery_point == second.segments[1].base_offset
+    assert third.recovery_point == 0
+
+
+def test_sealed_segments_are_synced_beside_the_log() -> None:
     house = _filled()
     disk = ManualDisk()
     logs = LogManager(LOG_DIR, fs=house.fs.process_killed(), clock=house.clock, disk=disk)
@@ -311,14 +422,13 @@ def test_one_sealed_segment_at_a_time_is_synced_beside_the_log() -> None:
     logs.tick()
     disk.finish_one()
     assert log.recovery_point == 50, "what the crash has left"
-    for number in range(30):
-        log.append(memoryview(encode_batch([(b"k", b"%02d" % number)], 1)))
-    sealed = [segment.next_offset for segment in log.segments[:-1] if segment.next_offset > 50]
+    _fill(log, 30)
+    sealed = log.segments[-2].next_offset
     for _ in range(3):
         logs.tick()
     assert (disk.busy, log.recovery_point) == (1, 50)
     disk.finish_one()
-    assert log.recovery_point == sealed[0]
+    assert log.recovery_point == sealed > 50
     logs.close()
     assert log.recovery_point == 80
 

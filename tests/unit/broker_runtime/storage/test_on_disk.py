@@ -14,7 +14,7 @@ from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
-from tests.support.logs import TOPIC_ID, values_of
+from tests.support.logs import RETENTION_AT_EACH_TICK, TOPIC_ID, values_of
 from tests.support.manual_clock import ManualClock
 from tests.support.virtual_time import run
 
@@ -32,6 +32,7 @@ def _largest_file(size_bytes: int) -> Iterator[None]:
 
 def _opened(log_dir: Path, config: TopicConfig) -> tuple[LogManager, Log]:
     logs = LogManager(log_dir, fs=OsFileSystem(), clock=ManualClock())
+    logs.upkeep.configure(RETENTION_AT_EACH_TICK)
     logs.open(lambda _topic: config)
     return logs, logs.create("orders", 0, TOPIC_ID, config)
 
