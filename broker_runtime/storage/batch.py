@@ -159,6 +159,16 @@ def encode_batch(
     return b"".join((head, body))
 
 
+def empty_batch(first_offset: int, next_offset: int, leader_epoch: int) -> bytes:
+    """A batch without records that takes these offsets, as a cleaning leaves it."""
+    length = HEADER_BYTES - OVERHEAD_BYTES
+    delta = next_offset - 1 - first_offset
+    times = (NO_TIMESTAMP, NO_TIMESTAMP)
+    head = bytearray(HEADER.pack(first_offset, length, leader_epoch, MAGIC, 0, 0, delta, *times, *NO_PRODUCER, 0))
+    CRC.pack_into(head, CRC_FROM - CRC.size, crc32c(memoryview(head)[CRC_FROM:]))
+    return bytes(head)
+
+
 def _corrupt() -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, "the records do not match the batch header")
 

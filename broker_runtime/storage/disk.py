@@ -27,6 +27,23 @@ class Disk(Protocol):
         ...
 
 
+def done_by(disk: Disk, work: Callable[[], None]) -> asyncio.Future[None]:
+    """Ends when the disk has done the work. It has what the work raised, and must be in no local variable then."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    disk.submit(work, partial(_end, ended))
+    return ended
+
+
+def _end(ended: asyncio.Future[None], error: Exception | None) -> None:
+    if ended.done():
+        # The task that waited was cancelled.
+        return
+    if error is None:
+        ended.set_result(None)
+    else:
+        ended.set_exception(error)
+
+
 class InlineDisk:
     """At once; for starts and stops, when nobody else waits, and for tests."""
 

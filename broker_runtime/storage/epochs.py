@@ -31,6 +31,15 @@ class LeaderEpochs:
         self.latest = epoch
         return True
 
+    def at(self, offset: int) -> int:
+        """The epoch that wrote the record at `offset`; UNKNOWN before the first epoch that is known."""
+        found = UNKNOWN
+        for epoch, start in self._entries:
+            if start > offset:
+                break
+            found = epoch
+        return found
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(the greatest known epoch up to the asked one, where it ends); (-1, -1) for no epoch.
 

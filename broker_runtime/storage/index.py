@@ -72,11 +72,13 @@ class Index:
     Methods raise OSError.
     """
 
-    __slots__ = ("_entries", "_fs", "_synced", "_used", "_written", "entry", "path")
+    __slots__ = ("_entries", "_fs", "_synced", "_used", "_written", "entry", "is_written", "path")
 
     def __init__(self, fs: FileSystem, path: Path, entry: Struct) -> None:
         self.entry = entry
         self.path = path
+        self.is_written = True
+        """Whether `write` writes: the indexes of a damaged segment stay in memory."""
         self._fs = fs
         self._entries: Entries | None = None
         self._written = 0
@@ -121,7 +123,7 @@ class Index:
 
     def write(self) -> None:
         """Bring the file up to date; a failed write is made again by the next call."""
-        if self._entries is None or self._written == len(self._entries.data):
+        if self._entries is None or self._written == len(self._entries.data) or not self.is_written:
             return
         file = self._fs.open(self.path, create=self._written < 0)
         self._written = max(self._written, 0)
@@ -144,7 +146,7 @@ class Index:
 
         Nothing to do for most appends of a log that syncs each one: entries come every few batches only.
         """
-        if self._synced:
+        if self._synced or not self.is_written:
             return None
         file = self._fs.open(self.path)
         self._synced = True
@@ -156,7 +158,7 @@ class Index:
 
     def release(self) -> None:
         """Drop the memory if nothing used it since the last call."""
-        if self._used:
+        if self._used or not self.is_written:
             self._used = False
         elif self._entries is not None and self._written == len(self._entries.data):
             self._entries = None

@@ -3,12 +3,14 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from broker_runtime.config import LONG_MAX, TopicConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import Header
 from broker_runtime.storage.checkpoint import PARTITION_METADATA
+from broker_runtime.storage.damaged_ranges import DamagedRange, range_at
 from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
 from broker_runtime.storage.log import Log
@@ -20,14 +22,17 @@ from broker_runtime.storage.recovery import (
     Damage,
     DamagedLogError,
     RecoveryReport,
+    is_damage,
     is_followed,
     keep_scanned,
     load_quickly,
     scan_segment,
 )
+from broker_runtime.storage.scan_past import scan_past
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import load_snapshot, replay_producers
 from broker_runtime.storage.swap import GAPS_FILE, complete_swaps, superseded
+from broker_runtime.storage.unreadable_file import UnreadableFile
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")
@@ -65,6 +70,8 @@ class Promise:
     """This version wrote the checkpoints: none of them is of an earlier topic of that name."""
     begin: int = -1
     """Base offset of the first segment, if it is known."""
+    accepts_loss: bool = False
+    """A person gives up what cannot be read; all other records stay."""
 
     @property
     def least_end(self) -> int:
@@ -85,16 +92,24 @@ def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: Rec
     It is not synced where nobody was promised that it is and nothing was cut: a start with thousands of partitions
     would wait for as many fsyncs. Then the recovery point stays where it was.
 
-    Raises DamagedLogError, with everything on disk that could help a person, when records are not there that must be.
+    Records that must be there and cannot be read are damaged ranges of the log if readable ones come behind them. Else
+    raises DamagedLogError, with everything on disk that could help a person.
     """
     try:
         return _load(place, config, promise, report, scan_all=False)
     except KafkaError:
         # An index, or a batch that was not looked at, is damaged: to look at each batch tells where.
         pass
+    except OSError as error:
+        if not is_damage(error):
+            raise
     try:
         return _load(place, config, promise, report, scan_all=True)
     except KafkaError as error:
+        raise DamagedLogError(promise.log_start_offset, str(error)) from error
+    except OSError as error:
+        if not is_damage(error):
+            raise
         raise DamagedLogError(promise.log_start_offset, str(error)) from error
 
 
@@ -106,7 +121,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     loading = _Segments(place, config, promise, report, scan_all=scan_all, syncs=syncs)
     segments = loading.load(bases, renamed)
     end = segments[-1].next_offset if segments else loading.lost_from
-    if end < promise.least_end and (promise.kept or promise.clean):
+    if end < promise.least_end and (promise.kept or promise.clean) and not promise.accepts_loss:
         raise DamagedLogError(end, f"the log ends there, and had records up to {promise.least_end}")
     for path in leftovers:
         place.fs.unlink(path)
@@ -122,6 +137,10 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
         loaded.has_new_names = True
     loaded.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
     end = loaded.segments[-1].next_offset
+    if loaded.segments[-1].damage:
+        # Nothing is appended to a damaged segment.
+        loaded.segments.append(new_segment(place, end))
+        loaded.has_new_names = True
     loaded.snapshot_offset = load_snapshot(place.fs, place.folder, end, loaded.producers)
     replay_producers(loaded.segments, loaded.producers, loaded.snapshot_offset, place.clock.wall_ms())
     loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
@@ -181,25 +200,26 @@ class _Segments:
         found: list[Segment] = []
         begin = self._begin(bases, renamed)
         if 0 <= begin < min(bases, default=0):
-            self._excused(Damage(begin, 0, f"the log began at {begin}, and its first segment is that of {bases[0]}"))
-            self._drop(bases)
-            self.lost_from = begin
-            return found
+            damage = Damage(begin, 0, f"the log began at {begin}, and its first segment is that of {bases[0]}")
+            if not bases or not self._takes_ranges(damage):
+                self._excused(damage)
+                self._drop(bases)
+                self.lost_from = begin
+                return found
+            found.append(self._stand_in(begin, bases[0]))
         bases = list(bases)
         number = 0
         while number < len(bases):
-            base = bases[number]
-            segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
-            follows = bases[number + 1] if number + 1 < len(bases) else None
-            damage = self._gap(found, segment)
-            if damage is None:
-                damage = self._load_one(segment, follows)
+            segment = Segment(self._place.fs, self._place.folder, bases[number], self._place.clock.wall_ms())
+            damage_before = self._gap(found, segment)
+            if damage_before is None:
+                number += 1
+                damage_before = self._load_one(segment, bases[number] if number < len(bases) else None)
                 found.append(segment)
-            if damage is not None:
+            if damage_before is not None:
                 # Behind it there is no telling what belongs: the log ends there.
-                self._drop(bases[len(found) :])
+                self._drop(bases[number:])
                 break
-            number += 1
             if self._gaps and number < len(bases) and bases[number] < segment.next_offset:
                 old = superseded(segment, bases[number:])
                 self._drop(bases[number : number + old])
@@ -221,17 +241,41 @@ class _Segments:
         may_be_torn = not self._promise.whole and end >= self._promise.recovery_point
         return -1 if may_be_torn else end
 
-    def _gap(self, before: Sequence[Segment], segment: Segment) -> Damage | None:
-        if not before or before[-1].next_offset == segment.base_offset:
+    def _gap(self, found: list[Segment], segment: Segment) -> Damage | None:
+        """The damage if the log ends before `segment`. A lost segment between others is a damaged range instead."""
+        if not found or found[-1].next_offset == segment.base_offset:
             return None
-        end = before[-1].next_offset
-        damage = Damage(min(end, segment.base_offset), 0, f"{segment.path} does not begin at {end}, which comes next")
-        return self._excused(damage)
+        end = found[-1].next_offset
+        reason = f"{segment.path} does not begin at {end}, which comes next"
+        damage = Damage(min(end, segment.base_offset), 0, reason)
+        if end > segment.base_offset or not self._takes_ranges(damage):
+            return self._excused(damage)
+        if found[-1].size == 0:
+            # It stands for the lost segment since an earlier start.
+            found.pop()
+        found.append(self._stand_in(end, segment.base_offset))
+        return None
+
+    def _stand_in(self, base: int, follows: int) -> Segment:
+        """A segment without records in the place of one that is lost. Raises OSError."""
+        segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
+        segment.file = self._place.fs.open(segment.path, create=True)
+        lost = DamagedRange(base, follows, 0, 0, f"{segment.path} is lost, or the file before it ends too early")
+        segment.stand_for((lost,))
+        return segment
 
     def _load_one(self, segment: Segment, follows: int | None) -> Damage | None:
         report = self._report
-        segment.open()
         report.segments_total += 1
+        try:
+            segment.open()
+        except OSError as error:
+            unopened = Damage(segment.base_offset, 0, f"{segment.path} cannot be opened: {error}")
+            if follows is None or not is_damage(error) or not self._takes_ranges(unopened):
+                raise
+            segment.file = UnreadableFile(error)
+            segment.stand_for((DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason),))
+            return None
         scan = self._scan_all or (
             not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
         )
@@ -239,16 +283,32 @@ class _Segments:
             if load_quickly(segment, gaps=self._gaps):
                 return None
             report.indexes_rebuilt += 1
-        damage = scan_segment(segment, self._index_interval, report, gaps=self._gaps)
-        if damage is not None:
-            if follows is not None:
-                # Nothing was written here any more once the next segment had begun.
-                damage = replace(damage, torn=False)
-            if self._promise.is_journal:
-                damage = replace(damage, followed=follows is not None or is_followed(segment, damage))
-            self._excused(damage, segment)
+        found = scan_segment(segment, self._index_interval, report, gaps=self._gaps)
+        damage = None if found is None else self._judged(segment, found, follows)
         keep_scanned(segment, report, sync=self._syncs)
         return damage
+
+    def _judged(self, segment: Segment, damage: Damage, follows: int | None) -> Damage | None:
+        """The damage where the log ends; None if it goes on behind it. Raises DamagedLogError."""
+        if follows is not None:
+            # Nothing was written here any more once the next segment had begun.
+            damage = replace(damage, torn=False)
+        if self._promise.is_journal:
+            damage = replace(damage, followed=follows is not None or is_followed(segment, damage))
+        if not self._takes_ranges(damage) or (follows is not None and damage.offset >= follows):
+            return self._excused(damage, segment)
+        may_end = partial(self._may_end, is_last=follows is None)
+        left = scan_past(segment, damage, follows, self._index_interval, may_end, gaps=self._gaps)
+        return None if left is None else self._excused(left, segment)
+
+    def _may_end(self, damage: Damage, *, is_last: bool) -> bool:
+        """Whether the log is cut at a damage behind another one, as at the first one of a crash."""
+        damage = replace(damage, torn=damage.torn and is_last)
+        return self._promise.excuses(damage) and not self._promise.accepts_loss
+
+    def _takes_ranges(self, damage: Damage) -> bool:
+        """Whether records behind the damage are to be served although those in it cannot be read."""
+        return self._promise.accepts_loss or not (self._promise.is_journal or self._promise.excuses(damage))
 
     def _excused(self, damage: Damage, segment: Segment | None = None) -> Damage:
         if not self._promise.excuses(damage):
@@ -285,29 +345,45 @@ def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | 
 
 def _find_epochs(segments: Sequence[Segment], scan_from: int, epochs: LeaderEpochs) -> None:
     for segment in segments:
-        position = segment.position_of(max(scan_from, segment.base_offset))
+        position = segment.position_from(max(scan_from, segment.base_offset))
         for _, header in () if position is None else segment.headers(position):
             epochs.assign(header.leader_epoch, header.base_offset)
 
 
 def _epochs_fit(segments: Sequence[Segment], epochs: LeaderEpochs) -> bool:
-    """Whether the batches say the same where an epoch begins and where it ends; of some a cleaning has left nothing."""
+    """Whether the batches say the same where an epoch begins and where it ends; of some a cleaning has left nothing.
+
+    What lies in a damaged range says nothing.
+    """
     end = segments[-1].next_offset
     entries = [entry for entry in epochs.entries if entry[1] < end]
-    oldest = _batch_at(segments, segments[0].base_offset)
+    oldest = next((header for segment in segments for _, header in segment.headers(0)), None)
     if oldest is None or not entries or entries[0][1] > oldest.base_offset:
         return oldest is None
     stops = [start for _, start in entries[1:]] + [end]
     for (epoch, start), stop in zip(entries, stops, strict=True):
-        first, last = _batch_at(segments, start), _batch_at(segments, stop - 1)
-        if first is None or last is None or first.base_offset < start:
-            return False
-        if any(batch.base_offset < stop and batch.leader_epoch != epoch for batch in (first, last)):
+        if not all(_fits(segments, offset, epoch, start, stop) for offset in (start, stop - 1)):
             return False
     return True
 
 
-def _batch_at(segments: Sequence[Segment], offset: int) -> Header | None:
+def _fits(segments: Sequence[Segment], offset: int, epoch: int, start: int, stop: int) -> bool:
+    """Whether the batch at `offset`, which is the first or the last of the epoch, is of that epoch."""
+    if _is_damaged_at(segments, offset):
+        return True
+    batch = _batch_at(segments, offset)
+    if batch is None or (offset == start and batch.base_offset < start):
+        return False
+    return batch.base_offset >= stop or batch.leader_epoch == epoch
+
+
+def _is_damaged_at(segments: Sequence[Segment], offset: int) -> bool:
     number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
-    position = segments[number].position_of(offset) if number >= 0 else None
+    return number >= 0 and range_at(segments[number].damage, offset) is not None
+
+
+def _batch_at(segments: Sequence[Segment], offset: int) -> Header | None:
+    """The batch that holds `offset` or, if it is damaged or left out, the next readable one of the segment."""
+    number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
+    position = segments[number].position_from(offset) if number >= 0 else None
     return None if position is None else next(segments[number].headers(position))[1]

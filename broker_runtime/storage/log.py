@@ -7,6 +7,7 @@ leaders, requests or sockets.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
@@ -14,12 +15,14 @@ from typing import NamedTuple
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import HEADER_BYTES, advance_sequence
+from broker_runtime.storage.damaged_ranges import DamagedRange
 from broker_runtime.storage.filesystem import Buffer
 from broker_runtime.storage.log_files import LoadedLog, LogFiles
 from broker_runtime.storage.log_offsets import LogOffsets
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import StoredBatch
 from broker_runtime.storage.retention import is_roll_due
+from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.truncation import end_before
 from broker_runtime.storage.validation import check_batch, stamped_header
 from broker_runtime.wire.reply import FileRegion
@@ -47,7 +50,18 @@ class Log(LogOffsets):
     the process; `files.syncs` says what survives a power loss.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_health", "partition", "place", "producers", "segments", "topic", "topic_id")
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_health",
+        "on_unreadable",
+        "partition",
+        "place",
+        "producers",
+        "segments",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(self, place: LogPlace, config: TopicConfig, loaded: LoadedLog) -> None:
         super().__init__(LogFiles(place, loaded), config, loaded.log_start_offset)
@@ -59,6 +73,8 @@ class Log(LogOffsets):
         self.producers = self.files.producers
         self._health = self.files.health
         self._clock = place.clock
+        self.on_unreadable: Callable[[Segment], None] | None = None
+        """Called with a segment of which a read has failed: its file may be damaged."""
 
     @property
     def size(self) -> int:
@@ -74,6 +90,11 @@ class Log(LogOffsets):
     def failure(self) -> str | None:
         """Why the log takes no records any more, and counts no more of what it has; None while it does."""
         return self._health.offline
+
+    @property
+    def damage(self) -> list[DamagedRange]:
+        """The offsets that the log has and that cannot be read here, in order."""
+        return self.files.damaged_ranges(self.log_start_offset)
 
     @property
     def latest_epoch(self) -> int:
@@ -127,7 +148,8 @@ class Log(LogOffsets):
     def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
         """Whole batches from the one that holds `offset`, below `up_to`; one that is too large only with `min_one`.
 
-        Raises KafkaError: OFFSET_OUT_OF_RANGE, and KAFKA_STORAGE_ERROR when a file cannot be read.
+        Raises KafkaError: OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE in a damaged range, and KAFKA_STORAGE_ERROR when a file
+        cannot be read otherwise.
         """
         if offset < self.log_start_offset or offset > self.log_end_offset:
             raise KafkaError(
@@ -147,8 +169,17 @@ class Log(LogOffsets):
                     return segments[number].region(start, max_bytes, min_one=min_one, up_to=up_to)
                 number += 1
         except OSError as error:
+            self._note_unreadable(segments[number])
             raise self._health.failure("read", error) from error
+        except KafkaError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self._note_unreadable(segments[number])
+            raise
         return None
+
+    def _note_unreadable(self, segment: Segment) -> None:
+        if self.on_unreadable is not None:
+            self.on_unreadable(segment)
 
     def end_offset_for_epoch(self, epoch: int, *, for_replica: bool = False) -> tuple[int, int]:
         """(greatest known epoch up to this one, where it ends here); (-1, -1) when none is known.

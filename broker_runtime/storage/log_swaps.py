@@ -45,9 +45,10 @@ class LogSwaps:
         self._may_have_gaps = True
         _LOGGER.info("from now on the offsets of %s may have gaps: %s", self._place, why)
 
-    def begin(self, swap: Swap) -> None:
+    def begin(self, swap: Swap, why_gaps: str | None) -> None:
         """Raises OSError."""
-        self._allow_gaps("it is compacted")
+        if why_gaps is not None:
+            self._allow_gaps(why_gaps)
         swap.begin()
         self.pending = swap
 

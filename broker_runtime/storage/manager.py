@@ -24,6 +24,7 @@ from broker_runtime.storage.checkpoint import (
 )
 from broker_runtime.storage.checkpoints import Checkpoints
 from broker_runtime.storage.compaction.cleaner import LogCleaner
+from broker_runtime.storage.damage_watch import DamageWatch
 from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
 from broker_runtime.storage.deleted import DeletedFolders, remove_folder
 from broker_runtime.storage.disk import Disk, InlineDisk
@@ -31,9 +32,10 @@ from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import Promise, load_log, new_log
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.log_dir_health import LogDirHealth
+from broker_runtime.storage.mending import accept_losses
 from broker_runtime.storage.new_logs import NewLogs
 from broker_runtime.storage.place import LogPlace
-from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
+from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport, is_damage
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
 from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, missing_partitions
 from broker_runtime.storage.upkeep import LogUpkeep
@@ -78,9 +80,12 @@ class LogManager:
         self.new_logs = NewLogs(self._disk, self._place_to_make, self._clear_name, self._remove_made)
         self.cleaner = LogCleaner(self._logs, self._disk, clock, partial(self._checkpoints.write_soon, FIRST_DIRTY))
         self.upkeep = LogUpkeep(self._logs, self._checkpoints, self._deleted, clock)
+        self.damage = DamageWatch(self._logs, self._disk, clock)
+        """Of logs that are served but for some offsets."""
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
-        """Their files are left as they are, for a person or until another broker is known to have the records."""
+        """Partitions that cannot be served at all. Their files are left as they are, for a person or until another
+        broker is known to have the records."""
 
     def open(
         self, config_of: Callable[[str], TopicConfig], *, journal: str | None = None, copy: str | None = None
@@ -113,7 +118,14 @@ class LogManager:
         parted = [name for name in folders if name.endswith((DELETED, STRAY))]
         found = {(m["topic"], int(m["partition"])): name for name in folders if (m := _FOLDER.fullmatch(name))}
         for key in found:
-            self._load_partition(key, config_of(key[0]), report)
+            try:
+                self._load_partition(key, config_of(key[0]), report)
+            except OSError as error:
+                if not is_damage(error):
+                    raise
+                promise, known = self._promise(key, clean=report.clean), checkpoints.ledger.get(key)
+                topic_id, start = None if known is None else known.topic_id, promise.log_start_offset
+                self._found_damaged(key, DamagedPartition(topic_id, start, promise, str(error)), report)
         if self.run_record.kept_ledger:
             for key in missing_partitions(checkpoints.ledger.keys() - found.keys(), parted):
                 self._miss_folder(key, report)
@@ -152,11 +164,15 @@ class LogManager:
             self._found_damaged(key, DamagedPartition(None, promise.log_start_offset, promise, reason), report)
             return
         try:
-            asked = Promise(promise.log_start_offset) if loss_is_accepted else promise
+            asked = promise
+            if loss_is_accepted:
+                asked = Promise(promise.log_start_offset, accepts_loss=not promise.is_journal)
             log = load_log(self._place(key, topic_id), config, asked, report)
         except DamagedLogError as error:
             self._found_damaged(key, DamagedPartition(topic_id, error.offset, promise, str(error)), report)
             return
+        if loss_is_accepted:
+            self._give_up_damage(log)
         if log.log_end_offset < max(promise.least_end, promise.high_watermark):
             _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
             self.run_record.lost()
@@ -169,8 +185,23 @@ class LogManager:
             first_dirty = self._checkpoints.said_of(key).first_dirty
             log.first_dirty_offset = first_dirty if first_dirty <= log.log_end_offset else 0
         self._add(key, log)
+        if log.damage:
+            self.run_record.lost()
+            report.ranges_damaged += len(log.damage)
+            self.damage.note(log)
         if log.recovery_point < log.log_end_offset:
             self.upkeep.sync_soon(log)
+
+    def _give_up_damage(self, log: Log) -> None:
+        """Raises OSError."""
+        for damaged in log.damage:
+            offsets = damaged.first_offset, damaged.next_offset - 1
+            _LOGGER.error("%s: the loss of offsets %d to %d is accepted", log.place, *offsets)
+            self.damage.accepted_ranges += 1
+        try:
+            accept_losses(log)
+        except KafkaError as error:
+            _LOGGER.error("%s: the loss cannot be accepted: %s", log.place, error)
 
     def _topic_id(self, key: Partition) -> UUID | None:
         """By partition.metadata, which is made again by the ledger where it is damaged; None when nothing tells."""
@@ -179,6 +210,10 @@ class LogManager:
             found = read_topic_id(self._fs, self._folder(key))
         except ValueError as error:
             _LOGGER.warning("%s", error)
+        except OSError as error:
+            if not is_damage(error):
+                raise
+            _LOGGER.warning("%s-%d: %s cannot be read: %s", *key, PARTITION_METADATA, error)
         if known is None or found == known.topic_id:
             return found
         if self.run_record.kept_ledger:
@@ -266,6 +301,8 @@ class LogManager:
     def _add(self, key: Partition, log: Log) -> None:
         log.on_start_moved = self._checkpoints.log_starts.moved
         log.on_cut = partial(self._checkpoints.lower, key, log)
+        if key[0] not in (self._journal, self._copy):
+            log.on_unreadable = partial(self.damage.suspect, log)
         self._logs[key] = log
         if self.dir_health.is_full:
             log.files.health.usable = False
@@ -395,7 +432,7 @@ class LogManager:
         """Its folder, if it has one."""
         log = self._logs.pop(key, None)
         if log is not None:
-            log.on_start_moved = log.on_cut = None
+            log.on_start_moved = log.on_cut = log.on_unreadable = None
             if close:
                 self._close(log)
             log.end()

@@ -2,10 +2,12 @@
 
 Segments from the recovery point on are checked batch by batch (length, magic, CRC, offsets that grow, and without a gap
 unless the log may have some) and their indexes rebuilt; below it, and after a clean stop, only the tail behind the last
-index entry is looked at. Nothing on disk is changed before it is known that the segment is good, or that its end may be
-cut: `DamagedLogError` is for records that must be there.
+index entry is looked at. Nothing on disk is changed before it is known that the segment is good, that its end may be
+cut, or that what is damaged lies between readable batches: `DamagedLogError` is for all other records that must be
+there.
 """
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +22,14 @@ _BATCH_BYTES_MAX = 1 << 28
 """More than that no write leaves behind that was cut off."""
 _SUMMED_BYTES_MAX = 1 << 28
 """A tenth of a second: how much is summed in search of a whole batch behind a damage."""
+
+
+_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EINTR)
+
+
+def is_damage(error: OSError) -> bool:
+    """Whether the error is of this one file (EIO, say), and not of the process or of the whole disk."""
+    return error.errno not in _OF_THE_PROCESS
 
 
 class DamagedLogError(Exception):
@@ -43,6 +53,7 @@ class RecoveryReport:
     bytes_truncated: int = 0
     segments_dropped: int = 0
     partitions_damaged: int = 0
+    ranges_damaged: int = 0
     took_ms: int = 0
 
     @property
@@ -56,7 +67,8 @@ class RecoveryReport:
             f"log recovery after {kind} shutdown: {self.partitions} partitions, {self.segments_scanned} of "
             f"{self.segments_total} segments checked, {self.bytes_truncated} bytes truncated, "
             f"{self.segments_dropped} segments dropped, {self.indexes_rebuilt} indexes rebuilt, "
-            f"{self.partitions_damaged} partitions damaged, {self.took_ms} ms"
+            f"{self.partitions_damaged} partitions and {self.ranges_damaged} ranges of offsets damaged, "
+            f"{self.took_ms} ms"
         )
 
 
@@ -74,40 +86,66 @@ class Damage:
 
 
 class BatchScan:
-    """Headers of the whole, intact batches from the start of a segment's file; then `damage` says why they end."""
+    """Headers of the whole, intact batches of a segment's file from `position` on; then `damage` says why they end.
 
-    def __init__(self, segment: Segment, file_bytes: int, *, gaps: bool) -> None:
+    The first of them is to have the offset `expected`.
+    """
+
+    def __init__(
+        self, segment: Segment, file_bytes: int, *, gaps: bool, position: int = 0, expected: int | None = None
+    ) -> None:
         """`gaps`: offsets may be left out, as a cleaning does it."""
         self.damage: Damage | None = None
         self._gaps = gaps
         self._segment = segment
         self._file_bytes = file_bytes
+        self._position = position
+        self._expected = segment.base_offset if expected is None else expected
 
     def __iter__(self) -> Iterator[Header]:
-        position, expected = 0, self._segment.base_offset
-        chunk, start = memoryview(b""), 0
+        try:
+            yield from self._scan()
+        except OSError as error:
+            if not is_damage(error):
+                raise
+            self._found(self._position, self._expected, f"cannot be read: {error}")
+
+    def _scan(self) -> Iterator[Header]:
+        position, expected = self._position, self._expected
+        chunk, start = memoryview(b""), position
         while position + HEADER_BYTES <= self._file_bytes:
             at = position - start
             if at + HEADER_BYTES > len(chunk):
-                chunk, start, at = memoryview(self._segment.file.pread(_READ_BYTES, position)), position, 0
+                chunk, start, at = self._read(position, HEADER_BYTES), position, 0
             header = parse_header(chunk, at)
             reason = self._misfit(header, expected)
             if reason is None and position + header.size > self._file_bytes:
                 self._cut_off(header, position, expected)
                 return
             if reason is None and at + header.size > len(chunk):
-                size = max(header.size, _READ_BYTES)
-                chunk, start, at = memoryview(self._segment.file.pread(size, position)), position, 0
+                chunk, start, at = self._read(position, header.size), position, 0
             if reason is None and checksum(chunk[at : at + header.size]) != header.crc:
                 reason = "a batch does not have the checksum that it says"
+            if reason is None and header.base_offset > expected and self._falls_back(header, position):
+                reason = f"a batch of offset {header.base_offset}, and the next one has a lower offset"
             if reason is not None:
                 self._found(position, expected, reason)
                 return
             yield header
-            position += header.size
-            expected = header.last_offset + 1
+            position = self._position = position + header.size
+            expected = self._expected = header.last_offset + 1
         if position < self._file_bytes:
             self._found(position, expected, "a batch is cut off", torn=True)
+
+    def _read(self, position: int, needed: int) -> memoryview:
+        """`needed` bytes or, if those behind them can be read as well, more."""
+        file = self._segment.file
+        try:
+            return memoryview(file.pread(max(needed, _READ_BYTES), position))
+        except OSError as error:
+            if not is_damage(error):
+                raise
+            return memoryview(file.pread(needed, position))
 
     def _misfit(self, header: Header, expected: int) -> str | None:
         if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
@@ -117,6 +155,14 @@ class BatchScan:
         if not 0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (header.base_offset - self._segment.base_offset):
             return f"a batch of {header.last_offset_delta + 1} offsets"
         return None
+
+    def _falls_back(self, header: Header, position: int) -> bool:
+        """Whether the next batch does not fit one that leaves offsets out: offsets are outside the checksum."""
+        end = position + header.size
+        if end + HEADER_BYTES > self._file_bytes:
+            return False
+        following = parse_header(self._segment.file.pread(HEADER_BYTES, end))
+        return following.magic == MAGIC and following.base_offset <= header.last_offset
 
     def _cut_off(self, header: Header, position: int, expected: int) -> None:
         """Torn, unless the length is wrong: then what the file has from here on is a whole batch, or has some in it."""
@@ -162,6 +208,7 @@ def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport, 
     The files stay as they are: `keep_scanned` takes over what was found.
     """
     segment.reset()
+    segment.take_damage(())
     segment.indexes.renew()
     scan = BatchScan(segment, segment.file.size(), gaps=gaps)
     for header in scan:
@@ -178,6 +225,9 @@ def keep_scanned(segment: Segment, report: RecoveryReport, *, sync: bool) -> Non
         report.bytes_truncated += file_bytes - segment.size
         segment.truncate_tail()
     segment.index_time()
+    if segment.damage:
+        segment.indexes.keep_in_memory()
+        segment.indexes.forget()
     if is_cut or sync:
         segment.flush()
     else:

@@ -19,6 +19,11 @@ class Aged(Protocol):
     max_timestamp: int
     index_bytes: int
 
+    @property
+    def damage(self) -> Sequence[object]:
+        """Not empty: a part of the segment cannot be read, so it may have been larger, and its records newer."""
+        ...
+
 
 def is_roll_due(
     segment: Aged, config: TopicConfig, incoming: int, last_offset: int, timestamp: int, now_ms: int
@@ -56,9 +61,11 @@ def count_expired(segments: Sequence[Aged], config: TopicConfig, log_start_offse
     for number, segment in enumerate(segments):
         is_last = number == len(segments) - 1
         below_start = not is_last and segments[number + 1].base_offset <= log_start_offset
-        newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
-        too_old = deletes and 0 <= config.retention_ms < now_ms - newest
-        too_much = deletes and excess >= segment.size
+        size, newest = segment.size, segment.max_timestamp
+        if segment.damage and not is_last:
+            size, newest = max(size, config.segment_bytes), max(newest, segments[number + 1].max_timestamp)
+        too_old = deletes and 0 <= config.retention_ms < now_ms - (newest if newest >= 0 else segment.created_ms)
+        too_much = deletes and excess >= size
         if (is_last and not segment.size) or not (below_start or too_old or too_much):
             break
         excess -= segment.size

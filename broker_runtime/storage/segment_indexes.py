@@ -44,6 +44,10 @@ class SegmentIndexes:
                 self._fs.unlink(path)
         self._fs.fsync_dir(self.offsets.path.parent)
 
+    def keep_in_memory(self) -> None:
+        """Never write the files again. Without them the next start checks each batch of the segment: see `forget`."""
+        self.offsets.is_written = self.times.is_written = False
+
     @property
     def are_there(self) -> bool:
         """Whether the entries are in memory; they are read if need be."""

@@ -4,10 +4,12 @@ The indexes say where to begin, the batches' headers where to end: an index that
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import Header
+from broker_runtime.storage.damaged_ranges import DamagedRange, range_at, stretches, unreadable
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.segment_indexes import SegmentIndexes
 from broker_runtime.storage.stored_batches import damaged_at, extents, headers
@@ -22,7 +24,7 @@ class SegmentReader:
     Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR where the file is damaged.
     """
 
-    __slots__ = ("_hints", "_is_doubtful", "base_offset", "file", "indexes", "next_offset", "path", "size")
+    __slots__ = ("_hints", "_is_doubtful", "base_offset", "damage", "file", "indexes", "next_offset", "path", "size")
 
     def __init__(self, path: Path, base_offset: int, indexes: SegmentIndexes) -> None:
         self.path = path
@@ -31,18 +33,48 @@ class SegmentReader:
         self.file: File
         self.size = 0
         self.next_offset = base_offset
+        self.damage: tuple[DamagedRange, ...] = ()
+        """Parts of the segment that are known to be unreadable, in order."""
         self._is_doubtful = False
         """What was promised of it could not be read: from now on it is tried before more is promised."""
         self._hints: dict[int, int] = {}
 
     def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, Header]]:
-        """(position, header) of the batches from `position` on, up to the segment's size unless told where."""
-        return headers(self.file, self.path, position, self.size if end is None else end)
+        """(position, header) of the readable batches from `position` on, up to `end` or the segment's size."""
+        stop = self.size if end is None else end
+        if not self.damage:
+            return headers(self.file, self.path, position, stop)
+        file, path = self.file, self.path
+        return chain.from_iterable(headers(file, path, *part) for part in stretches(self.damage, position, stop))
+
+    def _extents(self, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+        """The same as `stored_batches.extents` yields it."""
+        if not self.damage:
+            return extents(self.file, self.path, position, stop)
+        file, path = self.file, self.path
+        return chain.from_iterable(extents(file, path, *part) for part in stretches(self.damage, position, stop))
+
+    def take_damage(self, ranges: tuple[DamagedRange, ...]) -> None:
+        """From now on these parts are not read."""
+        self.damage = ranges
+        self._hints.clear()
+
+    def position_from(self, offset: int) -> int | None:
+        """As `position_of`, but of an offset in a damaged range the position of the next readable batch."""
+        damaged = range_at(self.damage, offset)
+        if damaged is None:
+            return self.position_of(offset)
+        return damaged.end if damaged.end < self.size else None
 
     def position_of(self, offset: int) -> int | None:
-        """Where the batch starts that holds `offset` or, where there is none, the next one; None past the end."""
+        """Where the batch starts that holds `offset` or, where there is none, the next one; None past the end.
+
+        Raises KafkaError with CORRUPT_MESSAGE for an offset in a damaged range.
+        """
         if offset >= self.next_offset:
             return None
+        if self.damage and (damaged := range_at(self.damage, offset)) is not None:
+            raise unreadable(self.path, damaged)
         hint = self._hints.get(offset)
         if hint is not None:
             return hint
@@ -59,7 +91,7 @@ class SegmentReader:
 
     def _search(self, offset: int, start: int, last_there: int | None = None) -> int:
         """Raises KafkaError where the log is damaged, or the first batch does not end with the offset `last_there`."""
-        for position, end, _, last_offset in extents(self.file, self.path, start, self.size):
+        for position, end, _, last_offset in self._extents(start, self.size):
             if end > self.size or (last_there is not None and last_offset != last_there):
                 break
             if last_offset >= offset:
@@ -68,7 +100,13 @@ class SegmentReader:
         raise damaged_at(self.path, start)
 
     def end_below(self, offset: int) -> int:
-        """Where the last batch ends that ends at or below `offset`; the base offset where there is none."""
+        """Where the last batch ends that ends at or below `offset`; the base offset where there is none.
+
+        A damaged range counts as one batch.
+        """
+        for damaged in self.damage:
+            if damaged.first_offset <= offset <= damaged.next_offset:
+                return damaged.next_offset if offset == damaged.next_offset else damaged.first_offset
         position = self.position_of(offset)
         if position is None:
             return self.next_offset
@@ -83,7 +121,7 @@ class SegmentReader:
     def _end_before(self, position: int, entry: tuple[int, int] | None) -> int:
         """Behind the last offset before a position where a batch begins, looked for from an index entry on."""
         end, begin, last_there = (self.base_offset, 0, None) if entry is None else (-1, entry[1], entry[0])
-        for at, _, _, last_offset in extents(self.file, self.path, begin, position):
+        for at, _, _, last_offset in self._extents(begin, position):
             if last_there is not None and last_offset != self.base_offset + last_there:
                 raise damaged_at(self.path, at)
             end, last_there = last_offset + 1, None
@@ -116,6 +154,10 @@ class SegmentReader:
     def region(self, start: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
         """Whole batches from the position `start`, below the offset `up_to`."""
         size, next_offset = self.size, self.next_offset
+        for damaged in self.damage:
+            if damaged.position >= start:
+                size, next_offset = damaged.position, damaged.first_offset
+                break
         if up_to < next_offset:
             bound = self.position_of(up_to)
             size, next_offset = (size, next_offset) if bound is None else (bound, up_to)
@@ -163,4 +205,4 @@ class SegmentReader:
         if begin >= self.next_offset > from_offset:
             # The index is damaged.
             begin = from_offset
-        return self.position_of(begin)
+        return self.position_from(begin)

@@ -51,9 +51,9 @@ def forget_snapshots(fs: FileSystem, folder: Path, above: int) -> None:
 
 
 def replay_producers(segments: Sequence[Segment], producers: ProducerStates, from_offset: int, now_ms: int) -> None:
-    """Take over the batches from a snapshot's offset on."""
+    """Take over the readable batches from a snapshot's offset on."""
     for segment in segments:
-        position = segment.position_of(max(from_offset, segment.base_offset))
+        position = segment.position_from(max(from_offset, segment.base_offset))
         if position is None:
             continue
         for _, header in segment.headers(position):

@@ -17,8 +17,16 @@ _LOOK_BYTES = 4 * 1024
 _EXTENT = Struct(">qi4xb6xi")
 
 
+class DamagedFileError(KafkaError):
+    """There is no batch at this place of a segment's file."""
+
+    def __init__(self, path: Path, position: int) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is damaged at byte {position}")
+        self.path = path
+
+
 def damaged_at(path: Path, position: int) -> KafkaError:
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is damaged at byte {position}")
+    return DamagedFileError(path, position)
 
 
 def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

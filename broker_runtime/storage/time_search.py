@@ -1,5 +1,8 @@
 """Offsets by time, to the record: the first one that is not older than a time, and the one with the largest timestamp.
 
+Damaged ranges are passed over, but for one directly before the record that was found: it may hold an older one that was
+meant.
+
 The indexes are asked on the event loop: they say which stretch of which segment can hold the record, a few KB unless
 `index.interval.bytes` is large. Where the first of them show it in a small batch, that is the answer: a fetch reads as
 much on the event loop. All else is a step, which reads the stretch and unpacks its batches, and may run in another
@@ -17,6 +20,7 @@ from typing import NamedTuple
 
 from broker_runtime.storage.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_APPEND_TIME, Header, iter_times
 from broker_runtime.storage.compression import unpack
+from broker_runtime.storage.damaged_ranges import DamagedRange, stretches, unreadable
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.segment import Segment
@@ -42,14 +46,26 @@ Search = Generator[Step, FoundRecord | None, FoundRecord | None]
 
 
 def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
-    """The first record that is not older. A compressed batch may unpack to `unpacked_bytes_max`."""
+    """The first record that is not older. A compressed batch may unpack to `unpacked_bytes_max`.
+
+    Raises KafkaError with CORRUPT_MESSAGE if it may lie in a damaged range.
+    """
     for segment in _segments(log):
         if segment.max_timestamp >= timestamp:
             start = segment.search_start(timestamp, log.log_start_offset)
             found = yield from _first_since(_stretch(log, segment, start, unpacked_bytes_max), timestamp)
             if found is not None:
+                _check_before(log, found.offset)
                 return found
+    _check_before(log, log.log_end_offset)
     return None
+
+
+def _check_before(log: Log, offset: int) -> None:
+    """Times mostly grow from batch to batch, so only the last range before the record may hold an earlier answer."""
+    for damaged in log.damage:
+        if damaged.next_offset == offset:
+            raise unreadable(log.place.folder, damaged)
 
 
 def newest(log: Log, unpacked_bytes_max: int) -> Search:
@@ -99,7 +115,8 @@ def _first_since(stretch: "_Stretch", timestamp: int) -> Search:
 
 def _stretch(log: Log, segment: Segment, start: int | None, unpacked_bytes_max: int) -> "_Stretch":
     begin = segment.size if start is None else start
-    return _Stretch(segment.file, segment.path, begin, segment.size, log.log_start_offset, unpacked_bytes_max)
+    end, damage = segment.size, segment.damage
+    return _Stretch(segment.file, segment.path, begin, end, damage, log.log_start_offset, unpacked_bytes_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +127,7 @@ class _Stretch:
     path: Path
     start: int
     end: int
+    damage: tuple[DamagedRange, ...]
     from_offset: int
     unpacked_bytes_max: int
 
@@ -148,9 +166,10 @@ class _Stretch:
         return next((found for found in self._records(*batch) if found.timestamp >= newest), best)
 
     def _headers(self) -> Iterator[tuple[int, Header]]:
-        for position, header in headers(self.file, self.path, self.start, self.end):
-            if header.last_offset >= self.from_offset:
-                yield position, header
+        for part in stretches(self.damage, self.start, self.end):
+            for position, header in headers(self.file, self.path, *part):
+                if header.last_offset >= self.from_offset:
+                    yield position, header
 
     def _records(self, position: int, header: Header) -> Iterator[FoundRecord]:
         has_one_time = header.attributes & LOG_APPEND_TIME

@@ -23,15 +23,19 @@ def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval:
     while len(segments) > 1 and segments[-1].base_offset >= end:
         segments.pop().unlink()
     last = segments[-1]
-    position = last.position_of(end)
+    position = last.end_position(end)
     if position is not None:
         # A new object, so that an fsync of the old one that is under way in another thread says nothing of it.
-        indexed = last.indexes
+        indexed, damage = last.indexes, last.damage
         last = Segment(place.fs, place.folder, last.base_offset, last.created_ms)
         last.open()
+        last.take_damage(tuple(damaged for damaged in damage if damaged.next_offset <= end))
         last.cut(position, index_interval, indexed)
         segments[-1] = last
     last.flush()
+    if last.damage:
+        # Nothing is appended to a damaged segment.
+        segments.append(_begun(place, last.next_offset))
     forget_snapshots(place.fs, place.folder, end)
     place.sync_folder()
 
@@ -41,10 +45,14 @@ def begin_anew(place: LogPlace, segments: list[Segment], offset: int) -> None:
     for segment in reversed(segments):
         segment.unlink()
     forget_snapshots(place.fs, place.folder, -1)
-    fresh = Segment(place.fs, place.folder, offset, place.clock.wall_ms())
-    fresh.create()
-    segments[:] = [fresh]
+    segments[:] = [_begun(place, offset)]
     place.sync_folder()
+
+
+def _begun(place: LogPlace, offset: int) -> Segment:
+    segment = Segment(place.fs, place.folder, offset, place.clock.wall_ms())
+    segment.create()
+    return segment
 
 
 def reload_producers(place: LogPlace, segments: list[Segment], producers: ProducerStates) -> int:

@@ -19,6 +19,8 @@ class _Inode:
         self.durable = b""
         self.is_dropped = False
         """An fsync has failed: the pages count as clean, no later fsync writes them, and the next process has none."""
+        self.bad_bytes: list[tuple[int, int]] = []
+        """Reads of these bytes, each from the first up to the second, raise EIO."""
 
 
 class MemoryFile:
@@ -33,6 +35,9 @@ class MemoryFile:
         return len(self._inode.content)
 
     def pread(self, size: int, offset: int) -> bytes:
+        for begin, end in self._inode.bad_bytes:
+            if begin < offset + size and offset < end:
+                raise OSError(errno.EIO, "input/output error")
         return bytes(self._inode.content[offset : offset + size])
 
     def write_at(self, buffers: Sequence[Buffer], offset: int) -> None:
@@ -87,7 +92,7 @@ class _Folder:
 class MemoryFileSystem:
     """`capacity_bytes` limits all contents together; `failing_*` and `read_only` make those calls raise EIO.
 
-    With `no_descriptors` no file can be opened any more (EMFILE).
+    With `no_descriptors` no file can be opened any more (EMFILE); those in `unreadable` cannot either (EIO).
 
     `before_change` is called before each change to the disk or the page cache: a test looks there what a crash leaves.
     """
@@ -98,6 +103,7 @@ class MemoryFileSystem:
         self.failing_truncate = False
         self.read_only = False
         self.no_descriptors = False
+        self.unreadable: set[Path] = set()
         self.fsyncs = 0
         self.before_change: Callable[[], None] = _nothing
         self._root = _Folder()
@@ -153,6 +159,8 @@ class MemoryFileSystem:
 
     def open(self, path: Path, *, create: bool = False) -> MemoryFile:
         self.check_descriptors()
+        if path in self.unreadable:
+            raise OSError(errno.EIO, "input/output error", str(path))
         if create:
             entries = self._folder(path.parent).entries
             self.check_writable()
@@ -239,6 +247,12 @@ class MemoryFileSystem:
         inode.content[at] ^= mask
         inode.durable = bytes(inode.content)
 
+    def spoil(self, path: Path, begin: int, end: int) -> None:
+        """From now on reads of these bytes fail."""
+        inode = self._find(path)
+        assert isinstance(inode, _Inode)
+        inode.bad_bytes.append((begin, end))
+
     def lose(self, path: Path) -> None:
         """A file, or a folder with all that is in it, is not there any more."""
         folder = self._folder(path.parent)
@@ -249,6 +263,7 @@ class MemoryFileSystem:
         """The next process sees the page cache, but for what an fsync could not write; locks are gone."""
         after = MemoryFileSystem()
         after._root = self._root
+        after.unreadable = self.unreadable
         _evict(after._root)
         return after
 

@@ -6,8 +6,8 @@ A log that cannot be cleaned is told once, counted and left alone until the brok
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,16 +18,17 @@ from broker_runtime.on_demand import Importer, imported
 from broker_runtime.storage.checkpoint import Partition
 from broker_runtime.storage.compaction.dirt import Dirt
 from broker_runtime.storage.compaction.figures import CleanerFigures
-from broker_runtime.storage.disk import Disk
+from broker_runtime.storage.disk import Disk, done_by
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.stored_batches import DamagedFileError
 
 if TYPE_CHECKING:
     from broker_runtime.storage.compaction.cleaning import Cleaning
-    from broker_runtime.storage.compaction.turns import Work
 
 _LOGGER = logging.getLogger(__name__)
 CLEANING = "broker_runtime.storage.compaction.cleaning"
 """Is imported when there is a log to clean (decision 45)."""
+_CHECKS_MAX = 10
 _LOGS_PER_LOOK = 256
 """That are looked at before others have their turn on the event loop."""
 
@@ -46,6 +47,8 @@ class LogCleaner:
         self._uncleanable: dict[Partition, UUID] = {}
         self._failed: set[Partition] = set()
         """For now: they are passed over until no other log is to be cleaned."""
+        self._damaged: dict[Path, int] = {}
+        """How often a cleaning has met a damage in these files."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -75,6 +78,8 @@ class LogCleaner:
         except OSError as error:
             _LOGGER.error("cleaning %s failed, it is tried again after the others: %s", log.place, error)
             self._failed.add((log.topic, log.partition))
+        except DamagedFileError as error:
+            self._note_damage(log, error)
         except Exception as error:  # noqa: BLE001 - it is counted and logged, and the other logs go on
             self._give_up(log, error)
         else:
@@ -128,7 +133,7 @@ class LogCleaner:
             work = next(works)
             while True:
                 try:
-                    await self._aside(work)
+                    await done_by(self._disk, work)
                 except Exception as error:  # noqa: BLE001 - the cleaning says what it means
                     work = works.throw(error)
                 else:
@@ -140,17 +145,21 @@ class LogCleaner:
         finally:
             works.close()
 
-    def _aside(self, work: "Work") -> asyncio.Future[None]:
-        """Do the work in a thread. The future has what it raises, and must be in no local variable then."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._disk.submit(work, partial(_end, ended))
-        return ended
-
     async def _throttle(self, count: int, began_s: float) -> None:
         """`count` bytes were read and written since."""
         early_s = began_s + count / self.config.log_cleaner_io_max_bytes_per_second - self._clock.monotonic()
         if early_s > 0:
             await asyncio.sleep(early_s)
+
+    def _note_damage(self, log: Log, error: DamagedFileError) -> None:
+        """Have the segment checked, and clean what lies before the damage the next time."""
+        segment = next((segment for segment in log.segments if segment.path == error.path), None)
+        tries = self._damaged[error.path] = self._damaged.get(error.path, 0) + 1
+        if segment is None or log.on_unreadable is None or tries > _CHECKS_MAX:
+            self._give_up(log, error)
+            return
+        log.on_unreadable(segment)
+        self._failed.add((log.topic, log.partition))
 
     def _give_up(self, log: Log, error: Exception) -> None:
         """Damaged, or a mistake of ours: that is shown with where it happened."""
@@ -196,13 +205,3 @@ def _settings(config: BrokerConfig) -> tuple[int, float, int, int]:
         config.log_cleaner_io_buffer_size,
         config.sluicegate_record_validation_max_bytes,
     )
-
-
-def _end(ended: asyncio.Future[None], error: Exception | None) -> None:
-    if ended.done():
-        # Whoever waited was cancelled.
-        return
-    if error is None:
-        ended.set_result(None)
-    else:
-        ended.set_exception(error)

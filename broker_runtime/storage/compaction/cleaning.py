@@ -13,11 +13,12 @@ from broker_runtime.clock import Clock
 from broker_runtime.storage.compaction.dirt import Dirt, grouped
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, write_kept
-from broker_runtime.storage.compaction.turns import Turns, Work
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.swap import Swap
+from broker_runtime.storage.turns import Turns, Work
 
 _ROOM_BYTES = 16 << 20
 """Is left to producers: a cleaning must not be what fills the disk."""
@@ -123,42 +124,13 @@ class Cleaning:
                 yield from self._put_in_place(swap)
                 self._old_files += [segment.file for segment in old]
         finally:
-            if not swap.is_final:
-                self._tidy(swap)
+            tidy(log, swap)
 
     def _put_in_place(self, swap: Swap) -> Generator[Work, None, None]:
-        """A cut that comes between withdraws the swap."""
-        log, swaps = self._log, self._log.files.swaps
-        self._check()
-        if not swap.is_possible:
-            raise CleaningStoppedError(f"segments of {log.place} have expired")
-        swaps.begin(swap)
-        yield from self._sync_folder()
-        self._check()
-        swaps.finish()
-        yield from self._sync_folder()
-
-    def _sync_folder(self) -> Generator[Work, None, None]:
         try:
-            yield self._log.place.sync_folder
-        except OSError as error:
-            # Of a log that was deleted the folder has another name by now.
-            self._check()
-            self._log.files.syncs.folder_failed(error)
-            raise
-
-    def _tidy(self, swap: Swap) -> None:
-        """Of a swap that did not come to its end. A swap that a start would complete, behind whatever the log has by
-        then, must not be left: where it cannot be withdrawn the log takes no more records before that start.
-        """
-        swaps, health = self._log.files.swaps, self._log.files.health
-        try:
-            swap.withdraw()
-        except OSError as error:
-            if swaps.pending is swap and health.offline is None:
-                health.give_up("withdrawing a swap of segments", error)
-        if swaps.pending is swap:
-            swaps.pending = None
+            yield from put_in_place(self._log, swap, self._check, "it is compacted")
+        except ReplacingStoppedError as stopped:
+            raise CleaningStoppedError(str(stopped)) from None
 
 
 def _source(segment: Segment, from_offset: int) -> Source:

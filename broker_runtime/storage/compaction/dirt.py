@@ -16,9 +16,18 @@ class Sized(Protocol):
     max_timestamp: int
     index_bytes: int
 
+    @property
+    def damage(self) -> Sequence[object]:
+        """Not empty: a part of the segment cannot be read."""
+        ...
+
 
 class Dirt:
-    """The sealed segments of one log that may be cleaned now: `first_dirty` is where the last cleaning has ended."""
+    """The sealed segments of one log that may be cleaned now: `first_dirty` is where the last cleaning has ended.
+
+    A cleaning ends before the first damaged segment. Otherwise a tombstone behind the damage could go, and when the
+    damage is mended by an older record of that key, the key would be back.
+    """
 
     __slots__ = ("clean_bytes", "delay_ms", "dirty_bytes", "end", "first_dirty")
 
@@ -32,6 +41,8 @@ class Dirt:
         """For how long a record has waited beyond max.compaction.lag.ms."""
         lag_ms = config.min_compaction_lag_ms
         for segment in segments[:-1]:
+            if segment.damage:
+                break
             if segment.next_offset <= first_dirty:
                 self.clean_bytes += segment.size
                 continue

@@ -4,23 +4,21 @@ Iterators that say now and then how many bytes they have read and written; betwe
 hold open files and numbers, nothing that the log changes. They raise OSError, and KafkaError where a log is damaged.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from broker_runtime.config import LONG_MAX
-from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import CONTROL, DELETE_HORIZON, Header, parse_header
+from broker_runtime.storage.batch import CONTROL, DELETE_HORIZON, Header
+from broker_runtime.storage.batch_writer import BatchWriter
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.records import StoredRecord, body_of, rewritten, stored_records
-from broker_runtime.storage.filesystem import Buffer, File
+from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.stored_batches import batches
+from broker_runtime.storage.turns import Steps
 
-Steps = Iterator[int]
-SEGMENT_BYTES_MAX = 2**31 - 1
-"""Positions in an index are no larger."""
 _RECORDS_PER_STEP = 256
 
 
@@ -101,7 +99,7 @@ def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: B
     """Write what stays to the new segment, which counts it. The last batch stays, if need be without records: segments
     follow each other without a gap, so that a start notices when one of them is lost.
     """
-    out = _Output(new, buffers, counts)
+    out = BatchWriter(new, buffers.io_bytes, buffers.index_interval_bytes)
     last_offset = sources[-1].next_offset - 1
     for source in sources:
         for header, batch in batches(source.file, source.path, source.start, source.size, buffers.io_bytes):
@@ -120,8 +118,11 @@ def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: B
                 counts.batches_changed += 1
                 if stays:
                     written = out.put(header, rewritten(header, batch, body, kept, horizon_ms))
+            counts.bytes_written += written
             yield header.size + written
-    yield out.flush()
+    written = out.flush()
+    counts.bytes_written += written
+    yield written
     new.index_time()
 
 
@@ -145,33 +146,3 @@ def _kept_records(
     counts.records_read += header.record_count
     counts.records_kept += len(kept)
     return kept
-
-
-class _Output:
-    """Batches on their way to a new segment's file."""
-
-    def __init__(self, new: Segment, buffers: Buffers, counts: Counts) -> None:
-        self._new = new
-        self._buffers = buffers
-        self._counts = counts
-        self._waiting: list[Buffer] = []
-        self._written = 0
-
-    def put(self, header: Header, batch: bytes | memoryview) -> int:
-        """How many bytes were written by it."""
-        new, interval = self._new, self._buffers.index_interval_bytes
-        if new.size + len(batch) > SEGMENT_BYTES_MAX:
-            # Other varints and another compression may take more room than there was.
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{new.path} would be larger than a segment may be")
-        new.commit(len(batch), header.last_offset, parse_header(batch).newest_ms, interval)
-        self._waiting.append(batch)
-        return self.flush() if new.size - self._written >= self._buffers.io_bytes else 0
-
-    def flush(self) -> int:
-        size = self._new.size - self._written
-        if size:
-            self._new.file.write_at(self._waiting, self._written)
-            self._written += size
-            self._counts.bytes_written += size
-            self._waiting = []
-        return size

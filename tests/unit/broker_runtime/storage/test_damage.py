@@ -11,13 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.errors import KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage import recovery
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, read_topic_id
+from broker_runtime.storage.damaged_ranges import range_at
 from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.segment import Segment
+from broker_runtime.wire.reply import FileRegion
 from tests.support.logs import LOG_DIR, TOPIC_ID, values_of
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -48,7 +51,28 @@ class Node:
 
     @property
     def reason(self) -> str:
+        """Why the partition is not served."""
         return self.logs.damaged["orders", 0].reason
+
+    @property
+    def unreadable(self) -> list[tuple[int, int]]:
+        """First and last offset of each damaged range."""
+        return [(damaged.first_offset, damaged.next_offset - 1) for damaged in self.log.damage]
+
+    def damage_batch(self, offset: int, at: int = HEADER_BYTES + 2, bits: int = 1) -> None:
+        """Flip bits of a byte of this batch, whose segment loses its index. No process runs."""
+        segment, position = self.place_of(offset)
+        self.flip(segment.path, position + at, bits)
+        index = segment.path.with_suffix(".index")
+        if self.fs.exists(index):
+            self.fs.lose(index)
+
+    def place_of(self, offset: int) -> tuple[Segment, int]:
+        """The segment of the last process that has this batch, and where."""
+        segment = next(each for each in self.last.segments if each.base_offset <= offset < each.next_offset)
+        position = segment.position_of(offset)
+        assert position is not None
+        return segment, position
 
     def start(self) -> None:
         self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock, boot_id=self.boot)
@@ -58,11 +82,19 @@ class Node:
             log.sole_replica = True
 
     def stop(self) -> None:
+        self._remember()
         self.logs.close()
         self.fs = self.fs.process_killed()
 
     def kill(self) -> None:
+        self._remember()
         self.fs = self.fs.process_killed()
+
+    def _remember(self) -> None:
+        found = self.logs.get("orders", 0)
+        if found is not None:
+            self.last = found
+            """As it was at the end of the last process."""
 
     def sync(self) -> None:
         """With the recovery point on disk."""
@@ -71,6 +103,7 @@ class Node:
         self.logs.tick()
 
     def lose_power(self) -> None:
+        self._remember()
         self.fs = self.fs.power_loss(Random(1))
         self.boot += "+"
 
@@ -97,36 +130,114 @@ class Node:
         }
 
 
+def served(log: Log) -> dict[int, bytes | None]:
+    """Every record by its offset, as a consumer gets it that passes over damaged ranges when it is told of them."""
+    found: dict[int, bytes | None] = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        damaged = range_at(log.damage, offset)
+        if damaged is not None:
+            with pytest.raises(KafkaError) as told:
+                log.read(offset, 300, min_one=True, up_to=log.log_end_offset)
+            assert told.value.code == ErrorCode.CORRUPT_MESSAGE
+            offset = damaged.next_offset
+            continue
+        region = log.read(offset, 300, min_one=True, up_to=log.log_end_offset)
+        assert region is not None
+        for header, batch in iter_batches(region.read()):
+            found |= {record.offset: record.value for record in iter_records(batch)}
+            offset = header.last_offset + 1
+    return found
+
+
+def all_but(*offsets: int) -> dict[int, bytes | None]:
+    return {offset: value for offset, value in enumerate(EVERYTHING) if offset not in offsets}
+
+
 @pytest.mark.parametrize("end", [Node.stop, Node.kill])
-def test_a_damaged_old_segment_takes_nothing_else_with_it(end: Callable[[Node], None]) -> None:
-    """A byte in the middle of the third segment, whose index is lost."""
+def test_a_damaged_batch_of_an_old_segment_takes_nothing_else_with_it(end: Callable[[Node], None]) -> None:
     node = Node()
     node.sync()
     end(node)
-    node.flip(node.segment(2), 70)
-    node.lose_index(2)
+    node.damage_batch(20)
     before = node.files()
     node.start()
-    assert node.logs.get("orders", 0) is None
-    assert "checksum" in node.reason
+    assert (node.unreadable, served(node.log)) == ([(20, 20)], all_but(20))
     assert node.files() == before
-    assert node.report.partitions_damaged == 1
+    assert (node.report.partitions_damaged, node.report.ranges_damaged) == (0, 1)
     assert node.logs.run_record.epoch == -1, "its broker is not counted on"
+    with pytest.raises(KafkaError, match=r"offsets 20 to 20 of .* are damaged: .* checksum"):
+        node.log.read(20, 300, min_one=True, up_to=50)
+    region = node.log.read(15, 10_000, min_one=True, up_to=50)
+    assert region is not None
+    assert [header.base_offset for header, _ in iter_batches(region.read())] == [15, 16, 17, 18, 19]
+    node.log.append(memoryview(encode_batch([(b"k", b"on")], 1)), leader_epoch=2)
+    end(node)
+    node.start()
+    assert served(node.log) == {**all_but(20), 50: b"on"}
 
 
-def test_it_is_known_to_be_damaged_at_each_start_until_it_is_whole_again() -> None:
+def test_the_damaged_parts_are_known_at_each_start_until_they_are_whole_again() -> None:
     node = Node()
     node.stop()
-    node.flip(node.segment(2), 70)
-    node.lose_index(2)
+    node.damage_batch(20)
+    whole = node.last
     for end in (Node.stop, Node.kill, Node.lose_power, Node.stop):
         node.start()
-        assert node.logs.get("orders", 0) is None
+        assert (node.unreadable, served(node.log)) == ([(20, 20)], all_but(20))
         end(node)
-    node.flip(node.segment(2), 70)
+    node.last = whole
+    node.damage_batch(20)
     node.start()
-    assert values_of(node.log) == EVERYTHING
+    assert (node.unreadable, values_of(node.log)) == ([], EVERYTHING)
     assert node.log.latest_epoch == 1
+
+
+@pytest.mark.parametrize("end", [Node.stop, Node.kill])
+def test_each_of_several_damaged_parts_is_a_range_of_its_own(end: Callable[[Node], None]) -> None:
+    """Two of one segment, one of which is its first batch, two next to each other, and one of the newest segment."""
+    node = Node()
+    node.sync()
+    end(node)
+    first = node.last.segments[1].base_offset
+    for offset in (first, first + 4, first + 5, 48):
+        node.damage_batch(offset)
+    node.start()
+    assert node.unreadable == [(first, first), (first + 4, first + 5), (48, 48)]
+    assert served(node.log) == all_but(first, first + 4, first + 5, 48)
+    assert node.log.append(memoryview(encode_batch([(b"k", b"on")], 1))).base_offset == 50
+    assert node.log.segments[-1].base_offset == 50, "nothing is appended to a damaged segment"
+    end(node)
+    node.start()
+    assert served(node.log) == {**all_but(first, first + 4, first + 5, 48), 50: b"on"}
+
+
+@pytest.mark.parametrize("at", [8, 9, 11, 16, 17, 23, 26])
+def test_behind_a_damaged_header_the_next_batch_is_searched(at: int) -> None:
+    """Its length is wrong, or its magic, its checksum or its number of offsets."""
+    node = Node()
+    node.stop()
+    node.damage_batch(20, at, 0x41)
+    node.start()
+    assert (node.unreadable, served(node.log)) == ([(20, 20)], all_but(20))
+
+
+def test_what_looks_like_a_batch_in_damaged_records_is_not_taken_for_one() -> None:
+    node = Node()
+    inner = bytearray(encode_batch([(b"k", b"forged")], 1))
+    inner[:8] = (52).to_bytes(8, "big")
+    for value in (bytes(inner), b"51", b"52", b"53"):
+        node.log.append(memoryview(encode_batch([(b"k", value)], 1)), leader_epoch=1)
+    node.log.files.roll()
+    node.stop()
+    node.damage_batch(50, at=9)
+    node.start()
+    assert node.unreadable == [(50, 50)]
+    assert {offset: value for offset, value in served(node.log).items() if offset >= 50} == {
+        51: b"51",
+        52: b"52",
+        53: b"53",
+    }
 
 
 def test_an_index_that_is_lost_without_damage_is_made_again() -> None:
@@ -138,33 +249,99 @@ def test_an_index_that_is_lost_without_damage_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("end", [Node.stop, Node.kill])
-@pytest.mark.parametrize("number", [1, 2, -1])
-def test_a_segment_that_is_lost_is_missed(end: Callable[[Node], None], number: int) -> None:
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_segment_that_is_lost_is_a_damaged_range(end: Callable[[Node], None], number: int) -> None:
     node = Node()
     node.sync()
     end(node)
-    node.fs.unlink(node.segment(number))
+    base, follows = node.last.segments[number].base_offset, node.last.segments[number + 1].base_offset
+    node.fs.lose(node.segment(number))
+    for _ in range(3):
+        node.start()
+        assert node.unreadable == [(base, follows - 1)]
+        assert (node.log.log_start_offset, served(node.log)) == (0, all_but(*range(base, follows)))
+        assert "is lost" in node.log.damage[0].reason
+        end(node)
+
+
+def test_two_segments_that_are_lost_are_one_range() -> None:
+    node = Node()
+    node.stop()
+    base, follows = node.last.segments[1].base_offset, node.last.segments[3].base_offset
+    for _ in range(2):
+        node.fs.lose(node.segment(1))
+    node.start()
+    assert (node.unreadable, served(node.log)) == ([(base, follows - 1)], all_but(*range(base, follows)))
+
+
+@pytest.mark.parametrize("end", [Node.stop, Node.kill])
+def test_the_newest_segment_is_missed_as_a_whole(end: Callable[[Node], None]) -> None:
+    node = Node()
+    node.sync()
+    end(node)
+    node.fs.unlink(node.segment(-1))
     node.start()
     assert node.logs.get("orders", 0) is None
-    assert "comes next" in node.reason or "had records up to 50" in node.reason
+    assert "had records up to 50" in node.reason
 
 
-def test_a_segment_that_lost_batches_at_its_end_is_missed() -> None:
+def test_batches_that_are_lost_at_the_end_of_an_old_segment_are_a_damaged_range() -> None:
     node = Node()
     node.sync()
     node.kill()
+    first, follows = node.last.segments[1].base_offset + 1, node.last.segments[2].base_offset
     node.fs.open(node.segment(1)).truncate(71)
+    for _ in range(2):
+        node.start()
+        assert (node.unreadable, served(node.log)) == ([(first, follows - 1)], all_but(*range(first, follows)))
+        node.stop()
+
+
+def test_a_segment_that_cannot_be_opened_takes_nothing_else_with_it() -> None:
+    node = Node()
+    node.stop()
+    base, follows = node.last.segments[1].base_offset, node.last.segments[2].base_offset
+    node.fs.unreadable.add(node.segment(1))
     node.start()
-    assert "does not begin at" in node.reason
+    assert (node.unreadable, served(node.log)) == ([(base, follows - 1)], all_but(*range(base, follows)))
+    node.stop()
+    node.fs.unreadable.clear()
+    node.start()
+    assert (node.unreadable, values_of(node.log)) == ([], EVERYTHING)
+
+
+@pytest.mark.parametrize("name", ["partition.metadata", "leader-epoch-checkpoint", "newest segment"])
+def test_another_file_that_cannot_be_opened_takes_its_own_partition_at_most(name: str) -> None:
+    node = Node()
+    node.logs.create("others", 0, UUID(int=3), CONFIG).append(memoryview(encode_batch([(b"k", b"v")], 1)))
+    node.stop()
+    node.fs.unreadable.add(node.segment(-1) if name == "newest segment" else FOLDER / name)
+    node.start()
+    others, log = node.logs.get("others", 0), node.logs.get("orders", 0)
+    assert others is not None
+    assert others.log_end_offset == 1
+    assert ("orders", 0) in node.logs.damaged if log is None else log.log_end_offset == 50
+    node.stop()
+    node.fs.unreadable.clear()
+    node.start()
+    assert values_of(node.log) == EVERYTHING
+
+
+def test_a_shortage_of_descriptors_is_no_damage() -> None:
+    node = Node()
+    node.stop()
+    node.fs.no_descriptors = True
+    with pytest.raises(OSError, match="too many open files"):
+        node.start()
 
 
 def test_after_a_kill_damage_of_what_was_not_synced_is_told_from_a_torn_write() -> None:
     """The page cache has survived: whole batches do not come apart there by themselves."""
     node = Node()
     node.kill()
-    node.flip(node.segment(2), 70)
+    node.damage_batch(20)
     node.start()
-    assert "checksum" in node.reason
+    assert (node.unreadable, served(node.log)) == ([(20, 20)], all_but(20))
 
 
 @pytest.mark.parametrize("at", [0, 7, 8, 11, 16, 17, 20, 23, 26, HEADER_BYTES + 2])
@@ -231,10 +408,10 @@ def test_after_a_power_loss_damage_below_the_recovery_point_is_missed() -> None:
     node = Node()
     node.sync()
     node.lose_power()
-    node.flip(node.segment(-1), 70)
-    node.lose_index(-1)
+    base = node.last.segments[-1].base_offset
+    node.damage_batch(base)
     node.start()
-    assert "checksum" in node.reason
+    assert (node.unreadable, served(node.log)) == ([(base, base)], all_but(base))
 
 
 @pytest.mark.parametrize("byte", [0, 3, 4, 6, 7])
@@ -248,13 +425,15 @@ def test_a_flipped_bit_in_a_base_offset_neither_moves_the_end_nor_stops_the_brok
     position = node.log.segments[-1].position_of(48)
     assert position is not None
     end(node)
+    path = node.segment(-1)
     for bit in (1, 0x80):
-        node.flip(node.segment(-1), position + byte, bit)
+        node.flip(path, position + byte, bit)
         node.lose_index(-1)
         node.start()
-        assert "where 48 comes next" in node.reason
+        assert "where 48 comes next" in node.log.damage[0].reason
+        assert (node.unreadable, served(node.log)) == ([(48, 48)], all_but(48))
         node.stop()
-        node.flip(node.segment(-1), position + byte, bit)
+        node.flip(path, position + byte, bit)
 
 
 def test_a_batch_of_more_offsets_than_an_index_can_say_is_damaged() -> None:
@@ -270,23 +449,23 @@ def test_a_batch_of_more_offsets_than_an_index_can_say_is_damaged() -> None:
     node.kill()
     node.fs.open(node.segment(-1)).write_at([whole], position)
     node.start()
-    assert "a batch of 2147483648 offsets" in node.reason
+    assert "a batch of 2147483648 offsets" in node.log.damage[0].reason
+    assert (node.unreadable, served(node.log)) == ([(48, 48)], all_but(48))
     assert CRC_FROM == 21
 
 
-def test_to_follow_a_leader_the_log_is_cut_at_the_damage() -> None:
+def test_to_follow_a_leader_a_log_with_a_damaged_end_is_cut_there() -> None:
     node = Node()
     node.log.delete_records(3)
     node.sync()
     node.kill()
-    node.flip(node.segment(2), 70)
-    node.lose_index(2)
+    node.damage_batch(49)
     node.start()
-    base = int(node.segment(2).stem)
+    assert "checksum" in node.reason
     log = node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
-    assert (log.log_start_offset, log.log_end_offset, node.logs.damaged) == (3, base, {})
+    assert (log.log_start_offset, log.log_end_offset, node.logs.damaged) == (3, 49, {})
     assert read_offsets(node.fs, LOG_DIR / RECOVERY_POINTS) == {}
-    FollowerLog(log).append(_batches(base, 50))
+    FollowerLog(log).append(_batches(49, 50))
     node.kill()
     node.start()
     assert (values_of(node.log), node.log.log_start_offset) == (EVERYTHING[3:], 3)
@@ -313,24 +492,43 @@ def test_one_that_does_not_say_whose_it_is_begins_anew_to_follow() -> None:
     assert (log.log_end_offset, len(node.logs.strays)) == (0, 1)
 
 
-def test_a_person_may_accept_the_loss(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_person_may_accept_the_loss_of_damaged_offsets(caplog: pytest.LogCaptureFixture) -> None:
     node = Node()
     node.stop()
-    node.flip(node.segment(2), 70)
-    node.lose_index(2)
-    node.start()
-    node.stop()
+    first, follows = node.last.segments[2].base_offset, node.last.segments[3].base_offset
+    for offset in (5, 7, 48):
+        node.damage_batch(offset)
+    node.fs.lose(node.last.segments[2].path)
+    lost = (5, 7, *range(first, follows), 48)
     node.fs.open(FOLDER / "accept-loss", create=True)
     with caplog.at_level(logging.ERROR):
         node.start()
-    base = int(node.segment(2).stem)
-    assert values_of(node.log) == EVERYTHING[:base]
-    assert f"orders-0 ends at {base}, and once had more" in caplog.text
+    assert f"orders-0: the loss of offsets {first} to {follows - 1} is accepted" in caplog.text
+    assert (node.unreadable, served(node.log)) == ([], all_but(*lost))
+    assert node.logs.damage.accepted_ranges == 4
     assert node.logs.run_record.epoch == -1
     node.log.append(memoryview(encode_batch([(b"k", b"on")], 1)), leader_epoch=2)
     node.kill()
     node.start()
-    assert values_of(node.log) == [*EVERYTHING[:base], b"on"]
+    assert (node.unreadable, served(node.log)) == ([], {**all_but(*lost), 50: b"on"})
+    assert not node.fs.exists(FOLDER / "accept-loss")
+    assert "sluicegate.gaps" not in node.fs.listdir(FOLDER)
+
+
+def test_a_person_may_accept_that_the_end_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    node.stop()
+    for offset in (20, 49):
+        node.damage_batch(offset)
+    node.start()
+    assert "checksum" in node.reason
+    node.stop()
+    node.fs.open(FOLDER / "accept-loss", create=True)
+    with caplog.at_level(logging.ERROR):
+        node.start()
+    assert (node.unreadable, served(node.log)) == ([], all_but(20, 49))
+    assert "orders-0 ends at 49, and once had more" in caplog.text
+    assert node.log.append(memoryview(encode_batch([(b"k", b"on")], 1)), leader_epoch=2).base_offset == 49
 
 
 def test_who_accepts_that_the_beginning_is_lost_is_not_counted_on_either() -> None:
@@ -395,7 +593,7 @@ def test_the_first_segment_is_missed_unless_it_was_taken_out_of_the_log(end: Cal
     end(node)
     node.fs.unlink(node.segment(0))
     node.start()
-    assert "the log began at 0, and its first segment is that of" in node.reason
+    assert node.unreadable == [(0, node.log.segments[1].base_offset - 1)]
     node = Node()
     node.sync()
     node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
@@ -418,8 +616,7 @@ def test_the_first_segment_is_missed_also_where_others_have_just_been_taken_out(
         node.logs.run_record.stopped_cleanly()
     node.fs.unlink(node.segment(0))
     node.start()
-    assert f"the log began at {begin}, and its first segment is that of" in node.reason
-    assert node.logs.damaged["orders", 0].offset == begin
+    assert node.unreadable == [(begin, node.log.segments[1].base_offset - 1)]
 
 
 def test_a_renamed_segment_that_cannot_be_read_is_no_reason_to_miss_another() -> None:
@@ -450,26 +647,22 @@ def _without_its_first_segment(begin: int) -> Node:
 
 
 @pytest.mark.parametrize("begin", [0, 2])
-def test_of_a_log_without_its_first_segment_nothing_is_kept_to_follow(begin: int) -> None:
+def test_a_log_without_its_first_segment_begins_where_it_began(begin: int) -> None:
     """Else it would lead one day with a later start, and the others would delete what they have before that."""
     node = _without_its_first_segment(begin)
     node.start()
-    lost_from = node.logs.damaged["orders", 0].offset
-    assert f"the log began at {lost_from}, and its first segment is that of" in node.reason
-    log = node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
-    assert (log.log_start_offset, log.log_end_offset) == (lost_from, lost_from)
-    assert [int(Path(name).stem) for name in node.files()] == [lost_from]
-    FollowerLog(log).append(_batches(lost_from, 50))
-    node.kill()
-    node.start()
-    assert (values_of(node.log), node.log.log_start_offset) == (EVERYTHING[lost_from:], lost_from)
+    ((first, last),) = node.unreadable
+    assert first == node.log.log_start_offset == node.log.segments[0].base_offset
+    assert served(node.log) == {offset: EVERYTHING[offset] for offset in range(last + 1, 50)}
 
 
 @pytest.mark.parametrize("end", [Node.kill, Node.lose_power])
-def test_a_crash_on_the_way_does_not_make_a_log_whole_that_lacks_its_beginning(
+def test_a_crash_on_the_way_does_not_make_a_log_whole_whose_end_is_damaged(
     end: Callable[[Node], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = _without_its_first_segment(0)
+    node = Node()
+    node.stop()
+    node.damage_batch(49)
     node.start()
     with monkeypatch.context() as patch:
         patch.setattr("broker_runtime.storage.manager.load_log", _crash)
@@ -478,7 +671,7 @@ def test_a_crash_on_the_way_does_not_make_a_log_whole_that_lacks_its_beginning(
     end(node)
     node.start()
     log = node.logs.get("orders", 0)
-    assert ("orders", 0) in node.logs.damaged if log is None else log.log_end_offset == 0
+    assert ("orders", 0) in node.logs.damaged if log is None else log.log_end_offset <= 49
 
 
 def _crash(*_: object) -> Log:
@@ -573,18 +766,39 @@ def _read_as_a_consumer(node: Node, path: Path) -> None:
         # Kafka's file has no checksum: a flipped digit there is a log start like any other.
         assert log.log_start_offset <= 3
     expected = log.log_start_offset
-    try:
-        while (region := log.read(expected, 300, min_one=True, up_to=50)) is not None:
+    while expected < 50:
+        code, region = _read(log, expected)
+        if code == ErrorCode.CORRUPT_MESSAGE:
+            expected = next(d.next_offset for d in log.damage if d.first_offset <= expected < d.next_offset)
+        elif code == ErrorCode.KAFKA_STORAGE_ERROR:
+            # Nobody had a reason to read these bytes before; from now on their damage is known.
+            assert any(segment.damage for segment in log.segments)
+        if code != ErrorCode.NONE:
+            assert path.suffix == ".log"
+            continue
+        assert region is not None
+        try:
             batches = list(iter_batches(region.read()))
-            assert batches, "a consumer would ask for the same for ever"
-            for header, batch in batches:
-                if checksum(batch) != header.crc or not header.base_offset <= expected <= header.last_offset:
-                    # A batch that nobody had a reason to look at: its reader is told, here by what it reads.
-                    assert path.suffix == ".log"
-                    return
-                assert [r.value for r in iter_records(batch)] == EVERYTHING[header.base_offset : header.last_offset + 1]
-                expected = header.last_offset + 1
-    except KafkaError:
-        assert path.suffix == ".log"
-        return
+        except KafkaError:
+            assert path.suffix == ".log"
+            return
+        assert batches, "a consumer would ask for the same for ever"
+        for header, batch in batches:
+            if checksum(batch) != header.crc or not header.base_offset <= expected <= header.last_offset:
+                # A batch that nobody had a reason to look at: its reader is told, here by what it reads.
+                assert path.suffix == ".log"
+                return
+            values = [record.value for record in iter_records(batch)]
+            if path.suffix == ".log" and header.base_offset == 3 and values == [EVERYTHING[2]]:
+                # A base offset is outside the checksum, and nobody reads on from the batch before the log's start.
+                return
+            assert values == EVERYTHING[header.base_offset : header.last_offset + 1]
+            expected = header.last_offset + 1
     assert expected == 50
+
+
+def _read(log: Log, offset: int) -> tuple[ErrorCode, FileRegion | None]:
+    try:
+        return ErrorCode.NONE, log.read(offset, 300, min_one=True, up_to=50)
+    except KafkaError as error:
+        return error.code, None

@@ -8,11 +8,13 @@ import pytest
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.compaction import cleaning
+from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.packed_batches import with_body
 from tests.support.virtual_time import run
 
 CONFIG = TopicConfig(cleanup_policy=("compact",), segment_bytes=500)
@@ -106,7 +108,10 @@ def test_what_is_not_synced_is_synced_first() -> None:
 def test_a_log_that_cannot_be_cleaned_is_counted_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     folder = Folder()
     bad, good = folder.log("bad", 60), folder.log("good", 20)
-    folder.fs.flip(bad.segments[1].path, 80, 1)
+    wrong = bytearray(with_body(1, encode_batch([(b"k", b"v")], folder.clock.wall_ms()), b"not gzip"))
+    wrong[:8], wrong[12:16] = bad.log_end_offset.to_bytes(8, "big"), bytes(4)
+    FollowerLog(bad).append(memoryview(wrong))
+    folder.fill(bad, 1)
     folder.clean_all()
     assert (bad.first_dirty_offset, good.first_dirty_offset) == (0, 20)
     assert "bad-0 cannot be cleaned" in caplog.text

@@ -5,6 +5,7 @@ import pytest
 from broker_runtime.config import LONG_MAX, TopicConfig
 from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import KafkaError
+from broker_runtime.storage import batch_writer
 from broker_runtime.storage.batch import (
     CRC,
     CRC_FROM,
@@ -18,7 +19,6 @@ from broker_runtime.storage.batch import (
     iter_records,
     parse_header,
 )
-from broker_runtime.storage.compaction import steps
 from tests.support.cleaning import append_keyed, clean
 from tests.support.logs import LogHouse, read_all
 
@@ -118,7 +118,7 @@ def test_a_segment_that_would_grow_beyond_the_largest_cannot_be_cleaned(monkeypa
     house = _house()
     append_keyed(house, *((b"%d" % number, None) for number in range(300)))
     _seal(house)
-    monkeypatch.setattr(steps, "SEGMENT_BYTES_MAX", house.log.segments[0].size)
+    monkeypatch.setattr(batch_writer, "SEGMENT_BYTES_MAX", house.log.segments[0].size)
     with pytest.raises(KafkaError, match="larger than a segment may be"):
         clean(house)
     assert len(_records(house)) == 300

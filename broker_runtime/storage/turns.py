@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
-from broker_runtime.storage.compaction.steps import Steps
-
 TURN_S = 0.002
 """A turn holds the interpreter for about so long, and the event loop may wait for as long."""
 Work = Callable[[], None]
+Steps = Iterator[int]
+"""Says now and then how many bytes were read and written; between two of these another thread may continue."""
 
 
 class Turns:

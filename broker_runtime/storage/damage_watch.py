@@ -1,0 +1,145 @@
+"""Which logs of a folder have damaged ranges, and the check of a segment of which a read has failed (decision 44).
+
+A start finds most damage. While a broker runs, a read that meets no batch or an I/O error has the whole segment
+checked in a thread; what is damaged is a damaged range of the log from then on, and everything else is served.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+
+from broker_runtime.clock import Clock
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.checkpoint import Partition
+from broker_runtime.storage.damaged_ranges import DamagedRange
+from broker_runtime.storage.disk import Disk
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.recovery import BatchScan, Damage
+from broker_runtime.storage.scan_past import steps_past
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.turns import Turns, Work
+
+_LOGGER = logging.getLogger(__name__)
+_WAITING_MAX = 100
+_AGAIN_S = 60.0
+"""A segment is not checked again before."""
+
+
+class DamageWatch:
+    """`logs` are the manager's. Damage is known by the files; only counts are kept here."""
+
+    def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock) -> None:
+        self.on_found: Callable[[], None] = _nothing
+        """Called when a log has new damaged ranges."""
+        self.mended_ranges = 0
+        """How many ranges have become readable again since the start."""
+        self.accepted_ranges = 0
+        """How many were given up by a person since the start."""
+        self._logs = logs
+        self._disk = disk
+        self._clock = clock
+        self._damaged: dict[Partition, None] = {}
+        self._waiting: deque[tuple[Log, Segment]] = deque()
+        self._checks = False
+        self._checked_s: dict[tuple[Partition, int], float] = {}
+
+    def note(self, log: Log) -> None:
+        """A log has damaged ranges: say so, and keep it in mind."""
+        self._damaged[log.topic, log.partition] = None
+        for damaged in log.damage:
+            _LOGGER.error(
+                "offsets %d to %d of %s cannot be read: %s. All other offsets are served",
+                *(damaged.first_offset, damaged.next_offset - 1, log.place, damaged.reason),
+            )
+        self.on_found()
+
+    def logs(self) -> list[Log]:
+        """Those that have damaged ranges now."""
+        found = []
+        for key in list(self._damaged):
+            log = self._logs.get(key)
+            if log is not None and log.damage:
+                found.append(log)
+            else:
+                del self._damaged[key]
+        return found
+
+    def suspect(self, log: Log, segment: Segment) -> None:
+        """A read of the segment has failed: check it soon, unless that is under way or was done lately."""
+        key, now_s = ((log.topic, log.partition), segment.base_offset), self._clock.monotonic()
+        if segment.damage or len(self._waiting) >= _WAITING_MAX:
+            return
+        if now_s - self._checked_s.get(key, float("-inf")) < _AGAIN_S:
+            return
+        self._checked_s = {each: s for each, s in self._checked_s.items() if now_s - s < _AGAIN_S} | {key: now_s}
+        try:
+            if segment is log.segments[-1]:
+                # Nothing is appended to a segment that is checked.
+                log.files.roll()
+        except KafkaError as error:
+            _LOGGER.error("%s is not checked: %s", segment.path, error)
+            return
+        self._waiting.append((log, segment))
+        self._next()
+
+    def _next(self) -> None:
+        if self._checks or not self._waiting:
+            return
+        self._checks = True
+        log, segment = self._waiting.popleft()
+        copy = Segment(segment.fs, log.place.folder, segment.base_offset, segment.created_ms)
+        copy.file = segment.file
+        copy.indexes.renew()
+        copy.indexes.keep_in_memory()
+        gaps, interval = log.files.swaps.may_have_gaps, log.config.index_interval_bytes
+        steps = _check(copy, segment.next_offset, interval, gaps=gaps)
+        self._turn(log, segment, copy, iter(Turns(steps, self._clock.monotonic)))
+
+    def _turn(
+        self, log: Log, segment: Segment, copy: Segment, turns: Iterator[Work], error: Exception | None = None
+    ) -> None:
+        """The next piece of work of a check, in a thread; at the end of the last one its result counts."""
+        work = None if error is not None else next(turns, None)
+        if work is not None:
+            self._disk.submit(work, partial(self._turn, log, segment, copy, turns))
+            return
+        self._checks = False
+        if error is not None:
+            _LOGGER.error("the check of %s failed: %s", segment.path, error)
+        elif copy.damage and any(each is segment for each in log.segments) and log.failure is None:
+            self._take(log, segment, copy)
+        self._next()
+
+    def _take(self, log: Log, segment: Segment, copy: Segment) -> None:
+        segment.indexes = copy.indexes
+        log.files.damage_found(segment, copy.damage)
+        self._disk.submit(copy.indexes.forget, partial(_forgotten, segment))
+        self.note(log)
+
+
+def _check(copy: Segment, next_offset: int, index_interval: int, *, gaps: bool) -> Generator[int, None, None]:
+    """Scan the file of a sealed segment; its damage is that of `copy` then."""
+    scan = BatchScan(copy, copy.file.size(), gaps=gaps)
+    for header in scan:
+        copy.commit(header.size, header.last_offset, header.newest_ms, index_interval)
+        yield header.size
+    damage = scan.damage
+    if damage is not None and damage.offset < next_offset:
+        yield from steps_past(copy, damage, next_offset, index_interval, _goes_on, gaps=gaps)
+    elif copy.next_offset < next_offset:
+        end, reason = copy.file.size(), f"{copy.path} ends too early"
+        copy.take_damage((DamagedRange(copy.next_offset, next_offset, end, end, reason),))
+
+
+def _goes_on(_: Damage) -> bool:
+    return False
+
+
+def _forgotten(segment: Segment, error: Exception | None) -> None:
+    if error is not None:
+        _LOGGER.error("the indexes of %s stay, and the next start may not notice its damage: %s", segment.path, error)
+
+
+def _nothing() -> None:
+    pass

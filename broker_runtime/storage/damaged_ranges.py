@@ -1,0 +1,48 @@
+"""Offsets of a segment whose batches cannot be read, between others that can. Pure (decision 44)."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_runtime.errors import ErrorCode, KafkaError
+
+
+class DamagedRange(NamedTuple):
+    """Offsets from `first_offset` up to `next_offset`, in the bytes from `position` up to `end` of the file.
+
+    There are no such bytes where a file is lost or ends too early.
+    """
+
+    first_offset: int
+    next_offset: int
+    position: int
+    end: int
+    reason: str
+
+
+def range_at(ranges: Sequence[DamagedRange], offset: int) -> DamagedRange | None:
+    """The range that holds `offset`; None for an offset outside of all of them."""
+    for damaged in ranges:
+        if damaged.first_offset <= offset < damaged.next_offset:
+            return damaged
+    return None
+
+
+def stretches(ranges: Sequence[DamagedRange], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """(begin, end) of the readable bytes from the position `start` up to `stop`; `ranges` are in order."""
+    for damaged in ranges:
+        if damaged.end <= start:
+            continue
+        if damaged.position >= stop:
+            break
+        if start < damaged.position:
+            yield start, damaged.position
+        start = damaged.end
+    if start < stop:
+        yield start, stop
+
+
+def unreadable(path: Path, damaged: DamagedRange) -> KafkaError:
+    """The error of a read that begins in the range."""
+    offsets = f"offsets {damaged.first_offset} to {damaged.next_offset - 1}"
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{offsets} of {path} are damaged: {damaged.reason}")

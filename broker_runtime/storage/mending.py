@@ -1,0 +1,213 @@
+"""Puts batches into the damaged ranges of a segment, which is written again and then takes the place of the old one.
+
+The batches are another replica's, or one without records where a loss is accepted. Each has the right checksum, fits in
+its range and is of an epoch that fits between the batches around it. Offsets that the source has nothing of are taken
+by batches without records, so segments follow each other without a gap (decision 32). A crash at any moment leaves the
+damaged segment or the whole one (`swap`).
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import NamedTuple
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import empty_batch, parse_header
+from broker_runtime.storage.batch_writer import BatchWriter
+from broker_runtime.storage.damaged_ranges import DamagedRange
+from broker_runtime.storage.disk import done_by
+from broker_runtime.storage.index import RELATIVE_OFFSET_MAX
+from broker_runtime.storage.leaders_batches import leaders_batches
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.replacing import ReplacingStoppedError, put_in_place, tidy
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.stored_batches import batches
+from broker_runtime.storage.swap import Swap
+from broker_runtime.storage.turns import Steps, Turns, Work
+
+_IO_BYTES = 512 << 10
+
+
+class Wanted(NamedTuple):
+    """Offsets of which batches are needed next; a beginning of them is enough."""
+
+    offset: int
+    next_offset: int
+
+
+class Supplied(NamedTuple):
+    """Whole batches, in order; there is nothing else below `covered_to`. `may_have_gaps`: offsets may be left out."""
+
+    records: bytes
+    covered_to: int
+    may_have_gaps: bool
+
+
+class Mending:
+    """Mends one damaged segment of a log. Nothing has changed for readers before it is complete."""
+
+    def __init__(self, log: Log, segment: Segment, monotonic: Callable[[], float]) -> None:
+        self._log = log
+        self._segment = segment
+        self._monotonic = monotonic
+        self._cuts = log.files.syncs.cuts
+        self._damage = segment.damage
+        self._range = segment.damage[0]
+
+    def run(self) -> Generator[Work | Wanted, Supplied | None, int]:
+        """Yields work for a thread, and `Wanted`, which is answered by `Supplied`. Returns the segment's end offset.
+
+        Raises ReplacingStoppedError, OSError, and KafkaError if what was supplied does not fit.
+        """
+        log, old = self._log, self._segment
+        swap = Swap(log.place, log.segments, [old])
+        writer = BatchWriter(swap.new, _IO_BYTES, log.config.index_interval_bytes)
+        try:
+            position = 0
+            for damaged in self._damage:
+                self._range = damaged
+                yield from self._copied(writer, position, damaged.position)
+                yield from self._filled(writer, swap.new)
+                position = damaged.end
+            yield from self._copied(writer, position, old.size)
+            yield partial(_complete, writer, swap)
+            yield from put_in_place(log, swap, self._check, None)
+        finally:
+            tidy(log, swap)
+        return swap.new.next_offset
+
+    def _check(self) -> None:
+        log, old = self._log, self._segment
+        is_there = any(segment is old for segment in log.segments)
+        if log.failure is not None or log.files.syncs.cuts != self._cuts or not is_there or old.damage != self._damage:
+            raise ReplacingStoppedError(log.failure or f"{log.place} was cut, or the segment has expired")
+
+    def _copied(self, writer: BatchWriter, start: int, stop: int) -> Generator[Work, None, None]:
+        for turn in Turns(_copy(writer, self._segment, start, stop), self._monotonic):
+            yield turn
+            self._check()
+
+    def _filled(self, writer: BatchWriter, new: Segment) -> Generator[Work | Wanted, Supplied | None, None]:
+        expected = self._range.first_offset
+        while expected < self._range.next_offset:
+            begin = max(expected, self._log.log_start_offset)
+            if begin < self._range.next_offset:
+                supplied = yield Wanted(begin, self._range.next_offset)
+                assert supplied is not None
+                self._check()
+            else:
+                supplied = Supplied(b"", self._range.next_offset, True)
+            yield partial(self._put, writer, expected, begin, supplied)
+            self._check()
+            expected = supplied.covered_to
+            if (
+                not self._segment.size
+                and new.size >= self._log.config.segment_bytes
+                and expected < self._range.next_offset
+            ):
+                # More was lost than a segment may hold.
+                self._split(expected)
+
+    def _put(self, writer: BatchWriter, expected: int, begin: int, supplied: Supplied) -> None:
+        """In a thread. `begin` is `expected`, or the start of the log: what lies before that need not be there."""
+        damaged, epochs = self._range, self._log.files.epochs
+        most = epochs.at(damaged.next_offset)
+        records = memoryview(supplied.records)
+        at, progress = 0, expected
+        for header in leaders_batches(records, expected, epochs.at(expected - 1)):
+            # What is known of epochs may come of the batches that can be read: then one began later by it.
+            is_of_epoch = epochs.at(header.base_offset) <= header.leader_epoch and not header.leader_epoch > most >= 0
+            if header.last_offset >= damaged.next_offset or not is_of_epoch:
+                raise _misfit(f"a batch of offsets up to {header.last_offset}, of epoch {header.leader_epoch}", damaged)
+            self._leave_out(writer, progress, header.base_offset, begin, may_be_empty=supplied.may_have_gaps)
+            writer.put(header, records[at : at + header.size])
+            at, progress = at + header.size, header.last_offset + 1
+        if at != len(records) or not expected < supplied.covered_to <= damaged.next_offset:
+            raise _misfit(f"{len(records)} bytes that end at offset {supplied.covered_to}", damaged)
+        self._leave_out(writer, progress, supplied.covered_to, begin, may_be_empty=supplied.may_have_gaps)
+
+    def _leave_out(self, writer: BatchWriter, first: int, next_offset: int, begin: int, *, may_be_empty: bool) -> None:
+        """A batch without records takes the offsets from `first` up to `next_offset`."""
+        if first >= next_offset:
+            return
+        base = self._segment.base_offset
+        if not (may_be_empty or next_offset <= begin) or next_offset - 1 - base > RELATIVE_OFFSET_MAX:
+            raise _misfit(f"nothing of the offsets {first} to {next_offset - 1}", self._range)
+        epochs = self._log.files.epochs
+        epoch = epochs.at(first)
+        batch = empty_batch(first, next_offset, epoch if epoch >= 0 else epochs.at(self._range.next_offset))
+        writer.put(parse_header(batch), batch)
+
+    def _split(self, at: int) -> None:
+        """The rest of the range becomes a damaged segment of its own. Raises OSError."""
+        log, old, damaged = self._log, self._segment, self._range
+        rest = Segment(old.fs, log.place.folder, at, old.created_ms)
+        rest.file = old.fs.open(rest.path, create=True)
+        rest.stand_for((damaged._replace(first_offset=at),))
+        log.files.syncs.names_made += 1
+        self._range = damaged._replace(next_offset=at)
+        self._damage = (self._range,)
+        old.take_damage(self._damage)
+        old.next_offset = at
+        log.segments.insert(log.segments.index(old) + 1, rest)
+
+
+def _copy(writer: BatchWriter, segment: Segment, start: int, stop: int) -> Steps:
+    for header, batch in batches(segment.file, segment.path, start, stop, _IO_BYTES):
+        yield header.size + writer.put(header, batch)
+
+
+def _complete(writer: BatchWriter, swap: Swap) -> None:
+    writer.flush()
+    swap.new.index_time()
+    swap.sync()
+
+
+def _misfit(what: str, damaged: DamagedRange) -> KafkaError:
+    text = f"{what} were supplied, which do not fit in {damaged.first_offset} to {damaged.next_offset - 1}"
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
+
+
+def nothing_for(wanted: Wanted) -> Supplied:
+    """The answer where the loss of the records is accepted."""
+    return Supplied(b"", wanted.next_offset, may_have_gaps=True)
+
+
+async def mend(log: Log, segment: Segment, supply: Callable[[Wanted], Awaitable[Supplied]]) -> int:
+    """Mend the segment by what `supply` answers; its end offset. Raises what `Mending.run` and `supply` raise."""
+    works = Mending(log, segment, log.place.clock.monotonic).run()
+    try:
+        step = next(works)
+        while True:
+            answer = None
+            try:
+                if isinstance(step, Wanted):
+                    answer = await supply(step)
+                else:
+                    await done_by(log.place.disk, step)
+            except Exception as error:  # noqa: BLE001 - the generator raises what it does not handle
+                step = works.throw(error)
+            else:
+                step = works.send(answer)
+    except StopIteration as done:
+        end: int = done.value
+        return end
+    finally:
+        works.close()
+
+
+def accept_losses(log: Log) -> None:
+    """Give up all damaged ranges of a log that is not in use yet. Raises OSError and KafkaError."""
+    for segment in [segment for segment in log.segments if segment.damage]:
+        works = Mending(log, segment, log.place.clock.monotonic).run()
+        try:
+            step = next(works)
+            while True:
+                if isinstance(step, Wanted):
+                    step = works.send(nothing_for(step))
+                else:
+                    step()
+                    step = works.send(None)
+        except StopIteration:
+            continue
+        finally:
+            works.close()

@@ -1,0 +1,479 @@
+"""A log with damaged ranges in use: found at run time, cut, expired, searched by time, cleaned around, and mended."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.damaged_ranges import DamagedRange, range_at, stretches
+from broker_runtime.storage.mending import Supplied, Wanted, mend, nothing_for
+from broker_runtime.storage.replacing import ReplacingStoppedError
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.time_search import FoundRecord, first_since, newest
+from tests.support.logs import LogHouse, values_of
+from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.time_searches import run_through
+
+CONFIG = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
+COUNT = 60
+
+
+class DamagedHouse(LogHouse):
+    """One batch for each second, under an epoch for each ten; a twin has the same and is never damaged."""
+
+    def __init__(self, config: TopicConfig = CONFIG) -> None:
+        super().__init__(config)
+        self.twin = LogHouse(config)
+        for number in range(COUNT):
+            for house in (self, self.twin):
+                house.append(b"%02d" % number, leader_epoch=number // 10)
+                house.clock.advance(1)
+        self.begin_ms = self.clock.wall_ms() - COUNT * 1000
+        self.log.flush()
+        self.logs.note_recovery_points()
+
+    def place_of(self, offset: int) -> tuple[Segment, int]:
+        segment, whole = (
+            next(each for each in log.segments if each.base_offset <= offset < each.next_offset)
+            for log in (self.log, self.twin.log)
+        )
+        position = whole.position_of(offset)
+        assert position is not None
+        return segment, position
+
+    def flip(self, offset: int, at: int = 16) -> None:
+        """By default the magic of the batch, which each reader sees."""
+        segment, position = self.place_of(offset)
+        self.fs.flip(segment.path, position + at, 0x40)
+
+    def find(self, *offsets: int) -> None:
+        """Damage these batches, and read each."""
+        for offset in offsets:
+            self.flip(offset)
+        for offset in offsets:
+            self.read(offset)
+
+    def read(self, offset: int, max_bytes: int = 80) -> ErrorCode | list[bytes | None]:
+        """Values, or why there are none."""
+        try:
+            region = self.log.read(offset, max_bytes, min_one=True, up_to=self.log.log_end_offset)
+        except KafkaError as error:
+            return error.code
+        assert region is not None
+        return [record.value for _, batch in iter_batches(region.read()) for record in iter_records(batch)]
+
+    @property
+    def unreadable(self) -> list[tuple[int, int]]:
+        return [(damaged.first_offset, damaged.next_offset) for damaged in self.log.damage]
+
+    async def supply(self, wanted: Wanted) -> Supplied:
+        """From the twin, as another replica answers."""
+        region = self.twin.log.read(wanted.offset, 200, min_one=True, up_to=wanted.next_offset)
+        assert region is not None
+        records = region.read()
+        last = list(iter_batches(records))[-1][0].last_offset
+        return Supplied(records, last + 1, may_have_gaps=False)
+
+    def mend(self) -> None:
+        async def all_of_it() -> None:
+            while damaged := [segment for segment in self.log.segments if segment.damage]:
+                await mend(self.log, damaged[0], self.supply)
+
+        asyncio.run(all_of_it())
+
+
+def everything(*but: int) -> list[bytes | None]:
+    return [b"%02d" % number for number in range(COUNT) if number not in but]
+
+
+def served(house: DamagedHouse) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    offset = house.log.log_start_offset
+    while offset < house.log.log_end_offset:
+        damaged = range_at(house.log.damage, offset)
+        if damaged is not None:
+            assert house.read(offset) == ErrorCode.CORRUPT_MESSAGE
+            offset = damaged.next_offset
+            continue
+        values = house.read(offset)
+        assert isinstance(values, list)
+        found += values
+        offset += len(values)
+    return found
+
+
+def test_stretches_are_what_lies_outside_of_the_damaged_bytes() -> None:
+    ranges = [DamagedRange(1, 2, 10, 20, ""), DamagedRange(5, 6, 30, 35, ""), DamagedRange(8, 9, 50, 50, "")]
+    assert list(stretches(ranges, 0, 50)) == [(0, 10), (20, 30), (35, 50)]
+    assert list(stretches(ranges, 10, 33)) == [(20, 30)]
+    assert list(stretches(ranges, 20, 30)) == [(20, 30)]
+    assert list(stretches(ranges, 12, 15)) == []
+    assert list(stretches([], 3, 3)) == []
+
+
+def test_a_read_that_meets_no_batch_has_the_segment_checked_and_all_else_is_served() -> None:
+    house = DamagedHouse()
+    house.flip(20)
+    assert house.read(20) == ErrorCode.KAFKA_STORAGE_ERROR, "it is not known yet what is damaged"
+    assert house.read(20) == ErrorCode.CORRUPT_MESSAGE
+    assert (house.unreadable, served(house)) == ([(20, 21)], everything(20))
+    assert house.logs.damage.logs() == [house.log]
+    house.restart()
+    assert (house.unreadable, served(house)) == ([(20, 21)], everything(20)), "the next start finds it, too"
+
+
+@pytest.mark.parametrize("at", [5, HEADER_BYTES + 2])
+def test_bytes_that_cannot_be_read_are_a_damage(at: int) -> None:
+    house = DamagedHouse(TopicConfig(segment_bytes=100_000, index_interval_bytes=100))
+    for _ in range(200):
+        for each in (house, house.twin):
+            each.append(b"v" * 400, leader_epoch=6)
+    segment, position = house.place_of(20)
+    house.fs.spoil(segment.path, position + at, position + at + 1)
+    house.log.segments[-1]._doubt()
+    assert house.read(20) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert house.read(20) == ErrorCode.CORRUPT_MESSAGE
+    ((first, next_offset),) = house.unreadable
+    assert first == 20
+    assert next_offset == 21 if at > HEADER_BYTES else next_offset < 100
+    assert house.read(19) == [b"19"]
+    assert house.read(next_offset) != ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_file_of_which_nothing_can_be_read_is_a_damage_as_a_whole() -> None:
+    house = DamagedHouse()
+    segment, _ = house.place_of(20)
+    house.fs.spoil(segment.path, 0, segment.size)
+    house.read(20)
+    assert house.unreadable == [(segment.base_offset, segment.next_offset)]
+    assert served(house) == everything(*range(segment.base_offset, segment.next_offset))
+
+
+def test_damage_in_the_active_segment_begins_a_new_one() -> None:
+    house = DamagedHouse()
+    base = house.log.segments[-1].base_offset
+    house.find(base)
+    assert house.unreadable == [(base, base + 1)]
+    assert house.append(b"on") == COUNT
+    assert house.log.segments[-1].base_offset == COUNT
+    house.kill()
+    assert served(house) == [*everything(base), b"on"]
+
+
+def test_a_read_that_fails_for_another_reason_finds_no_damage() -> None:
+    house = DamagedHouse()
+    house.log.files.release_idle()
+    house.log.files.release_idle()
+    house.fs.no_descriptors = True
+    assert house.read(20) == ErrorCode.KAFKA_STORAGE_ERROR
+    house.fs.no_descriptors = False
+    assert (house.unreadable, served(house)) == ([], everything())
+
+
+@pytest.mark.parametrize("offset", [20, 21, 22, 30])
+def test_a_cut_at_and_behind_a_damage(offset: int) -> None:
+    """Offsets 20 and 21 are damaged: they are one piece for a cut."""
+    house = DamagedHouse()
+    house.find(20, 21)
+    house.log.sole_replica = False
+    house.follower.truncate_to(offset)
+    end = 20 if offset == 21 else offset
+    assert house.log.log_end_offset == end
+    assert house.unreadable == ([] if end == 20 else [(20, 22)])
+    house.log.sole_replica = True
+    assert house.append(b"on", leader_epoch=9) == end
+    house.kill()
+    expected = [value for number, value in enumerate(everything()) if number < end and number not in (20, 21)]
+    assert served(house) == [*expected, b"on"]
+
+
+def test_a_log_start_inside_or_behind_a_damage() -> None:
+    house = DamagedHouse()
+    house.find(20, 21, 40)
+    house.log.delete_records(21)
+    assert house.unreadable == [(21, 22), (40, 41)]
+    house.log.delete_records(22)
+    assert house.unreadable == [(40, 41)]
+    house.log.delete_records(41)
+    assert (house.unreadable, house.logs.damage.logs()) == ([], [])
+    house.kill()
+    assert (house.unreadable, values_of(house.log)) == ([], everything()[41:])
+
+
+def test_a_damaged_segment_expires_with_those_around_it() -> None:
+    """Its records may be as new as those that follow."""
+    house = DamagedHouse(TopicConfig(segment_bytes=1000, retention_ms=100_000))
+    segment = house.log.segments[1]
+    house.find(*range(segment.base_offset, segment.next_offset))
+    newest_there = house.log.segments[2].max_timestamp
+    house.clock.advance((newest_there + 100_000 - house.clock.wall_ms()) / 1000)
+    house.logs.tick()
+    assert house.log.log_start_offset == segment.base_offset
+    assert house.unreadable == [(segment.base_offset, segment.next_offset)]
+    house.clock.advance(0.001)
+    house.logs.tick()
+    assert house.log.log_start_offset >= segment.next_offset
+    assert (house.unreadable, house.logs.damage.logs()) == ([], [])
+
+
+def _since(house: DamagedHouse, second: float) -> FoundRecord | None:
+    return run_through(first_since(house.log, house.begin_ms + round(second * 1000), 1 << 20))
+
+
+def test_a_search_by_time_passes_over_a_damage_that_cannot_hold_the_answer() -> None:
+    house = DamagedHouse()
+    house.find(20, 21)
+    for second in (0, 5, 19, 23, 40, COUNT - 1):
+        found = _since(house, second)
+        assert found is not None
+        assert found.offset == second
+    assert _since(house, COUNT) is None
+    assert run_through(newest(house.log, 1 << 20)) == (59, house.begin_ms + 59_000, 5)
+    for second in (20, 21, 22):
+        with pytest.raises(KafkaError) as told:
+            _since(house, second)
+        assert told.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_search_by_time_over_a_damaged_end_says_so() -> None:
+    house = DamagedHouse()
+    house.find(COUNT - 1)
+    with pytest.raises(KafkaError):
+        _since(house, COUNT)
+
+
+def test_epochs_are_known_although_the_batch_that_began_one_is_damaged() -> None:
+    house = DamagedHouse()
+    house.find(20, 39)
+    ends = [house.log.end_offset_for_epoch(epoch) for epoch in range(7)]
+    house.kill()
+    assert [house.log.end_offset_for_epoch(epoch) for epoch in range(7)] == ends
+    house.fs.lose(house.log.place.folder / "leader-epoch-checkpoint")
+    house.kill()
+    assert house.log.end_offset_for_epoch(1) == (1, 21), "by the first batch that can be read"
+    assert house.log.end_offset_for_epoch(3) == (3, 40)
+
+
+@pytest.mark.parametrize("offsets", [(20,), (20, 21, 22), (14, 27), (0, 13, 14, 15, 40, 59)])
+def test_damaged_ranges_are_mended_by_the_batches_of_another_replica(offsets: tuple[int, ...]) -> None:
+    house = DamagedHouse()
+    house.find(*offsets)
+    assert served(house) == everything(*offsets)
+    house.mend()
+    assert (house.unreadable, values_of(house.log)) == ([], everything())
+    assert house.append(b"on", leader_epoch=6) == COUNT
+    for end in (house.kill, house.restart):
+        end()
+        assert (house.unreadable, values_of(house.log)) == ([], [*everything(), b"on"])
+    assert not house.log.files.swaps.may_have_gaps
+
+
+def test_lost_segments_are_made_again_none_larger_than_a_segment() -> None:
+    house = DamagedHouse()
+    house.log.flush()
+    house.logs.close()
+    for segment in house.log.segments[1:4]:
+        house.fs.lose(segment.path)
+    house.kill()
+    assert len(house.unreadable) == 1
+    house.mend()
+    assert (house.unreadable, values_of(house.log)) == ([], everything())
+    assert all(segment.size <= 1300 for segment in house.log.segments)
+    house.kill()
+    assert (house.unreadable, values_of(house.log)) == ([], everything())
+
+
+def test_at_whatever_moment_a_mending_is_killed_the_segment_is_damaged_or_whole() -> None:
+    for keeps_names in (False, True):
+        damaged, whole = set[int](), set[int]()
+        for moment in range(1, 60):
+            house = DamagedHouse()
+            house.log.flush()
+            house.find(20, 21)
+            copies: list[MemoryFileSystem] = []
+            left = [moment]
+
+            def stop(
+                house: DamagedHouse = house, copies: list[MemoryFileSystem] = copies, left: list[int] = left
+            ) -> None:
+                left[0] -= 1
+                if left[0] == 0:
+                    copies.append(house.fs.copy())
+
+            house.fs.before_change = stop
+            house.mend()
+            if not copies:
+                break
+            house.fs = copies[0]
+            house.lose_power(moment, keeps_names=keeps_names)
+            is_damaged = house.unreadable == [(20, 22)]
+            assert served(house) == everything(*((20, 21) if is_damaged else ()))
+            (damaged if is_damaged else whole).add(moment)
+        assert damaged
+        assert whole
+
+
+def _records(*offsets: int, epoch: int, value: bytes = b"other") -> bytes:
+    found = bytearray()
+    for offset in offsets:
+        batch = bytearray(encode_batch([(b"k", value)], 1000))
+        batch[:8] = offset.to_bytes(8, "big")
+        batch[12:16] = epoch.to_bytes(4, "big")
+        found += batch
+    return bytes(found)
+
+
+def _flipped(records: bytes) -> bytes:
+    return records[: HEADER_BYTES + 2] + bytes([records[HEADER_BYTES + 2] ^ 1]) + records[HEADER_BYTES + 3 :]
+
+
+@pytest.mark.parametrize(
+    "supplied",
+    [
+        Supplied(_records(20, 21, epoch=1), 22, may_have_gaps=False),
+        Supplied(_records(20, 21, epoch=3), 22, may_have_gaps=False),
+        Supplied(_flipped(_records(20, 21, epoch=2)), 22, may_have_gaps=False),
+        Supplied(_records(20, 21, 22, epoch=2), 23, may_have_gaps=False),
+        Supplied(_records(19, 20, 21, epoch=2), 22, may_have_gaps=False),
+        Supplied(_records(20, epoch=2), 22, may_have_gaps=False),
+        Supplied(_records(21, epoch=2), 22, may_have_gaps=False),
+        Supplied(_records(21, 20, epoch=2), 22, may_have_gaps=True),
+        Supplied(_records(20, 21, epoch=2)[:-1], 22, may_have_gaps=True),
+        Supplied(b"", 20, may_have_gaps=True),
+        Supplied(b"", 23, may_have_gaps=True),
+    ],
+    ids=[
+        "an older epoch",
+        "a newer epoch",
+        "a wrong checksum",
+        "too much",
+        "too early",
+        "not the end",
+        "not the beginning",
+        "in disorder",
+        "cut off",
+        "no progress",
+        "too far",
+    ],
+)
+def test_what_does_not_fit_is_not_taken(supplied: Supplied) -> None:
+    house = DamagedHouse()
+    house.find(20, 21)
+
+    async def supply(_: Wanted) -> Supplied:
+        return supplied
+
+    segment, _ = house.place_of(19)
+    before = house.fs.listdir(house.log.place.folder)
+    with pytest.raises(KafkaError):
+        asyncio.run(mend(house.log, segment, supply))
+    assert (house.unreadable, served(house)) == ([(20, 22)], everything(20, 21))
+    assert house.fs.listdir(house.log.place.folder) == before
+    house.mend()
+    assert values_of(house.log) == everything()
+
+
+def test_what_a_cleaned_replica_has_not_any_more_is_taken_by_batches_without_records() -> None:
+    house = DamagedHouse()
+    house.find(20, 21, 22)
+
+    async def supply(_: Wanted) -> Supplied:
+        return Supplied(_records(21, epoch=2, value=b"21"), 23, may_have_gaps=True)
+
+    segment, _ = house.place_of(19)
+    asyncio.run(mend(house.log, segment, supply))
+    assert (house.unreadable, values_of(house.log)) == ([], everything(20, 22))
+    house.kill()
+    assert (house.unreadable, values_of(house.log)) == ([], everything(20, 22))
+
+
+def test_only_what_lies_behind_the_start_of_the_log_is_asked_for() -> None:
+    house = DamagedHouse()
+    house.find(20, 21)
+    house.log.delete_records(21)
+    house.twin.log.delete_records(21)
+    house.mend()
+    assert (house.unreadable, values_of(house.log)) == ([], everything()[21:])
+
+
+def test_an_accepted_loss_leaves_offsets_without_records() -> None:
+    house = DamagedHouse()
+    house.find(20, 21, 30)
+
+    async def supply(wanted: Wanted) -> Supplied:
+        return nothing_for(wanted)
+
+    for offset in (19, 29):
+        segment, _ = house.place_of(offset)
+        asyncio.run(mend(house.log, segment, supply))
+    assert (house.unreadable, values_of(house.log)) == ([], everything(20, 21, 30))
+    region = house.log.read(20, 80, min_one=True, up_to=COUNT)
+    assert region is not None
+    (header, _), *_ = iter_batches(region.read())
+    assert (header.base_offset, header.last_offset, header.record_count, header.leader_epoch) == (20, 21, 0, 2)
+    house.kill()
+    assert (house.unreadable, values_of(house.log)) == ([], everything(20, 21, 30))
+
+
+def _cut(house: DamagedHouse) -> None:
+    house.log.sole_replica = False
+    house.follower.truncate_to(10)
+
+
+def _delete(house: DamagedHouse) -> None:
+    house.logs.delete("orders", 0)
+
+
+def _expire(house: DamagedHouse) -> None:
+    house.log.delete_records(50)
+    house.logs.tick()
+
+
+def _fail(house: DamagedHouse) -> None:
+    house.log.files.health.give_up("an fsync", OSError())
+
+
+@pytest.mark.parametrize("change", [_cut, _delete, _expire, _fail])
+def test_a_log_that_changes_under_a_mending_stays_as_it_is_then(change: Callable[[DamagedHouse], None]) -> None:
+    house = DamagedHouse()
+    house.find(20, 21)
+
+    async def supply(wanted: Wanted) -> Supplied:
+        change(house)
+        return await house.supply(wanted)
+
+    segment, _ = house.place_of(19)
+    with pytest.raises(ReplacingStoppedError):
+        asyncio.run(mend(house.log, segment, supply))
+    if house.logs.get("orders", 0) is not None:
+        assert not [name for name in house.fs.listdir(house.log.place.folder) if ".cleaned" in name or ".swap" in name]
+
+
+def test_a_cleaning_leaves_a_damaged_segment_and_all_behind_it_alone() -> None:
+    """Else a tombstone behind it could go, and its key be back once the damage is mended."""
+    house = DamagedHouse(TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, min_cleanable_dirty_ratio=0.0))
+    house.log.flush()
+    segment = house.log.segments[2]
+    house.find(segment.base_offset + 2)
+    assert asyncio.run(house.logs.cleaner.clean_filthiest())
+    assert house.log.first_dirty_offset == segment.base_offset
+    assert not asyncio.run(house.logs.cleaner.clean_filthiest())
+    house.mend()
+    house.log.flush()
+    assert asyncio.run(house.logs.cleaner.clean_filthiest())
+    assert house.log.first_dirty_offset > segment.base_offset
+
+
+def test_a_cleaning_that_meets_a_damage_has_the_segment_checked_and_is_not_given_up() -> None:
+    house = DamagedHouse(TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, min_cleanable_dirty_ratio=0.0))
+    house.log.flush()
+    segment = house.log.segments[2]
+    house.flip(segment.base_offset + 2, HEADER_BYTES + 2)
+    for _ in range(5):
+        asyncio.run(house.logs.cleaner.clean_filthiest())
+    assert house.unreadable == [(segment.base_offset + 2, segment.base_offset + 3)]
+    assert house.log.first_dirty_offset == segment.base_offset
+    assert house.logs.cleaner.figures.uncleanable_partitions == 0
