@@ -60,6 +60,7 @@ from broker_runtime.metrics import (
     cleaner_families,
     controller_families,
     coordinator_families,
+    damage_families,
     families,
     garbage_family,
     group_lag_families,
@@ -402,6 +403,7 @@ class Broker:
                 *broker.limits.problems,
                 *broker.listeners.problems,
                 *broker.replicas.offline_notes(),
+                *broker.replicas.repairs.notes(),
                 *broker.groups.notes(),
             ]
         )
@@ -449,6 +451,8 @@ class Broker:
             yield from replication_families(self._replication_figures(self.broker))
             yield from cleaner_families(self.broker.logs.cleaner.figures, self._clock.monotonic())
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
+            damage = self.broker.logs.damage
+            yield from damage_families(damage.count, damage.mended_ranges, damage.accepted_ranges)
             yield from coordinator_families(self.broker.groups.figures())
             groups = self.broker.groups
             yield from group_tally_families(groups.tally, groups.census.groups)

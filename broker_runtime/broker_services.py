@@ -72,6 +72,9 @@ class BrokerServices:
         )
         # As it is: one call less for each partition of a produce request.
         self.led = replicas.led
+        self.replica_log = replicas.replica_log
+        self.offline_replicas = replicas.offline
+        self._repairs = replicas.repairs
         self._loop = asyncio.get_running_loop()
         self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
         self._waiting_aside = 0
@@ -90,6 +93,9 @@ class BrokerServices:
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
         leader = self.led(topic, partition)
         return leader.log, leader.leader_epoch
+
+    def said_of_repair(self, topic: str, partition: int) -> str:
+        return self._repairs.said_of((topic, partition))
 
     def run_aside(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._waiting_aside >= self.settings.config.sluicegate_record_validation_queue_max:

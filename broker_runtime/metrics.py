@@ -240,10 +240,29 @@ def group_lag_families(figures: LagFigures, age_s: float) -> Iterator[MetricFami
     yield gauge("sluicegate_group_lag_age_seconds", "Since all leaders have last told where their logs end", age_s)
 
 
+def damage_families(damaged_ranges: int, mended_ranges: int, accepted_losses: int) -> Iterator[MetricFamily]:
+    yield gauge(
+        "sluicegate_log_damaged_ranges",
+        "Ranges of offsets of this broker's replicas that cannot be read; `sluicegate damage list` names them",
+        damaged_ranges,
+    )
+    yield counter(
+        "sluicegate_log_mended_ranges_total",
+        "Damaged ranges that were mended by the replica of another broker",
+        mended_ranges,
+    )
+    yield counter(
+        "sluicegate_log_accepted_losses_total",
+        "Damaged ranges whose loss a person has accepted",
+        accepted_losses,
+    )
+
+
 def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[MetricFamily]:
     yield gauge(
         "kafka_server_replica_manager_offline_replica_count",
-        "Replicas that this broker should have and cannot serve: damaged, set aside, or their files cannot be opened",
+        "Replicas that this broker should have and cannot serve: their newest records are damaged, they are set aside, "
+        "or their files cannot be opened",
         offline_replicas,
     )
     yield gauge(

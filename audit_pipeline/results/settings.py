@@ -25,17 +25,18 @@ WINDOW_DAYS: Final = 30
 """Of an objective that does not say over how many days it is."""
 
 APIS: Final = (
-    "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs", "ApiVersions",
-    "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreatePartitions",
-    "CreateTopics", "DeleteGroups", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster",
-    "DescribeConfigs", "DescribeGroups", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum",
-    "DescribeTopicPartitions", "ElectLeaders", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs",
-    "InitProducerId", "JoinGroup", "LeaveGroup", "ListConfigResources", "ListGroups", "ListOffsets",
-    "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch",
-    "Ping", "Produce", "RegisterConsumer", "StartFetcher", "StopFetcher", "SyncGroup", "UnregisterBroker",
+    "AcceptLogLoss", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
+    "ApiVersions", "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat",
+    "CreatePartitions", "CreateTopics", "DeleteGroups", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas",
+    "DescribeCluster", "DescribeConfigs", "DescribeGroups", "DescribeLogDamage", "DescribeLogDirs",
+    "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions", "ElectLeaders", "Fetch",
+    "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup",
+    "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata",
+    "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Ping", "Produce",
+    "RegisterConsumer", "ReplicaRange", "StartFetcher", "StopFetcher", "SyncGroup", "UnregisterBroker",
     "UpdateFeatures",
 )  # fmt: skip
-"""Kafka's names of those that brokers serve, and those of the push protocol, as events have them."""
+"""Kafka's names of those that brokers serve, and this project's names of its own, as events have them."""
 
 OBJECTIVES_MAX: Final = 50
 MIRRORS_MAX: Final = 20

@@ -118,7 +118,24 @@ class TopicCreation(Protocol):
         ...
 
 
-class BrokerContext(FetchContext, Protocol):
+class ReplicasContext(FetchContext, Protocol):
+    """Replicas of a broker, led here or not."""
+
+    def replica_log(self, topic_id: UUID, partition: int, leader_epoch: int, /) -> Log:
+        """The log of a replica that agrees with the leader's of this epoch, led here or not. Raises KafkaError."""
+        ...
+
+    @property
+    def offline_replicas(self) -> Mapping[tuple[str, int], str]:
+        """Partitions that this broker should have a replica of, and why it does not serve them."""
+        ...
+
+    def said_of_repair(self, topic: str, partition: int, /) -> str:
+        """State of the repair of a damaged replica, as half a sentence."""
+        ...
+
+
+class BrokerContext(ReplicasContext, Protocol):
     """What handlers may use on a broker."""
 
     @property

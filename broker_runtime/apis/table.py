@@ -74,6 +74,13 @@ _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
 )
 """What few clients ask, and this broker has little of: ACLs, and metrics of clients."""
 
+_OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
+    on_demand("replica_range", versions.REPLICA_RANGE, "ReplicaRange", (0, 0)),
+    on_demand("describe_log_damage", versions.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
+    on_demand("accept_log_loss", versions.ACCEPT_LOG_LOSS, "AcceptLogLoss", (0, 0)),
+)
+"""The same for a broker without a damaged log, and without an operator that asks for it."""
+
 _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_configs.API,
     describe_client_quotas.API,
@@ -119,6 +126,7 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     init_producer_id.API,
     broker_metadata.API,
     *_SELDOM_ASKED,
+    *_OF_DAMAGED_LOGS,
     *_ANY_NODE,
     *(forwarded(api) for api in _ACTIVE_CONTROLLER),
     with_own_listeners(alter_configs.API, alter_configs.alter, alter_configs.answer_to),

@@ -12,7 +12,6 @@ from broker_runtime.config.connection_limits import QuotaConfig
 from broker_runtime.config.declaration import Config, dynamic, static
 from broker_runtime.config.definition import (
     INT_MAX,
-    LONG_MAX,
     ConfigKey,
     Key,
     Type,
@@ -20,6 +19,7 @@ from broker_runtime.config.definition import (
 )
 from broker_runtime.config.groups import GroupConfig
 from broker_runtime.config.identity import IdentityConfig
+from broker_runtime.config.log_times import LogTimesConfig
 from broker_runtime.config.observers import observer_key, observer_names_problem
 from broker_runtime.config.resources import ResourcesConfig
 from broker_runtime.config.tags import tag_key
@@ -383,47 +383,6 @@ class ObserverConfig(Config):
         INT,
         2_000,
         "An observer that has not closed by then is left behind.",
-        at_least(1),
-    )
-
-
-class LogTimesConfig(Config):
-    """Times of logs that are no default of a topic's key."""
-
-    log_retention_hours: Key[int] = static("log.retention.hours", INT, 168, "log.retention.ms in hours.", at_least(-1))
-    log_retention_minutes: Key[int | None] = static(
-        "log.retention.minutes", INT, None, "log.retention.ms in minutes.", at_least(-1)
-    )
-    log_roll_hours: Key[int] = static("log.roll.hours", INT, 168, "log.roll.ms in hours.", at_least(1))
-    log_retention_check_interval_ms: Key[int] = static(
-        "log.retention.check.interval.ms",
-        LONG,
-        300_000,
-        "Time between two checks of a log for segments beyond retention.ms or retention.bytes, ms. One check takes a "
-        "second for 256 logs. Segments below the log's start go within seconds. (Kafka checks compacted logs every "
-        "log.cleaner.backoff.ms.)",
-        at_least(1),
-    )
-    log_initial_task_delay_ms: Key[int] = static(
-        "log.initial.task.delay.ms",
-        LONG,
-        30_000,
-        "Time between the start and the first check for such segments, ms.",
-        at_least(0),
-    )
-    log_flush_offset_checkpoint_interval_ms: Key[int] = static(
-        "log.flush.offset.checkpoint.interval.ms",
-        INT,
-        60_000,
-        "Time between two writes of recovery-point-offset-checkpoint, ms. A start after a crash checks every batch "
-        "behind the recovery point.",
-        at_least(0),
-    )
-    log_flush_scheduler_interval_ms: Key[int] = static(
-        "log.flush.scheduler.interval.ms",
-        LONG,
-        LONG_MAX,
-        "Changes nothing: logs whose flush.ms is over are looked for in 256 logs a second.",
         at_least(1),
     )
 

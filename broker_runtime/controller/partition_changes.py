@@ -1,5 +1,7 @@
 """What a leader may change about its partition's in-sync set (AlterPartition, KIP-497, KIP-841, KIP-903). Pure.
 
+A leader that leaves the set itself hands the partition over to those that stay: its log is damaged where it cannot be
+mended while it leads (decision 46). Apache Kafka refuses that.
 Whether a change is taken is decided in Kafka's order, so that a leader that is behind learns first that it is.
 """
 
@@ -82,8 +84,9 @@ def _check_members(leader: int, change: IsrChange, part: Partition) -> None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"in-sync replicas are different replicas of {list(part.replicas)}, at least one"
         )
-    if leader not in members:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the leader {leader} is always in sync")
+    if leader not in members and not members <= set(part.isr):
+        text = f"the leader {leader} hands over to members of the in-sync set, {list(part.isr)}, only"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     if change.recovery_state != RECOVERED:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"leader recovery state {change.recovery_state} is not known here")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import Record, iter_batches, iter_records
+from broker_runtime.storage.batch import Record, checksum, iter_batches, iter_records
 from broker_runtime.storage.log import Log
 
 _READ_BYTES = 1024 * 1024
@@ -34,6 +34,10 @@ async def replay(log: Log, start: int, end: int, apply: Callable[[Record], None]
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.place} cannot be read at offset {offset}")
         size += region.length
         for header, batch in iter_batches(region.read()):
+            if checksum(batch) != header.crc:
+                log.suspect(header.base_offset)
+                text = f"the batch of {log.place} at offset {header.base_offset} is damaged"
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
             batches += 1
             for item in iter_records(batch):
                 if item.offset >= start:

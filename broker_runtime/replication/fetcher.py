@@ -62,13 +62,16 @@ class LeaderFetcher:
         clock: Clock,
         broker_epoch: Callable[[], int],
         logs: LogManager,
+        on_corrupt: Callable[[FollowerReplica, int], None],
     ) -> None:
+        """`on_corrupt` is called with a high watermark when the leader sends a batch below it that is damaged."""
         self.leader = leader
         self._link = link
         self._settings = settings
         self._clock = clock
         self._broker_epoch = broker_epoch
         self._logs = logs
+        self._on_corrupt = on_corrupt
         self._session = FollowerSession()
         self._failures = FetchFailures(leader, clock)
         self._truncation = Truncation(leader, settings.broker_id, self._exchange, self._session, self._failures, clock)
@@ -140,6 +143,8 @@ class LeaderFetcher:
         now_s = self._clock.monotonic()
         due_s = now_s + 1.0
         for replica in self._session.to_look:
+            if replica.truncated and replica.waits_for_repair:
+                continue
             if replica.is_counted:
                 due_s = min(due_s, replica.not_before_s)
             elif replica.log.waits_for_sync:
@@ -240,6 +245,8 @@ class LeaderFetcher:
                     self._new_starts.append((replica, fetched.log_start_offset))
             except (OSError, KafkaError) as error:
                 self._failures.of_storage(replica, error)
+                if isinstance(error, KafkaError) and error.code == ErrorCode.CORRUPT_MESSAGE:
+                    self._on_corrupt(replica, fetched.high_watermark)
                 return
             replica.log.advance_high_watermark(fetched.high_watermark)
             if replica.backoff.succeeded():

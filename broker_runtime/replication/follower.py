@@ -29,6 +29,8 @@ class FollowerReplica:
     truncated: bool = False
     """Whether the log is known to be a beginning of the leader's."""
     not_before_s: float = 0.0
+    leader_lacks_it: bool = False
+    """Whether what is damaged here is damaged at the leader, too: then this replica misses nothing of the leader's."""
     on_change: "Callable[[FollowerReplica], None] | None" = None
 
     def __str__(self) -> str:
@@ -39,9 +41,14 @@ class FollowerReplica:
         """Whether all that is stored here counts, so that the leader may hear of it."""
         return self.log.counted_end >= self.log.log_end_offset
 
+    @property
+    def waits_for_repair(self) -> bool:
+        """Whether it has to be mended before it may fetch: a replica that has damaged ranges is not in sync."""
+        return not self.leader_lacks_it and bool(self.log.damage)
+
     def is_ready(self, now_s: float) -> bool:
         """Whether the leader may be asked what comes next."""
-        return self.truncated and self.not_before_s <= now_s and self.is_counted
+        return self.truncated and self.not_before_s <= now_s and self.is_counted and not self.waits_for_repair
 
     def changed(self) -> None:
         """The log tells it."""

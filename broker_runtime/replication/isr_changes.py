@@ -14,8 +14,11 @@ from broker_runtime.wire.versions import ALTER_PARTITION
 
 _VERSION = 3
 PARTITIONS_PER_REQUEST = 1_000
-_REFUSED_FOR_GOOD = frozenset((ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED))
-"""The set stays as it was; with all other errors newer metadata is on its way."""
+_REFUSED_FOR_GOOD = frozenset(
+    (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST)
+)
+"""The set stays as it was; with all other errors newer metadata is on its way. INVALID_REQUEST is the answer to a
+hand-over by a controller of an older release."""
 
 
 async def send(

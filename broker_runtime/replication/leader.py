@@ -10,6 +10,9 @@ Pure: time is an argument.
   that leader and controller need not agree about that number.
 - A follower is in sync while it has been at the leader's log end within replica.lag.time.max.ms (KIP-16).
 - Progress belongs to one incarnation of a follower (KIP-903): with a new broker epoch it is not known any more.
+- The high watermark does not pass a damaged range that this leader wrote and the others do not have. Such records
+  cannot be replicated: the leader hands over to another member of the in-sync set, and cuts them as its follower
+  (decision 46).
 - The low watermark is the least log start of the leader and of all followers that live (KIP-107), or that may be
   elected though they are away: whoever leads next serves nothing below. A follower tells its log start with each fetch,
   and joins once it has the leader's.
@@ -59,6 +62,7 @@ class LeaderReplica:
         "_deletions",
         "elr",
         "followers",
+        "hands_over",
         "index",
         "isr",
         "leader_epoch",
@@ -82,6 +86,8 @@ class LeaderReplica:
         self.start_offset = log.log_end_offset
         """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
         self.me = me
+        self.hands_over = False
+        """Whether this broker is to follow: what is damaged here cannot be mended while it leads."""
         self.followers: dict[int, Follower] = {}
         """By broker id; this replica's own to change."""
         self._deletions = OffsetWaiters(log.place.wakes)
@@ -93,6 +99,7 @@ class LeaderReplica:
             self.leader_epoch = part.leader_epoch
             self.start_offset = self.log.log_end_offset
             self.pending = None
+            self.hands_over = False
             self.followers = {}
             self._epoch_is_over()
         if part.partition_epoch > self.partition_epoch:
@@ -137,7 +144,12 @@ class LeaderReplica:
         return tuple(dict.fromkeys((*self.isr, *self.elr, *asked)))
 
     def _set_sole(self) -> None:
-        self.log.sole_replica = self._electable == (self.me,)
+        self.log.sole_replica = self._electable == (self.me,) and unshared_damage(self) is None
+
+    def damage_changed(self) -> None:
+        """Damaged ranges of the log were found or mended."""
+        self._set_sole()
+        self.advance()
 
     def on_fetch(self, replica: int, broker_epoch: int, offset: int, now_s: float, log_start: int = UNKNOWN) -> None:
         """A follower asks for `offset`, so it has what is below. Raises KafkaError for whoever is no follower.
@@ -185,6 +197,9 @@ class LeaderReplica:
             if replica != self.me:
                 follower = self.followers.get(replica)
                 least = min(least, UNKNOWN if follower is None else follower.end_offset)
+        damaged = unshared_damage(self)
+        if damaged is not None:
+            least = min(least, damaged)
         if least > self.log.high_watermark:
             self.log.advance_high_watermark(least)
 
@@ -227,3 +242,11 @@ class LeaderReplica:
         """Whoever waits at this leader looks again, and finds another epoch or another leader."""
         self._deletions.wake_all()
         self.log.wake_waiting()
+
+
+def unshared_damage(leader: LeaderReplica) -> int | None:
+    """Where the first damaged range begins that no other replica can have, if there is one."""
+    for damaged in leader.log.damage:
+        if damaged.first_offset >= max(leader.start_offset, leader.log.high_watermark):
+            return damaged.first_offset
+    return None

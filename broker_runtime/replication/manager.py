@@ -25,6 +25,7 @@ from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.local_logs import Key, LocalLogs
 from broker_runtime.replication.peer import Controller, Peers
+from broker_runtime.replication.repairs import OtherBrokers, Repairs
 from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
@@ -84,6 +85,14 @@ class ReplicaManager:
             self._led,
             self._epoch,
         )
+        self.repairs = Repairs(
+            clock,
+            logs,
+            OtherBrokers(self._me, image, peers, self._fetching.request_timeout_s),
+            self._led,
+            self._followed,
+        )
+        self._repair_task: asyncio.Task[None] | None = None
         self.observers: dict[str, LeadershipObserver] = {}
         """By topic, told of each change of what this broker leads. They must not raise."""
         self.failed: Callable[[BaseException], None] | None = None
@@ -93,6 +102,7 @@ class ReplicaManager:
         """From here on followers fetch and in-sync sets are kept."""
         self._controller = controller
         self._isr_task = self._spawn(self.in_sync_sets.keep(controller), "in-sync sets")
+        self._repair_task = self._spawn(self.repairs.run(), "repairs of damaged logs")
         for replica in self._followed.values():
             self._fetch(replica)
 
@@ -100,8 +110,7 @@ class ReplicaManager:
         """Lead and follow nothing any more, though the metadata may say so to the end (the controller is away, say)."""
         self._stopped = True
         tasks = [task for _, task in self._fetchers.values()]
-        if self._isr_task is not None:
-            tasks.append(self._isr_task)
+        tasks += [task for task in (self._isr_task, self._repair_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -129,6 +138,25 @@ class ReplicaManager:
         if found is None or known is None or (known.id is not found.topic_id and known.id != found.topic_id):
             raise self._not_led(topic, index)
         return found
+
+    def replica_log(self, topic_id: UUID, index: int, leader_epoch: int) -> Log:
+        """The log of a replica that is known to be a beginning of the leader's, in this leader epoch.
+
+        Raises KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
+        """
+        topic = self._image.topics.by_id(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id}")
+        leader, follower = self._led.get((topic.name, index)), self._followed.get((topic.name, index))
+        replica = leader if leader is not None else follower
+        if replica is None or replica.log.topic_id != topic_id or (follower is not None and not follower.truncated):
+            text = f"this broker has no replica of {topic.name}-{index} that agrees with the leader's"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+        if replica.leader_epoch != leader_epoch:
+            is_old = leader_epoch < replica.leader_epoch
+            code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, f"the leader epoch is {replica.leader_epoch} here, not {leader_epoch}")
+        return replica.log
 
     def _not_led(self, topic: str, index: int) -> KafkaError:
         known = self._image.topics.get(topic)
@@ -223,7 +251,10 @@ class ReplicaManager:
         running = self._fetchers.get(replica.leader)
         if running is None:
             link = self._peers.link_to(replica.leader)
-            fetcher = LeaderFetcher(replica.leader, link, self._fetching, self._clock, self._epoch, self._logs)
+            on_corrupt = self.repairs.suspect_leader
+            fetcher = LeaderFetcher(
+                replica.leader, link, self._fetching, self._clock, self._epoch, self._logs, on_corrupt
+            )
             task = self._spawn(fetcher.run(), f"fetching from broker {replica.leader}")
             running = self._fetchers[replica.leader] = (fetcher, task)
         running[0].follow(replica)

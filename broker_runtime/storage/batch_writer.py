@@ -6,7 +6,7 @@ from broker_runtime.storage.filesystem import Buffer
 from broker_runtime.storage.segment import Segment
 
 SEGMENT_BYTES_MAX = 2**31 - 1
-"""Positions in an index are no larger."""
+"""Limit of positions in an index."""
 
 
 class BatchWriter:

@@ -1,4 +1,4 @@
-"""Which logs of a folder have damaged ranges, and the check of a segment of which a read has failed (decision 44).
+"""Which logs of a folder have damaged ranges, and the check of a segment after a failed read (decision 46).
 
 A start finds most damage. While a broker runs, a read that meets no batch or an I/O error has the whole segment
 checked in a thread; what is damaged is a damaged range of the log from then on, and everything else is served.
@@ -18,12 +18,14 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.recovery import BatchScan, Damage
 from broker_runtime.storage.scan_past import steps_past
 from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.segment_indexes import keep_in_memory
 from broker_runtime.storage.turns import Turns, Work
 
 _LOGGER = logging.getLogger(__name__)
 _WAITING_MAX = 100
 _AGAIN_S = 60.0
-"""A segment is not checked again before."""
+"""A segment is not checked again before this has passed, one that is known to be damaged not before the next."""
+_DAMAGED_AGAIN_S = 600.0
 
 
 class DamageWatch:
@@ -42,7 +44,6 @@ class DamageWatch:
         self._damaged: dict[Partition, None] = {}
         self._waiting: deque[tuple[Log, Segment]] = deque()
         self._checks = False
-        self._checked_s: dict[tuple[Partition, int], float] = {}
 
     def note(self, log: Log) -> None:
         """A log has damaged ranges: say so, and keep it in mind."""
@@ -55,7 +56,7 @@ class DamageWatch:
         self.on_found()
 
     def logs(self) -> list[Log]:
-        """Those that have damaged ranges now."""
+        """Logs that have damaged ranges now."""
         found = []
         for key in list(self._damaged):
             log = self._logs.get(key)
@@ -65,14 +66,22 @@ class DamageWatch:
                 del self._damaged[key]
         return found
 
+    @property
+    def count(self) -> int:
+        """How many damaged ranges there are now."""
+        return sum(len(log.damage) for log in self.logs())
+
     def suspect(self, log: Log, segment: Segment) -> None:
-        """A read of the segment has failed: check it soon, unless that is under way or was done lately."""
-        key, now_s = ((log.topic, log.partition), segment.base_offset), self._clock.monotonic()
-        if segment.damage or len(self._waiting) >= _WAITING_MAX:
+        """A read of the segment has failed: check it soon, unless that is under way or was done lately.
+
+        A damaged segment is checked again, too: a disk may have recovered.
+        """
+        now_s = self._clock.monotonic()
+        if (segment.damage and not segment.size) or len(self._waiting) >= _WAITING_MAX:
             return
-        if now_s - self._checked_s.get(key, float("-inf")) < _AGAIN_S:
+        if now_s - segment.checked_s < (_DAMAGED_AGAIN_S if segment.damage else _AGAIN_S):
             return
-        self._checked_s = {each: s for each, s in self._checked_s.items() if now_s - s < _AGAIN_S} | {key: now_s}
+        segment.checked_s = now_s
         try:
             if segment is log.segments[-1]:
                 # Nothing is appended to a segment that is checked.
@@ -91,7 +100,7 @@ class DamageWatch:
         copy = Segment(segment.fs, log.place.folder, segment.base_offset, segment.created_ms)
         copy.file = segment.file
         copy.indexes.renew()
-        copy.indexes.keep_in_memory()
+        keep_in_memory(copy.indexes)
         gaps, interval = log.files.swaps.may_have_gaps, log.config.index_interval_bytes
         steps = _check(copy, segment.next_offset, interval, gaps=gaps)
         self._turn(log, segment, copy, iter(Turns(steps, self._clock.monotonic)))
@@ -107,15 +116,18 @@ class DamageWatch:
         self._checks = False
         if error is not None:
             _LOGGER.error("the check of %s failed: %s", segment.path, error)
-        elif copy.damage and any(each is segment for each in log.segments) and log.failure is None:
+        elif copy.damage != segment.damage and any(each is segment for each in log.segments):
             self._take(log, segment, copy)
         self._next()
 
     def _take(self, log: Log, segment: Segment, copy: Segment) -> None:
         segment.indexes = copy.indexes
-        log.files.damage_found(segment, copy.damage)
-        self._disk.submit(copy.indexes.forget, partial(_forgotten, segment))
-        self.note(log)
+        log.files.damage.found(segment, copy.damage)
+        if copy.damage:
+            self._disk.submit(copy.indexes.forget, partial(_forgotten, segment))
+            self.note(log)
+        else:
+            _LOGGER.warning("%s can be read again", segment.path)
 
 
 def _check(copy: Segment, next_offset: int, index_interval: int, *, gaps: bool) -> Generator[int, None, None]:

@@ -1,4 +1,4 @@
-"""Offsets of a segment whose batches cannot be read, between others that can. Pure (decision 44)."""
+"""Offsets of a segment whose batches cannot be read, between others that can. Pure (decision 46)."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 class DamagedRange(NamedTuple):
     """Offsets from `first_offset` up to `next_offset`, in the bytes from `position` up to `end` of the file.
 
-    There are no such bytes where a file is lost or ends too early.
+    `position` and `end` are equal if a file is lost or ends too early.
     """
 
     first_offset: int

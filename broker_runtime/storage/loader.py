@@ -31,8 +31,8 @@ from broker_runtime.storage.recovery import (
 from broker_runtime.storage.scan_past import scan_past
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import load_snapshot, replay_producers
+from broker_runtime.storage.stand_in import UnreadableFile, stand_in
 from broker_runtime.storage.swap import GAPS_FILE, complete_swaps, superseded
-from broker_runtime.storage.unreadable_file import UnreadableFile
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")
@@ -261,7 +261,7 @@ class _Segments:
         segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
         segment.file = self._place.fs.open(segment.path, create=True)
         lost = DamagedRange(base, follows, 0, 0, f"{segment.path} is lost, or the file before it ends too early")
-        segment.stand_for((lost,))
+        stand_in(segment, lost)
         return segment
 
     def _load_one(self, segment: Segment, follows: int | None) -> Damage | None:
@@ -274,7 +274,7 @@ class _Segments:
             if follows is None or not is_damage(error) or not self._takes_ranges(unopened):
                 raise
             segment.file = UnreadableFile(error)
-            segment.stand_for((DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason),))
+            stand_in(segment, DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason))
             return None
         scan = self._scan_all or (
             not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
@@ -289,7 +289,7 @@ class _Segments:
         return damage
 
     def _judged(self, segment: Segment, damage: Damage, follows: int | None) -> Damage | None:
-        """The damage where the log ends; None if it goes on behind it. Raises DamagedLogError."""
+        """The damage where the log ends; None if the log continues behind it. Raises DamagedLogError."""
         if follows is not None:
             # Nothing was written here any more once the next segment had begun.
             damage = replace(damage, torn=False)

@@ -6,8 +6,6 @@ decompressed. What the disk holds, and whether it is there for good, is `LogFile
 leaders, requests or sockets.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable
 from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
@@ -15,17 +13,13 @@ from typing import NamedTuple
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import HEADER_BYTES, advance_sequence
-from broker_runtime.storage.damaged_ranges import DamagedRange
 from broker_runtime.storage.filesystem import Buffer
 from broker_runtime.storage.log_files import LoadedLog, LogFiles
-from broker_runtime.storage.log_offsets import LogOffsets
+from broker_runtime.storage.log_reads import LogReads
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import StoredBatch
 from broker_runtime.storage.retention import is_roll_due
-from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.truncation import end_before
 from broker_runtime.storage.validation import check_batch, stamped_header
-from broker_runtime.wire.reply import FileRegion
 
 _PREFIX = Struct(">qii")
 _PREFIX_BYTES = _PREFIX.size
@@ -42,7 +36,7 @@ class AppendResult(NamedTuple):
     log_start_offset: int
 
 
-class Log(LogOffsets):
+class Log(LogReads):
     """What a leader writes and anybody reads. `FollowerLog` writes what a leader sends, `expiry` deletes and
     `compaction` cleans.
 
@@ -53,12 +47,9 @@ class Log(LogOffsets):
     __slots__ = (
         "__weakref__",
         "_clock",
-        "_health",
-        "on_unreadable",
         "partition",
         "place",
         "producers",
-        "segments",
         "topic",
         "topic_id",
     )
@@ -69,12 +60,8 @@ class Log(LogOffsets):
         self.topic = place.topic
         self.partition = place.partition
         self.topic_id = place.topic_id
-        self.segments = self.files.segments
         self.producers = self.files.producers
-        self._health = self.files.health
         self._clock = place.clock
-        self.on_unreadable: Callable[[Segment], None] | None = None
-        """Called with a segment of which a read has failed: its file may be damaged."""
 
     @property
     def size(self) -> int:
@@ -90,11 +77,6 @@ class Log(LogOffsets):
     def failure(self) -> str | None:
         """Why the log takes no records any more, and counts no more of what it has; None while it does."""
         return self._health.offline
-
-    @property
-    def damage(self) -> list[DamagedRange]:
-        """The offsets that the log has and that cannot be read here, in order."""
-        return self.files.damaged_ranges(self.log_start_offset)
 
     @property
     def latest_epoch(self) -> int:
@@ -144,60 +126,6 @@ class Log(LogOffsets):
         """The answer to a batch that a producer sends again."""
         appended_ms = NO_TIMESTAMP if self.config.message_timestamp_type == "CreateTime" else stored.timestamp
         return AppendResult(stored.first_offset, stored.last_offset, appended_ms, self.log_start_offset)
-
-    def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
-        """Whole batches from the one that holds `offset`, below `up_to`; one that is too large only with `min_one`.
-
-        Raises KafkaError: OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE in a damaged range, and KAFKA_STORAGE_ERROR when a file
-        cannot be read otherwise.
-        """
-        if offset < self.log_start_offset or offset > self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is outside {self.log_start_offset}..{self.log_end_offset}",
-            )
-        if offset >= up_to:
-            return None
-        segments = self.segments
-        number = len(segments) - 1
-        if offset < segments[number].base_offset:
-            number = max(bisect_right(segments, offset, key=_BASE_OFFSET) - 1, 0)
-        try:
-            while number < len(segments):
-                start = segments[number].position_of(offset)
-                if start is not None:
-                    return segments[number].region(start, max_bytes, min_one=min_one, up_to=up_to)
-                number += 1
-        except OSError as error:
-            self._note_unreadable(segments[number])
-            raise self._health.failure("read", error) from error
-        except KafkaError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                self._note_unreadable(segments[number])
-            raise
-        return None
-
-    def _note_unreadable(self, segment: Segment) -> None:
-        if self.on_unreadable is not None:
-            self.on_unreadable(segment)
-
-    def end_offset_for_epoch(self, epoch: int, *, for_replica: bool = False) -> tuple[int, int]:
-        """(greatest known epoch up to this one, where it ends here); (-1, -1) when none is known.
-
-        `for_replica`: behind the last batch that is left of it or of older ones. A cleaning leaves offsets out, so a
-        replica that was made from a cleaned log does not know where the next epoch began, only where the first batch
-        lies that was left of it. What another replica has between the two may never have been this log's.
-
-        Raises KafkaError when a file cannot be read.
-        """
-        known, end = self.files.epochs.end_offset_for(epoch, self.log_end_offset)
-        is_whole = end == self.log_end_offset or end <= self.segments[0].base_offset
-        if not for_replica or is_whole or not self.files.swaps.may_have_gaps:
-            return known, end
-        try:
-            return known, end_before(self.segments, end)
-        except OSError as error:
-            raise self._health.failure("read", error) from error
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log start; returns where it is now. Segments wholly below it go with the next tick.

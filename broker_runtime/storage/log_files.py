@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.storage.damaged_ranges import DamagedRange
 from broker_runtime.storage.epochs import LeaderEpochs
 from broker_runtime.storage.epochs_file import EpochsFile
 from broker_runtime.storage.filesystem import Buffer
+from broker_runtime.storage.known_damage import KnownDamage
 from broker_runtime.storage.log_health import LogHealth
 from broker_runtime.storage.log_swaps import LogSwaps
 from broker_runtime.storage.log_syncs import LogSyncs
@@ -44,12 +44,12 @@ class LogFiles:
 
     What survives: a killed process loses nothing that was written; a power loss takes what lies behind the recovery
     point of `syncs`. `health` says what a failing disk has led to, `old` what has left the log at its beginning,
-    `swaps` what the log cleaner does.
+    `swaps` what the log cleaner does, `damage` what cannot be read.
     """
 
     __slots__ = (
-        "_may_be_damaged",
         "_snapshot_offset",
+        "damage",
         "epochs",
         "epochs_file",
         "health",
@@ -78,31 +78,13 @@ class LogFiles:
         )
         self.old = OldSegments(place, self.segments, self.syncs, loaded.renamed)
         self._snapshot_offset = loaded.snapshot_offset
-        self._may_be_damaged = any(segment.damage for segment in loaded.segments)
+        self.damage = KnownDamage(self.segments)
         self.swaps = LogSwaps(place, self.syncs, may_have_gaps=loaded.may_have_gaps)
 
     @property
     def size(self) -> int:
         """Bytes of batches."""
         return sum(segment.size for segment in self.segments)
-
-    def damage_found(self, segment: Segment, ranges: tuple[DamagedRange, ...]) -> None:
-        """Serve nothing of these parts of a sealed segment from now on."""
-        segment.take_damage(ranges)
-        self._may_be_damaged = True
-
-    def damaged_ranges(self, from_offset: int) -> list[DamagedRange]:
-        """What cannot be read from `from_offset` on, in order."""
-        if not self._may_be_damaged:
-            # Nearly always, and for each fetch of a follower.
-            return []
-        found = [damaged for segment in self.segments for damaged in segment.damage]
-        self._may_be_damaged = bool(found)
-        return [
-            damaged._replace(first_offset=max(damaged.first_offset, from_offset))
-            for damaged in found
-            if damaged.next_offset > from_offset
-        ]
 
     def write(self, segment: Segment, buffers: list[Buffer]) -> None:
         """One write; a failure is undone and told by KafkaError."""

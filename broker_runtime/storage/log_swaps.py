@@ -15,7 +15,7 @@ class LogSwaps:
     withdraws it. Methods raise KafkaError where they do not say otherwise.
     """
 
-    __slots__ = ("_health", "_may_have_gaps", "_place", "_syncs", "pending")
+    __slots__ = ("_claimed", "_health", "_may_have_gaps", "_place", "_syncs", "pending")
 
     def __init__(self, place: LogPlace, syncs: LogSyncs, *, may_have_gaps: bool) -> None:
         self.pending: Swap | None = None
@@ -23,6 +23,18 @@ class LogSwaps:
         self._health: LogHealth = syncs.health
         self._syncs = syncs
         self._may_have_gaps = may_have_gaps
+        self._claimed: set[int] = set()
+
+    def claim(self, base_offset: int) -> bool:
+        """Whether the caller may write a new segment of this base offset: no other task does it now. See `release`."""
+        if base_offset in self._claimed:
+            return False
+        self._claimed.add(base_offset)
+        return True
+
+    def release(self, base_offset: int) -> None:
+        """The new segment is in its place, or its files are gone."""
+        self._claimed.discard(base_offset)
 
     @property
     def may_have_gaps(self) -> bool:

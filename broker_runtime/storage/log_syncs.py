@@ -111,7 +111,7 @@ class LogSyncs:
     def begin_sealed(self, segments_max: int = 1, bytes_max: int = 0) -> tuple[int, int] | None:
         """Sync the oldest sealed segments that are not synced: one, and further ones within both limits.
 
-        Returns their number and their bytes. None if there is no such segment, or a sync is under way.
+        Returns their number and their bytes; None if all are synced, or a sync is under way.
         """
         begin = bisect_right(self._segments, self.recovery_point, key=_NEXT_OFFSET)
         count = size = 0

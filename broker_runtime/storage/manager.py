@@ -9,6 +9,7 @@ import logging
 import re
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from uuid import UUID
 
@@ -32,7 +33,6 @@ from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import Promise, load_log, new_log
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.log_dir_health import LogDirHealth
-from broker_runtime.storage.mending import accept_losses
 from broker_runtime.storage.new_logs import NewLogs
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport, is_damage
@@ -43,6 +43,8 @@ from broker_runtime.storage.waiters import AtOnce, Wakes
 
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+MENDING = "broker_runtime.storage.mending"
+"""Is imported when a log has damaged ranges (decision 45)."""
 
 
 class LogManager:
@@ -81,7 +83,7 @@ class LogManager:
         self.cleaner = LogCleaner(self._logs, self._disk, clock, partial(self._checkpoints.write_soon, FIRST_DIRTY))
         self.upkeep = LogUpkeep(self._logs, self._checkpoints, self._deleted, clock)
         self.damage = DamageWatch(self._logs, self._disk, clock)
-        """Of logs that are served but for some offsets."""
+        """Finds and counts damaged ranges of logs that are served."""
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
         """Partitions that cannot be served at all. Their files are left as they are, for a person or until another
@@ -193,13 +195,13 @@ class LogManager:
             self.upkeep.sync_soon(log)
 
     def _give_up_damage(self, log: Log) -> None:
-        """Raises OSError."""
+        """At a start, where an import holds up nobody. Raises OSError."""
         for damaged in log.damage:
             offsets = damaged.first_offset, damaged.next_offset - 1
             _LOGGER.error("%s: the loss of offsets %d to %d is accepted", log.place, *offsets)
             self.damage.accepted_ranges += 1
         try:
-            accept_losses(log)
+            import_module(MENDING).accept_losses(log)
         except KafkaError as error:
             _LOGGER.error("%s: the loss cannot be accepted: %s", log.place, error)
 

@@ -1,8 +1,8 @@
-"""Puts batches into the damaged ranges of a segment, which is written again and then takes the place of the old one.
+"""Puts batches into the damaged ranges of a segment. A new file with them takes the place of the old one.
 
-The batches are another replica's, or one without records where a loss is accepted. Each has the right checksum, fits in
-its range and is of an epoch that fits between the batches around it. Offsets that the source has nothing of are taken
-by batches without records, so segments follow each other without a gap (decision 32). A crash at any moment leaves the
+The batches are another replica's, or one without records if a loss is accepted. Each has the right checksum, fits in
+its range, and has a leader epoch that fits between the batches around it. Batches without records take the offsets
+that the source has removed, so segments follow each other without a gap (decision 32). A crash at any moment leaves the
 damaged segment or the whole one (`swap`).
 """
 
@@ -18,9 +18,11 @@ from broker_runtime.storage.disk import done_by
 from broker_runtime.storage.index import RELATIVE_OFFSET_MAX
 from broker_runtime.storage.leaders_batches import leaders_batches
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.recovery import is_damage
 from broker_runtime.storage.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.stored_batches import batches
+from broker_runtime.storage.stand_in import stand_in
+from broker_runtime.storage.stored_batches import DamagedFileError, batches
 from broker_runtime.storage.swap import Swap
 from broker_runtime.storage.turns import Steps, Turns, Work
 
@@ -28,7 +30,7 @@ _IO_BYTES = 512 << 10
 
 
 class Wanted(NamedTuple):
-    """Offsets of which batches are needed next; a beginning of them is enough."""
+    """Offsets whose batches are needed next; a beginning of them is enough."""
 
     offset: int
     next_offset: int
@@ -59,21 +61,30 @@ class Mending:
         Raises ReplacingStoppedError, OSError, and KafkaError if what was supplied does not fit.
         """
         log, old = self._log, self._segment
-        swap = Swap(log.place, log.segments, [old])
-        writer = BatchWriter(swap.new, _IO_BYTES, log.config.index_interval_bytes)
+        base = old.base_offset
+        if not log.files.swaps.claim(base):
+            raise ReplacingStoppedError(f"{old.path} is being written again; try it later")
+        swap: Swap | None = None
         try:
-            position = 0
-            for damaged in self._damage:
-                self._range = damaged
-                yield from self._copied(writer, position, damaged.position)
-                yield from self._filled(writer, swap.new)
-                position = damaged.end
-            yield from self._copied(writer, position, old.size)
-            yield partial(_complete, writer, swap)
+            swap = Swap(log.place, log.segments, [old])
+            yield from self._written(swap)
             yield from put_in_place(log, swap, self._check, None)
         finally:
-            tidy(log, swap)
+            if swap is not None:
+                tidy(log, swap)
+            log.files.swaps.release(base)
         return swap.new.next_offset
+
+    def _written(self, swap: Swap) -> Generator[Work | Wanted, Supplied | None, None]:
+        writer = BatchWriter(swap.new, _IO_BYTES, self._log.config.index_interval_bytes)
+        position = 0
+        for damaged in self._damage:
+            self._range = damaged
+            yield from self._copied(writer, position, damaged.position)
+            yield from self._filled(writer, swap.new)
+            position = damaged.end
+        yield from self._copied(writer, position, self._segment.size)
+        yield partial(_complete, writer, swap)
 
     def _check(self) -> None:
         log, old = self._log, self._segment
@@ -83,7 +94,15 @@ class Mending:
 
     def _copied(self, writer: BatchWriter, start: int, stop: int) -> Generator[Work, None, None]:
         for turn in Turns(_copy(writer, self._segment, start, stop), self._monotonic):
-            yield turn
+            try:
+                yield turn
+            except DamagedFileError:
+                self._log.recheck(self._segment)
+                raise
+            except OSError as error:
+                if is_damage(error):
+                    self._log.recheck(self._segment)
+                raise
             self._check()
 
     def _filled(self, writer: BatchWriter, new: Segment) -> Generator[Work | Wanted, Supplied | None, None]:
@@ -114,7 +133,7 @@ class Mending:
         records = memoryview(supplied.records)
         at, progress = 0, expected
         for header in leaders_batches(records, expected, epochs.at(expected - 1)):
-            # What is known of epochs may come of the batches that can be read: then one began later by it.
+            # Epochs may have been read from the remaining batches only: then one seems to begin later than it did.
             is_of_epoch = epochs.at(header.base_offset) <= header.leader_epoch and not header.leader_epoch > most >= 0
             if header.last_offset >= damaged.next_offset or not is_of_epoch:
                 raise _misfit(f"a batch of offsets up to {header.last_offset}, of epoch {header.leader_epoch}", damaged)
@@ -142,7 +161,7 @@ class Mending:
         log, old, damaged = self._log, self._segment, self._range
         rest = Segment(old.fs, log.place.folder, at, old.created_ms)
         rest.file = old.fs.open(rest.path, create=True)
-        rest.stand_for((damaged._replace(first_offset=at),))
+        stand_in(rest, damaged._replace(first_offset=at))
         log.files.syncs.names_made += 1
         self._range = damaged._replace(next_offset=at)
         self._damage = (self._range,)

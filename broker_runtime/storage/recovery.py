@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
+from broker_runtime.storage.filesystem import FsyncFailedError, is_shortage
 from broker_runtime.storage.index import RELATIVE_OFFSET_MAX
 from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.segment_indexes import keep_in_memory
 
 _READ_BYTES = 1 << 20
 _MAGIC_AT = 16
@@ -24,12 +26,15 @@ _SUMMED_BYTES_MAX = 1 << 28
 """A tenth of a second: how much is summed in search of a whole batch behind a damage."""
 
 
-_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EINTR)
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_damage(error: OSError) -> bool:
-    """Whether the error is of this one file (EIO, say), and not of the process or of the whole disk."""
-    return error.errno not in _OF_THE_PROCESS
+    """Whether the error concerns this one file (EIO, for example), not the process or the whole disk.
+
+    A failed fsync is not one: what the file holds until the next boot is not what the disk has.
+    """
+    return not (is_shortage(error) or isinstance(error, FsyncFailedError) or error.errno in _OF_THE_DISK)
 
 
 class DamagedLogError(Exception):
@@ -226,7 +231,7 @@ def keep_scanned(segment: Segment, report: RecoveryReport, *, sync: bool) -> Non
         segment.truncate_tail()
     segment.index_time()
     if segment.damage:
-        segment.indexes.keep_in_memory()
+        keep_in_memory(segment.indexes)
         segment.indexes.forget()
     if is_cut or sync:
         segment.flush()

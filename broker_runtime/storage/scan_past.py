@@ -1,4 +1,4 @@
-"""What is readable of a segment behind a damage: the next whole batch is found, and the scan goes on there.
+"""Finds the next whole batch of a segment behind a damage, and continues the scan there.
 
 A batch says how long it is, so behind damaged records the next batch begins where that says. Where the header itself is
 damaged the next batch is searched byte by byte: a candidate counts if its checksum is right and another batch, or the
@@ -149,7 +149,7 @@ def _is_followed(file: _Readable, end: int, file_bytes: int, expected: int, *, g
         return end == file_bytes
     head = file.pread(HEADER_BYTES, end)
     if len(head) < HEADER_BYTES:
-        # What comes there is the next damage.
+        # The next damage begins there.
         return True
     header = parse_header(head)
     return header.magic == MAGIC and (header.base_offset == expected or (gaps and header.base_offset > expected))

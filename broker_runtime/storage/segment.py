@@ -8,10 +8,9 @@ from pathlib import Path
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import Header
-from broker_runtime.storage.damaged_ranges import DamagedRange
 from broker_runtime.storage.filesystem import Buffer, File, FileSystem
 from broker_runtime.storage.index import OFFSET_ENTRY, TIME_ENTRY, Entries
-from broker_runtime.storage.segment_indexes import SegmentIndexes, segment_path
+from broker_runtime.storage.segment_indexes import SegmentIndexes, keep_in_memory, segment_path
 from broker_runtime.storage.segment_reader import SegmentReader
 from broker_runtime.storage.stored_batches import damaged_at
 
@@ -57,14 +56,6 @@ class Segment(SegmentReader):
         self.file = self.fs.open(self.path)
         self.size = self.file.size()
 
-    def stand_for(self, damage: tuple[DamagedRange, ...]) -> None:
-        """Have no readable record: the segment's records are `damage`. Raises OSError."""
-        self.indexes.renew()
-        self.indexes.keep_in_memory()
-        self.indexes.forget()
-        self.take_damage(damage)
-        self.next_offset = damage[-1].next_offset
-
     def append(self, buffers: list[Buffer]) -> None:
         """Write behind the last good byte; `commit` makes it count. Raises OSError with nothing counted."""
         self.file.write_at(buffers, self.size)
@@ -102,16 +93,6 @@ class Segment(SegmentReader):
         """Cut what a failed write left behind the last good byte."""
         self.file.truncate(self.size)
 
-    def end_position(self, offset: int) -> int | None:
-        """Where the file is cut so that the segment ends at `offset`, where a batch or a damaged range ends or begins.
-
-        None past the end.
-        """
-        for damaged in self.damage:
-            if damaged.first_offset == offset:
-                return damaged.position
-        return self.position_of(offset)
-
     def cut(self, position: int, index_interval: int, indexed: SegmentIndexes) -> None:
         """End at the batch boundary `position`, with indexes of what is left.
 
@@ -133,7 +114,7 @@ class Segment(SegmentReader):
             self.next_offset = max(self.next_offset, self.damage[-1].next_offset)
         self.index_time()
         if self.damage:
-            self.indexes.keep_in_memory()
+            keep_in_memory(self.indexes)
             self.indexes.forget()
 
     def _take_over(self, offsets: Entries, times: Entries, end: int) -> int:

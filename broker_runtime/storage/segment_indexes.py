@@ -44,10 +44,6 @@ class SegmentIndexes:
                 self._fs.unlink(path)
         self._fs.fsync_dir(self.offsets.path.parent)
 
-    def keep_in_memory(self) -> None:
-        """Never write the files again. Without them the next start checks each batch of the segment: see `forget`."""
-        self.offsets.is_written = self.times.is_written = False
-
     @property
     def are_there(self) -> bool:
         """Whether the entries are in memory; they are read if need be."""
@@ -96,3 +92,8 @@ class SegmentIndexes:
         """Drop what nobody has used since the last call."""
         self.offsets.release()
         self.times.release()
+
+
+def keep_in_memory(indexes: SegmentIndexes) -> None:
+    """Never write the files again. Without them the next start checks each batch of the segment: see `forget`."""
+    indexes.offsets.is_written = indexes.times.is_written = False

@@ -16,6 +16,7 @@ from broker_runtime.storage.stored_batches import damaged_at, extents, headers
 from broker_runtime.wire.reply import FileRegion
 
 _HINTS_MAX = 64
+NOT_CHECKED = float("-inf")
 
 
 class SegmentReader:
@@ -24,7 +25,18 @@ class SegmentReader:
     Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR where the file is damaged.
     """
 
-    __slots__ = ("_hints", "_is_doubtful", "base_offset", "damage", "file", "indexes", "next_offset", "path", "size")
+    __slots__ = (
+        "_hints",
+        "_is_doubtful",
+        "base_offset",
+        "checked_s",
+        "damage",
+        "file",
+        "indexes",
+        "next_offset",
+        "path",
+        "size",
+    )
 
     def __init__(self, path: Path, base_offset: int, indexes: SegmentIndexes) -> None:
         self.path = path
@@ -35,6 +47,8 @@ class SegmentReader:
         self.next_offset = base_offset
         self.damage: tuple[DamagedRange, ...] = ()
         """Parts of the segment that are known to be unreadable, in order."""
+        self.checked_s = NOT_CHECKED
+        """Monotonic time of the last check for damage in this process, or NOT_CHECKED."""
         self._is_doubtful = False
         """What was promised of it could not be read: from now on it is tried before more is promised."""
         self._hints: dict[int, int] = {}
@@ -99,6 +113,16 @@ class SegmentReader:
             last_there = None
         raise damaged_at(self.path, start)
 
+    def end_position(self, offset: int) -> int | None:
+        """Where the file is cut so that the segment ends at `offset`, where a batch or a damaged range ends or begins.
+
+        None past the end.
+        """
+        for damaged in self.damage:
+            if damaged.first_offset == offset:
+                return damaged.position
+        return self.position_of(offset)
+
     def end_below(self, offset: int) -> int:
         """Where the last batch ends that ends at or below `offset`; the base offset where there is none.
 
@@ -134,10 +158,16 @@ class SegmentReader:
         entry = self.indexes.offsets.entries.floor_by_second(limit)
         if entry is not None and entry[1] > start:
             try:
-                return self._end_from(start, entry[1], limit, self.base_offset + entry[0])
+                found = self._end_from(start, entry[1], limit, self.base_offset + entry[0])
             except KafkaError:
                 # The index is damaged, or the log: that comes out next.
                 pass
+            else:
+                _, first_end, _, _ = next(self._extents(start, self.size))
+                if first_end > entry[1]:
+                    # The reader would get a part of a batch that is too long, and ask for the same for ever.
+                    raise damaged_at(self.path, start)
+                return found
         return self._end_from(start, start, limit)
 
     def _end_from(self, start: int, begin: int, limit: int, last_there: int | None = None) -> tuple[int, int]:
@@ -165,7 +195,9 @@ class SegmentReader:
             return None
         if size - start > max_bytes:
             end, next_offset = self._end_within(start, start + max_bytes)
-            if (end - start > max_bytes and not min_one) or end > size:
+            if end > size:
+                raise damaged_at(self.path, start)
+            if end - start > max_bytes and not min_one:
                 return None
             size = end
         if self._is_doubtful:

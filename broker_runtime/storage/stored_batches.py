@@ -18,7 +18,7 @@ _EXTENT = Struct(">qi4xb6xi")
 
 
 class DamagedFileError(KafkaError):
-    """There is no batch at this place of a segment's file."""
+    """The segment's file does not have a batch at this position."""
 
     def __init__(self, path: Path, position: int) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is damaged at byte {position}")

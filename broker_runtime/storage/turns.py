@@ -1,4 +1,4 @@
-"""Work of a thread in turns: between two of them the event loop, which shares the interpreter, goes on."""
+"""Work of a thread in turns: between two of them the event loop runs, which shares the interpreter."""
 
 from collections.abc import Callable, Iterator
 

@@ -109,6 +109,11 @@ HISTORY: tuple[Step, ...] = (
             api.PUSH_TELEMETRY: (0, 0),
         },
     ),
+    Step(
+        5,
+        "Brokers say which offsets of their logs are damaged, and mend each other's.",
+        {api.REPLICA_RANGE: (0, 0), api.DESCRIBE_LOG_DAMAGE: (0, 0), api.ACCEPT_LOG_LOSS: (0, 0)},
+    ),
 )
 
 PROTOCOL_VERSION_MAX = HISTORY[-1].number

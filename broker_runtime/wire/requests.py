@@ -90,6 +90,9 @@ if TYPE_CHECKING:
 
     from broker_runtime.wire.broker_metadata import BrokerMetadataRequest as BrokerMetadataRequest
     from broker_runtime.wire.broker_registration import BrokerRegistrationRequest as BrokerRegistrationRequest
+    from broker_runtime.wire.log_damage import AcceptLogLossRequest as AcceptLogLossRequest
+    from broker_runtime.wire.log_damage import DescribeLogDamageRequest as DescribeLogDamageRequest
+    from broker_runtime.wire.log_damage import ReplicaRangeRequest as ReplicaRangeRequest
 
     PartitionDataV2 = alter_partition_v2.PartitionData
     DeleteTopicsRequestV5 = delete_topics_v5.DeleteTopicsRequest

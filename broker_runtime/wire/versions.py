@@ -62,12 +62,16 @@ OWN_KEYS_FROM = 30_000
 """Kafka counts its keys up from 0 and has not come to 100. Keys from here on are ours, and ApiVersions, which is
 Kafka's, does not list them."""
 BROKER_METADATA = 30_000
+REPLICA_RANGE = 30_006
+"""The push protocol has the keys between."""
+DESCRIBE_LOG_DAMAGE = 30_007
+ACCEPT_LOG_LOSS = 30_008
 
 
 @dataclass(frozen=True, slots=True)
 class ApiFormat:
     """`module` is kio's name of the message; `flexible_from` the first version with tagged fields, which OffsetDelete
-    and BrokerMetadata have not got yet."""
+    and our own messages do not have yet."""
 
     module: str
     flexible_from: int
@@ -126,11 +130,20 @@ FORMATS: Mapping[int, ApiFormat] = {
     LIST_CONFIG_RESOURCES: ApiFormat("list_config_resources", 0),
     DESCRIBE_TOPIC_PARTITIONS: ApiFormat("describe_topic_partitions", 0),
     BROKER_METADATA: ApiFormat("broker_metadata", 1),
+    REPLICA_RANGE: ApiFormat("replica_range", 1),
+    DESCRIBE_LOG_DAMAGE: ApiFormat("describe_log_damage", 1),
+    ACCEPT_LOG_LOSS: ApiFormat("accept_log_loss", 1),
 }
 
 OWN_MESSAGES: Mapping[tuple[int, int, str], str] = {
     (BROKER_METADATA, 0, "Request"): "broker_runtime.wire.broker_metadata",
     (BROKER_METADATA, 0, "Response"): "broker_runtime.wire.broker_metadata",
+    (REPLICA_RANGE, 0, "Request"): "broker_runtime.wire.log_damage",
+    (REPLICA_RANGE, 0, "Response"): "broker_runtime.wire.log_damage",
+    (DESCRIBE_LOG_DAMAGE, 0, "Request"): "broker_runtime.wire.log_damage",
+    (DESCRIBE_LOG_DAMAGE, 0, "Response"): "broker_runtime.wire.log_damage",
+    (ACCEPT_LOG_LOSS, 0, "Request"): "broker_runtime.wire.log_damage",
+    (ACCEPT_LOG_LOSS, 0, "Response"): "broker_runtime.wire.log_damage",
     (BROKER_REGISTRATION, 4, "Request"): "broker_runtime.wire.broker_registration",
 }
 """Modules of the messages that are not kio's, or have fields beyond kio's; by API key, version and direction."""

@@ -15,11 +15,12 @@ import pytest
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained, main
 from tests.simulation.cluster.cluster import simulate
-from tests.simulation.cluster.shape import DEPOSED, PIPELINED
+from tests.simulation.cluster.shape import DEPOSED, PIPELINED, ROTTEN
 
 SEEDS = 200
 DEPOSED_SEEDS = 8
 PIPELINED_SEEDS = 8
+ROTTEN_SEEDS = 8
 BLOCK = 10
 BUDGET_S = 15.0
 SMALL_BUDGET_S = 5.0
@@ -73,6 +74,22 @@ def _batches_in_flight_stay_in_order(seeds: Iterable[int]) -> None:
     """None is repeated, also when all brokers are killed at once, and batches arrive while replicas come back."""
     for seed in seeds:
         result = simulate(seed, PIPELINED)
+        assert not result.problems, explained(result, 40)
+        assert result.figures["acknowledged"] > 0
+
+
+def test_damaged_segments_are_mended_and_are_the_same_bytes_then_within_the_budget() -> None:
+    _damaged_segments_are_mended(seeds_within(SMALL_BUDGET_S))
+
+
+@pytest.mark.full
+def test_damaged_segments_are_mended_and_are_the_same_bytes_then() -> None:
+    _damaged_segments_are_mended(range(ROTTEN_SEEDS))
+
+
+def _damaged_segments_are_mended(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        result = simulate(seed, ROTTEN)
         assert not result.problems, explained(result, 40)
         assert result.figures["acknowledged"] > 0
 

@@ -7,11 +7,13 @@ from broker_runtime.apis.push_on_demand import PUSH
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.groups.on_demand import SERVICE
 from broker_runtime.observers.on_demand import IN_FORCE
+from broker_runtime.replication.repairs import REPAIRING
 from broker_runtime.storage.compaction.cleaner import CLEANING
+from broker_runtime.storage.manager import MENDING
 
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
-ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, *(api.module for api in APIS))
+ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, REPAIRING, MENDING, *(api.module for api in APIS))
 """Modules of the broker that it imports when they are first used."""
 LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups",

@@ -20,7 +20,11 @@ class _Inode:
         self.is_dropped = False
         """An fsync has failed: the pages count as clean, no later fsync writes them, and the next process has none."""
         self.bad_bytes: list[tuple[int, int]] = []
-        """Reads of these bytes, each from the first up to the second, raise EIO."""
+        """Reads of these bytes, each from the first up to the second, raise EIO until they are written again."""
+
+    def renew(self, begin: int, end: int | None) -> None:
+        """These bytes are written, or cut off: a disk puts others in the place of bad ones then."""
+        self.bad_bytes = [bad for bad in self.bad_bytes if bad[1] <= begin or (end is not None and end <= bad[0])]
 
 
 class MemoryFile:
@@ -48,6 +52,7 @@ class MemoryFile:
         if offset > len(content):
             content += bytes(offset - len(content))
         content[offset : offset + fits] = data[:fits]
+        self._inode.renew(offset, offset + fits)
         if fits < len(data):
             raise OSError(errno.ENOSPC, "no space left on device")
 
@@ -56,6 +61,7 @@ class MemoryFile:
         content = self._inode.content
         content += bytes(max(0, size - len(content)))
         del content[size:]
+        self._inode.renew(size, None)
 
     def fsync(self) -> None:
         inode = self._inode

@@ -23,5 +23,6 @@ _NAMES: Final = {
     51: "AlterUserScramCredentials",
     57: "UpdateFeatures",
     64: "UnregisterBroker",
+    30_008: "AcceptLogLoss",
 }
 ADMIN_APIS: Final = frozenset(_NAMES)

@@ -114,9 +114,12 @@ class Cleaning:
         place, needed = log.place, sum(segment.size for segment in old)
         if place.fs.free_bytes(place.folder) < needed + _ROOM_BYTES:
             raise OSError(errno.ENOSPC, f"{needed} bytes and some for others are needed")
-        changed_before = counts.batches_changed
-        swap = Swap(log.place, log.segments, old)
+        changed_before, base = counts.batches_changed, old[0].base_offset
+        if not log.files.swaps.claim(base):
+            raise CleaningStoppedError(f"a segment of {log.place} is being mended")
+        swap: Swap | None = None
         try:
+            swap = Swap(log.place, log.segments, old)
             sources = [_source(segment, segment.base_offset) for segment in old]
             yield from self._in_turns(Turns(write_kept(swap.new, sources, rules, buffers, counts), self._now))
             if len(old) > 1 or counts.batches_changed > changed_before:
@@ -124,7 +127,9 @@ class Cleaning:
                 yield from self._put_in_place(swap)
                 self._old_files += [segment.file for segment in old]
         finally:
-            tidy(log, swap)
+            if swap is not None:
+                tidy(log, swap)
+            log.files.swaps.release(base)
 
     def _put_in_place(self, swap: Swap) -> Generator[Work, None, None]:
         try:

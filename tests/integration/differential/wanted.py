@@ -440,6 +440,10 @@ def page() -> str:
         "A connection that its client has closed before it is accepted counts in no connection rate and no number of",
         "connections; Kafka counts it in every rate. `connection.quota.count.abandoned=true` counts as Kafka does",
         "(connection-quotas.md).",
+        "",
+        "A broker that cannot read some offsets of a log answers a fetch of them with CORRUPT_MESSAGE, serves all",
+        "others, and mends the log from other replicas (durability.md, Damaged files). Kafka sends the damaged bytes.",
+        "For that a leader may leave the in-sync set by AlterPartition; Kafka's controller refuses that.",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from tests.simulation.cluster.cluster import Result, simulate
 from tests.simulation.cluster.schedule import FAULTS
-from tests.simulation.cluster.shape import GROUPS, PUSH, shape_of
+from tests.simulation.cluster.shape import GROUPS, PUSH, ROTTEN, shape_of
 from tests.simulation.cluster.trace import Trace
 
-SHAPES = {"groups": GROUPS, "push": PUSH}
+SHAPES = {"groups": GROUPS, "push": PUSH, "rotten": ROTTEN}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -81,6 +81,12 @@ def in_sync(cluster: "Cluster") -> bool | str:
     return True
 
 
+def is_mended(process: Process) -> bool:
+    """Whether every offset of its logs can be read, as far as it knows."""
+    node = None if process.broker is None else process.broker.broker
+    return node is not None and not node.logs.damage.logs()
+
+
 def is_whole(cluster: "Cluster") -> bool | str:
     """Everybody serves, every replica is in sync and has everything, and no client waits for an answer."""
     found = everybody_serves(cluster)
@@ -101,8 +107,8 @@ def is_whole(cluster: "Cluster") -> bool | str:
             return found
     for process in cluster.brokers:
         node = None if process.broker is None else process.broker.broker
-        if node is None or node.image.offset != image.offset:
-            return f"{process.name} is not up to date"
+        if node is None or node.image.offset != image.offset or not is_mended(process):
+            return f"{process.name} is not up to date, or has damaged logs"
     for key, part in _partitions(image).items():
         ends = {number: _ends(cluster, number, key) for number in part.replicas}
         if len(set(ends.values())) != 1 or any(end != high for end, high in ends.values()):

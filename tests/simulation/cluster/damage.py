@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.storage.batch import HEADER_BYTES, MAGIC, Header, parse_header
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition, read_offsets
 from broker_runtime.storage.ledger import read_ledger
 from tests.simulation.cluster import check, disk_faults
@@ -41,6 +42,30 @@ async def damage(cluster: "Cluster", rng: random.Random) -> None:
 
 async def lost_beginning(cluster: "Cluster", rng: random.Random) -> None:
     await _damage_of_broker(cluster, rng, _without_beginning)
+
+
+async def old_damage(cluster: "Cluster", rng: random.Random) -> None:
+    """Batches between others, while the broker is down: it is served, but for these, until other brokers mend it."""
+    await _damage_of_broker(cluster, rng, _with_old_damage)
+
+
+async def rot(cluster: "Cluster", rng: random.Random) -> None:
+    """The same while the broker runs, and the batches are read then."""
+    process = rng.choice(cluster.brokers)
+    node = None if process.broker is None else process.broker.broker
+    if not process.alive or process.paused or process.disk_fault is not None or process.owner is None or node is None:
+        return
+    if not disk_faults.is_the_only_lossy(cluster, process):
+        return
+    root, read = Path(process.settings.log_dir), []
+    for log in node.logs.logs():
+        found = None if log.topic == METADATA_TOPIC else _damaged_batch(rng, process, root / str(log.place))
+        if found is not None:
+            read.append((log, found))
+    cluster.note(f"on the disk of {process.name} {[f'{log.place} at {offset}' for log, offset in read]} are flipped")
+    for log, offset in read:
+        process.owner.context.run(log.suspect, offset)
+    await disk_faults.until_in_sync(cluster, process)
 
 
 async def damaged_end(cluster: "Cluster", rng: random.Random) -> None:
@@ -127,6 +152,71 @@ def _with_damaged_end(rng: random.Random, process: Process) -> str:
             if segments and process.fs.open(root / name / segments[-1]).size():
                 damaged.append(_flip(rng, process, root / name / segments[-1], in_last=_LAST_BYTES))
     return f"{damaged} are flipped"
+
+
+def _with_old_damage(rng: random.Random, process: Process) -> str:
+    """Some batches of each log, or a segment between others."""
+    root, done = Path(process.settings.log_dir), []
+    for name in process.fs.listdir(root):
+        folder = root / name
+        if not process.fs.is_dir(folder) or METADATA_TOPIC in name or not would_be_missed(process.fs, folder):
+            continue
+        segments = _segments(process.fs, folder)
+        if len(segments) > 2 and rng.random() < 0.3:
+            lost = rng.choice(segments[1:-1])
+            process.fs.lose(lost)
+            done.append(f"{name}/{lost.name} is lost")
+            continue
+        for _ in range(rng.choice((1, 1, 3))):
+            offset = _damaged_batch(rng, process, folder)
+            if offset is not None:
+                done.append(f"{name} is flipped at {offset}")
+    return f"{done}"
+
+
+def _segments(fs: MemoryFileSystem, folder: Path) -> list[Path]:
+    return [folder / name for name in sorted(fs.listdir(folder)) if name.endswith(".log")]
+
+
+def _damaged_batch(rng: random.Random, process: Process, folder: Path) -> int | None:
+    """Flips bits of a batch, or makes a byte of it unreadable; returns its offset. Never the newest batch of a log."""
+    fs = process.fs
+    batches = [
+        (path, position, header) for path in _segments(fs, folder) for position, header in _headers(_content(fs, path))
+    ]
+    if len(batches) < 2:
+        return None
+    path, position, header = rng.choice(batches[:-1])
+    # The leader epoch (12 to 15) is outside the checksum, and nothing tells that it has changed.
+    at = rng.choice([at for at in range(header.size) if not 12 <= at < 16])
+    if rng.random() < 0.2:
+        fs.spoil(path, position + at, position + at + 1)
+    else:
+        fs.flip(path, position + at, 1 << rng.randrange(8))
+    if not process.alive and fs.exists(path.with_suffix(".index")):
+        fs.lose(path.with_suffix(".index"))
+    return header.base_offset
+
+
+def _content(fs: MemoryFileSystem, path: Path) -> bytes:
+    file = fs.open(path)
+    try:
+        return file.pread(file.size(), 0)
+    except OSError:
+        # It is damaged already.
+        return b""
+
+
+def _headers(content: bytes) -> list[tuple[int, Header]]:
+    """(position, header) of the batches, up to the first damage."""
+    found, position = [], 0
+    while position + HEADER_BYTES <= len(content):
+        header = parse_header(content, position)
+        if header.magic != MAGIC or header.length < 0 or position + header.size > len(content):
+            break
+        found.append((position, header))
+        position += header.size
+    return found
 
 
 def _damaged(rng: random.Random, process: Process) -> str:

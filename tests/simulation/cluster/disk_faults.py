@@ -37,7 +37,7 @@ def is_the_only_lossy(cluster: "Cluster", process: Process) -> bool:
 async def until_in_sync(cluster: "Cluster", process: Process) -> None:
     while cluster.lossy is process:
         await asyncio.sleep(0.1)
-        if check.everybody_serves(cluster) is True and check.in_sync(cluster) is True:
+        if check.everybody_serves(cluster) is True and check.is_mended(process) and check.in_sync(cluster) is True:
             cluster.lossy = None
 
 

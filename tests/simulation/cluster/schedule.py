@@ -206,6 +206,8 @@ _BY_NAME = _ACTIONS | {
     "refuse_controller": (_refuse_controller, 3),
     "lost_beginning": (damage.lost_beginning, 3),
     "damaged_end": (damage.damaged_end, 3),
+    "old_damage": (damage.old_damage, 3),
+    "rot": (damage.rot, 3),
 }
 """With those that a shape asks for; no seed chooses them by itself."""
 FAULTS = tuple(_BY_NAME)

@@ -93,6 +93,14 @@ PUSH = replace(
     ),
 )
 """Groups whose coordinator calls its consumers, who fail too."""
+ROTTEN = replace(
+    HARSH,
+    segment_bytes=4000,
+    faults=("old_damage", "rot", "kill", "cut_two", "pause", "controlled_restart", "elect_preferred", "delete_records"),
+    faults_s=12.0,
+    fault_interval_s=1.0,
+)
+"""Old segments are damaged, on disks of brokers that are down and that run, and other brokers mend them."""
 DEPOSED = replace(
     HARSH,
     controllers=3,

@@ -47,6 +47,13 @@ def test_a_follower_joins_and_leaves() -> None:
     assert the(metadata) == Partition((1, 2, 3), (1,), 1, LEADER_EPOCH, PARTITION_EPOCH + 2)
 
 
+def test_a_leader_that_leaves_the_set_hands_over_to_a_member_of_it() -> None:
+    metadata, change = cluster()
+    changed = committed(metadata, replace(change, isr=change.isr[1:2]))
+    assert changed.code == ErrorCode.NEW_LEADER_ELECTED
+    assert the(metadata) == Partition((1, 2, 3), (2,), 2, LEADER_EPOCH + 1, PARTITION_EPOCH + 1)
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_the_set_that_there_is_already_writes_nothing(order: tuple[int, int]) -> None:
     metadata, change = cluster()
@@ -72,7 +79,8 @@ MISTAKES = [
     ({"isr": []}, ErrorCode.INVALID_REQUEST),
     ({"isr": [(1, EPOCH_UNKNOWN)] * 2}, ErrorCode.INVALID_REQUEST),
     (STRANGER, ErrorCode.INVALID_REQUEST),
-    ({"isr": [(2, EPOCH_UNKNOWN)]}, ErrorCode.INVALID_REQUEST),
+    ({"isr": [(3, EPOCH_UNKNOWN)]}, ErrorCode.INVALID_REQUEST),
+    ({"isr": [(2, EPOCH_UNKNOWN), (3, EPOCH_UNKNOWN)]}, ErrorCode.INVALID_REQUEST),
     ({"recovery_state": 1}, ErrorCode.INVALID_REQUEST),
     ({"isr": [(1, EPOCH_UNKNOWN), (3, 10**6)]}, ErrorCode.INELIGIBLE_REPLICA),
 ]

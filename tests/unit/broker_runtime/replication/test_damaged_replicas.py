@@ -1,4 +1,4 @@
-"""A damaged log is not led; to follow a leader that has everything it is cut where the damage is."""
+"""A log whose end is damaged is not led; to follow a leader that has everything it is cut where the damage is."""
 
 from typing import cast
 from uuid import UUID
@@ -24,7 +24,7 @@ ME, OTHER = 1, 2
 
 
 class Broker:
-    """With two partitions of one topic, the first of which is damaged at offset 4."""
+    """With two partitions of one topic, the first of which has lost its last batch, of offset 9."""
 
     def __init__(self) -> None:
         fs, clock = MemoryFileSystem(), ManualClock()
@@ -36,7 +36,7 @@ class Broker:
         size = logs.logs()[0].segments[0].size
         logs.close()
         folder = LOG_DIR / "orders-0"
-        fs.open(folder / f"{0:020}.log").write_at([b"\xff"], size // 2 - 1)
+        fs.open(folder / f"{0:020}.log").write_at([b"\xff"], size - 5)
         fs.unlink(folder / f"{0:020}.index")
         self.fs = fs.process_killed()
         self.logs = _opened(self.fs, clock)
@@ -77,7 +77,7 @@ def test_as_the_only_copy_it_is_offline_and_the_others_are_served(leader: int) -
     assert leader != ME or refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     (note,) = broker.manager.offline_notes()
     assert note.startswith("orders-0 is not served: KAFKA_STORAGE_ERROR: its log is damaged on this broker")
-    assert "whole up to offset 4 only" in note
+    assert "whole up to offset 9 only" in note
     assert "accept-loss" in note
 
 
@@ -88,7 +88,7 @@ def test_once_another_leads_it_is_cut_and_follows() -> None:
     broker.hear(partition(0, OTHER, epoch=1))
     log = broker.logs.get("orders", 0)
     assert log is not None
-    assert (log.log_end_offset, log.sole_replica, broker.manager.offline) == (4, False, {})
+    assert (log.log_end_offset, log.sole_replica, broker.manager.offline) == (9, False, {})
 
 
 def test_its_topic_may_be_deleted_and_made_again() -> None:

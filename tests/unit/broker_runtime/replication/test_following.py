@@ -41,7 +41,16 @@ class Pair:
         self.link = LinkTo(LeadingNode(self.leader, leader.clock))
         backoff = Backoff(SETTINGS.backoff_max_s)
         self.replica = FollowerReplica(TOPIC, TOPIC_ID, 0, follower.log, 1, epoch, backoff)
-        self.fetcher = LeaderFetcher(1, self.link, SETTINGS, follower.clock, lambda: 12, follower.logs)
+        self.suspected: list[tuple[FollowerReplica, int]] = []
+        self.fetcher = LeaderFetcher(
+            1,
+            self.link,
+            SETTINGS,
+            follower.clock,
+            lambda: 12,
+            follower.logs,
+            lambda replica, end: self.suspected.append((replica, end)),
+        )
         self.fetcher.follow(self.replica)
 
     def run_until(self, reached: Callable[[], bool]) -> None:

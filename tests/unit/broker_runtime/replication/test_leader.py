@@ -50,6 +50,77 @@ def test_the_high_watermark_is_what_all_in_sync_replicas_have() -> None:
     assert led.high_watermark == 3
 
 
+def damaged(led: Led, *offsets: int) -> None:
+    """These batches of the leader's log cannot be read any more."""
+    (segment,) = led.house.log.segments
+    places = {offset: segment.position_of(offset) for offset in offsets}
+    for position in places.values():
+        assert position is not None
+        led.house.fs.flip(segment.path, position + 16, 1)
+    for offset in offsets:
+        led.house.log.suspect(offset)
+    led.leader.damage_changed()
+
+
+@pytest.mark.parametrize("isr", [(1, 2, 3), (1,)])
+def test_the_high_watermark_does_not_pass_a_damage_of_what_no_other_replica_can_have(isr: tuple[int, ...]) -> None:
+    led = Led(*isr)
+    led.leader.log.sole_replica = False
+    led.append(4)
+    damaged(led, 2)
+    for replica in (2, 3):
+        led.fetch(replica, 2)
+    assert led.high_watermark == 2
+    led.append()
+    assert led.high_watermark == 2
+
+
+def test_a_damage_of_what_was_there_before_holds_nothing_up() -> None:
+    """It may have been acknowledged by another leader: what comes behind it is served."""
+    house = LogHouse()
+    for _ in range(4):
+        house.append(b"v")
+    led = Led()
+    led.house, led.leader = house, leading(house.log, 1, 2, 3)
+    house.log.sole_replica = False
+    damaged(led, 2)
+    led.append()
+    for replica in (2, 3):
+        led.fetch(replica, 5)
+    assert led.high_watermark == 5
+    assert led.wanted(1.0) is None
+
+
+def test_a_leader_with_a_damage_that_no_other_replica_can_have_hands_over_to_the_others_in_sync() -> None:
+    led = Led()
+    led.append(4)
+    damaged(led, 2)
+    for replica in (2, 3):
+        led.fetch(replica, 2)
+    assert led.wanted(1.0) == (2, 3)
+    led.brokers[2] = broker_info(2, fenced=True)
+    assert led.wanted(1.0) == (3,)
+    led.brokers[3] = broker_info(3, fenced=True)
+    assert led.wanted(1.0) is None
+    led = Led(1)
+    led.append(4)
+    damaged(led, 2)
+    assert led.wanted(1.0) is None, "what a leader has acknowledged alone only it can serve"
+
+
+def test_a_leader_hands_over_where_it_cannot_be_mended_unless_too_few_would_be_in_sync() -> None:
+    led = Led()
+    led.append()
+    for replica in (2, 3):
+        led.fetch(replica, 1)
+    led.leader.hands_over = True
+    assert led.wanted(1.0) == (2, 3)
+    led.house.log.update_config(TopicConfig(min_insync_replicas=3))
+    assert led.wanted(1.0) is None
+    led.leader.update(Partition((1, 2, 3), (1, 2, 3), 1, 1, 1), led.brokers, 1.0)
+    assert not led.leader.hands_over
+
+
 def test_a_replica_outside_the_set_holds_nothing_up() -> None:
     led = Led(1, 2)
     led.append(2)

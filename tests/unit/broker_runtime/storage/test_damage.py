@@ -3,155 +3,22 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage import recovery
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, read_topic_id
-from broker_runtime.storage.damaged_ranges import range_at
 from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
-from broker_runtime.storage.segment import Segment
 from broker_runtime.wire.reply import FileRegion
+from tests.support.damaged_node import CONFIG, EVERYTHING, FOLDER, Node, all_but, served
 from tests.support.logs import LOG_DIR, TOPIC_ID, values_of
-from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
-
-CONFIG = TopicConfig(segment_bytes=1000, index_interval_bytes=100, retention_ms=-1)
-EVERYTHING = [b"%02d" % number for number in range(50)]
-FOLDER = LOG_DIR / "orders-0"
-
-
-class Node:
-    """A log of 50 batches in several segments under two epochs, and what becomes of its disk."""
-
-    def __init__(self) -> None:
-        self.fs = MemoryFileSystem()
-        self.clock = ManualClock()
-        self.boot = "boot-1"
-        self.start()
-        self.logs.create("orders", 0, TOPIC_ID, CONFIG).sole_replica = True
-        for number, value in enumerate(EVERYTHING):
-            self.log.append(memoryview(encode_batch([(b"k", value)], 1000 + number)), leader_epoch=number // 30)
-        self.logs.run_record.registered(7)
-
-    @property
-    def log(self) -> Log:
-        found = self.logs.get("orders", 0)
-        assert found is not None
-        return found
-
-    @property
-    def reason(self) -> str:
-        """Why the partition is not served."""
-        return self.logs.damaged["orders", 0].reason
-
-    @property
-    def unreadable(self) -> list[tuple[int, int]]:
-        """First and last offset of each damaged range."""
-        return [(damaged.first_offset, damaged.next_offset - 1) for damaged in self.log.damage]
-
-    def damage_batch(self, offset: int, at: int = HEADER_BYTES + 2, bits: int = 1) -> None:
-        """Flip bits of a byte of this batch, whose segment loses its index. No process runs."""
-        segment, position = self.place_of(offset)
-        self.flip(segment.path, position + at, bits)
-        index = segment.path.with_suffix(".index")
-        if self.fs.exists(index):
-            self.fs.lose(index)
-
-    def place_of(self, offset: int) -> tuple[Segment, int]:
-        """The segment of the last process that has this batch, and where."""
-        segment = next(each for each in self.last.segments if each.base_offset <= offset < each.next_offset)
-        position = segment.position_of(offset)
-        assert position is not None
-        return segment, position
-
-    def start(self) -> None:
-        self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock, boot_id=self.boot)
-        self.report = self.logs.open(lambda _topic: CONFIG)
-        log = self.logs.get("orders", 0)
-        if log is not None:
-            log.sole_replica = True
-
-    def stop(self) -> None:
-        self._remember()
-        self.logs.close()
-        self.fs = self.fs.process_killed()
-
-    def kill(self) -> None:
-        self._remember()
-        self.fs = self.fs.process_killed()
-
-    def _remember(self) -> None:
-        found = self.logs.get("orders", 0)
-        if found is not None:
-            self.last = found
-            """As it was at the end of the last process."""
-
-    def sync(self) -> None:
-        """With the recovery point on disk."""
-        self.log.flush()
-        self.clock.advance(61)
-        self.logs.tick()
-
-    def lose_power(self) -> None:
-        self._remember()
-        self.fs = self.fs.power_loss(Random(1))
-        self.boot += "+"
-
-    def segment(self, number: int) -> Path:
-        bases = sorted(name for name in self.fs.listdir(FOLDER) if name.endswith(".log"))
-        return FOLDER / bases[number]
-
-    def flip(self, path: Path, at: int, bit: int = 1) -> None:
-        file = self.fs.open(path)
-        file.write_at([bytes([file.pread(1, at)[0] ^ bit])], at)
-        file.fsync()
-
-    def lose_index(self, number: int) -> None:
-        index = self.segment(number).with_suffix(".index")
-        if self.fs.exists(index):
-            self.fs.unlink(index)
-            self.fs.fsync_dir(FOLDER)
-
-    def files(self) -> dict[str, bytes]:
-        return {
-            name: self.fs.open(FOLDER / name).pread(1 << 20, 0)
-            for name in self.fs.listdir(FOLDER)
-            if name.endswith(".log")
-        }
-
-
-def served(log: Log) -> dict[int, bytes | None]:
-    """Every record by its offset, as a consumer gets it that passes over damaged ranges when it is told of them."""
-    found: dict[int, bytes | None] = {}
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        damaged = range_at(log.damage, offset)
-        if damaged is not None:
-            with pytest.raises(KafkaError) as told:
-                log.read(offset, 300, min_one=True, up_to=log.log_end_offset)
-            assert told.value.code == ErrorCode.CORRUPT_MESSAGE
-            offset = damaged.next_offset
-            continue
-        region = log.read(offset, 300, min_one=True, up_to=log.log_end_offset)
-        assert region is not None
-        for header, batch in iter_batches(region.read()):
-            found |= {record.offset: record.value for record in iter_records(batch)}
-            offset = header.last_offset + 1
-    return found
-
-
-def all_but(*offsets: int) -> dict[int, bytes | None]:
-    return {offset: value for offset, value in enumerate(EVERYTHING) if offset not in offsets}
 
 
 @pytest.mark.parametrize("end", [Node.stop, Node.kill])
@@ -248,43 +115,6 @@ def test_an_index_that_is_lost_without_damage_is_made_again() -> None:
     assert (node.report.indexes_rebuilt, values_of(node.log)) == (1, EVERYTHING)
 
 
-@pytest.mark.parametrize("end", [Node.stop, Node.kill])
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_segment_that_is_lost_is_a_damaged_range(end: Callable[[Node], None], number: int) -> None:
-    node = Node()
-    node.sync()
-    end(node)
-    base, follows = node.last.segments[number].base_offset, node.last.segments[number + 1].base_offset
-    node.fs.lose(node.segment(number))
-    for _ in range(3):
-        node.start()
-        assert node.unreadable == [(base, follows - 1)]
-        assert (node.log.log_start_offset, served(node.log)) == (0, all_but(*range(base, follows)))
-        assert "is lost" in node.log.damage[0].reason
-        end(node)
-
-
-def test_two_segments_that_are_lost_are_one_range() -> None:
-    node = Node()
-    node.stop()
-    base, follows = node.last.segments[1].base_offset, node.last.segments[3].base_offset
-    for _ in range(2):
-        node.fs.lose(node.segment(1))
-    node.start()
-    assert (node.unreadable, served(node.log)) == ([(base, follows - 1)], all_but(*range(base, follows)))
-
-
-@pytest.mark.parametrize("end", [Node.stop, Node.kill])
-def test_the_newest_segment_is_missed_as_a_whole(end: Callable[[Node], None]) -> None:
-    node = Node()
-    node.sync()
-    end(node)
-    node.fs.unlink(node.segment(-1))
-    node.start()
-    assert node.logs.get("orders", 0) is None
-    assert "had records up to 50" in node.reason
-
-
 def test_batches_that_are_lost_at_the_end_of_an_old_segment_are_a_damaged_range() -> None:
     node = Node()
     node.sync()
@@ -295,44 +125,6 @@ def test_batches_that_are_lost_at_the_end_of_an_old_segment_are_a_damaged_range(
         node.start()
         assert (node.unreadable, served(node.log)) == ([(first, follows - 1)], all_but(*range(first, follows)))
         node.stop()
-
-
-def test_a_segment_that_cannot_be_opened_takes_nothing_else_with_it() -> None:
-    node = Node()
-    node.stop()
-    base, follows = node.last.segments[1].base_offset, node.last.segments[2].base_offset
-    node.fs.unreadable.add(node.segment(1))
-    node.start()
-    assert (node.unreadable, served(node.log)) == ([(base, follows - 1)], all_but(*range(base, follows)))
-    node.stop()
-    node.fs.unreadable.clear()
-    node.start()
-    assert (node.unreadable, values_of(node.log)) == ([], EVERYTHING)
-
-
-@pytest.mark.parametrize("name", ["partition.metadata", "leader-epoch-checkpoint", "newest segment"])
-def test_another_file_that_cannot_be_opened_takes_its_own_partition_at_most(name: str) -> None:
-    node = Node()
-    node.logs.create("others", 0, UUID(int=3), CONFIG).append(memoryview(encode_batch([(b"k", b"v")], 1)))
-    node.stop()
-    node.fs.unreadable.add(node.segment(-1) if name == "newest segment" else FOLDER / name)
-    node.start()
-    others, log = node.logs.get("others", 0), node.logs.get("orders", 0)
-    assert others is not None
-    assert others.log_end_offset == 1
-    assert ("orders", 0) in node.logs.damaged if log is None else log.log_end_offset == 50
-    node.stop()
-    node.fs.unreadable.clear()
-    node.start()
-    assert values_of(node.log) == EVERYTHING
-
-
-def test_a_shortage_of_descriptors_is_no_damage() -> None:
-    node = Node()
-    node.stop()
-    node.fs.no_descriptors = True
-    with pytest.raises(OSError, match="too many open files"):
-        node.start()
 
 
 def test_after_a_kill_damage_of_what_was_not_synced_is_told_from_a_torn_write() -> None:
@@ -531,14 +323,6 @@ def test_a_person_may_accept_that_the_end_is_lost(caplog: pytest.LogCaptureFixtu
     assert node.log.append(memoryview(encode_batch([(b"k", b"on")], 1)), leader_epoch=2).base_offset == 49
 
 
-def test_who_accepts_that_the_beginning_is_lost_is_not_counted_on_either() -> None:
-    node = _without_its_first_segment(0)
-    node.fs.open(FOLDER / "accept-loss", create=True)
-    node.start()
-    assert values_of(node.log) == EVERYTHING[node.log.log_start_offset :] != EVERYTHING
-    assert node.logs.run_record.epoch == -1
-
-
 def test_a_deleted_topic_takes_its_damaged_log_with_it() -> None:
     node = Node()
     node.stop()
@@ -549,111 +333,6 @@ def test_a_deleted_topic_takes_its_damaged_log_with_it() -> None:
     assert node.logs.holdings() == []
     again = node.logs.create("orders", 0, UUID(int=9), CONFIG)
     assert again.log_end_offset == 0
-
-
-@pytest.mark.parametrize("end", [Node.stop, Node.kill, Node.lose_power])
-def test_a_folder_that_is_lost_is_missed_until_it_is_back(end: Callable[[Node], None]) -> None:
-    node = Node()
-    node.sync()
-    end(node)
-    node.fs.rename(FOLDER, LOG_DIR / "elsewhere")
-    node.fs.fsync_dir(LOG_DIR)
-    for _ in range(2):
-        node.start()
-        assert node.reason == f"the folder {FOLDER} is lost"
-        assert node.logs.run_record.epoch == -1
-        node.stop()
-    node.fs.rename(LOG_DIR / "elsewhere", FOLDER)
-    node.start()
-    assert values_of(node.log) == EVERYTHING
-
-
-def test_a_folder_that_is_lost_is_made_again_to_follow_or_when_a_person_accepts_it() -> None:
-    for accepted in (False, True):
-        node = Node()
-        node.stop()
-        node.fs.rename(FOLDER, LOG_DIR / "elsewhere")
-        if accepted:
-            node.fs.mkdir(FOLDER)
-            node.fs.open(FOLDER / "accept-loss", create=True)
-            node.start()
-        else:
-            node.start()
-            node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
-        assert (node.log.log_end_offset, node.log.topic_id) == (0, TOPIC_ID)
-        node.kill()
-        node.start()
-        assert node.logs.damaged == {}
-
-
-@pytest.mark.parametrize("end", [Node.stop, Node.kill])
-def test_the_first_segment_is_missed_unless_it_was_taken_out_of_the_log(end: Callable[[Node], None]) -> None:
-    node = Node()
-    node.sync()
-    end(node)
-    node.fs.unlink(node.segment(0))
-    node.start()
-    assert node.unreadable == [(0, node.log.segments[1].base_offset - 1)]
-    node = Node()
-    node.sync()
-    node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
-    for _ in range(3):
-        end(node)
-        node.start()
-        assert (node.log.log_end_offset, node.logs.damaged) == (50, {})
-
-
-@pytest.mark.parametrize("end", [Node.stop, Node.kill])
-def test_the_first_segment_is_missed_also_where_others_have_just_been_taken_out(end: Callable[[Node], None]) -> None:
-    """Of those nothing on disk tells yet but that they are renamed: the last of them ends where the log begins."""
-    node = Node()
-    node.sync()
-    begin = node.log.segments[2].base_offset
-    node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
-    node.kill()
-    if end is Node.stop:
-        # The marker without what else a clean stop writes: the ledger is as old as it may be.
-        node.logs.run_record.stopped_cleanly()
-    node.fs.unlink(node.segment(0))
-    node.start()
-    assert node.unreadable == [(begin, node.log.segments[1].base_offset - 1)]
-
-
-def test_a_renamed_segment_that_cannot_be_read_is_no_reason_to_miss_another() -> None:
-    node = Node()
-    node.sync()
-    node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
-    node.kill()
-    renamed = sorted(name for name in node.fs.listdir(FOLDER) if name.endswith(".log.deleted"))
-    node.fs.flip(FOLDER / renamed[-1], 16, 0xFF)
-    node.start()
-    assert (node.log.log_end_offset, node.logs.damaged) == (50, {})
-
-
-def _without_its_first_segment(begin: int) -> Node:
-    """Of a log that had its older segments taken out of it, up to the one at index `begin`."""
-    node = Node()
-    if begin:
-        node.log.delete_records(node.log.segments[begin].base_offset)
-        node.log.files.old.rename_away(begin, node.clock.wall_ms(), lambda: None)
-    node.stop()
-    node.start()
-    node.stop()
-    for name in node.fs.listdir(FOLDER):
-        if name.endswith(".deleted"):
-            node.fs.unlink(FOLDER / name)
-    node.fs.lose(node.segment(0))
-    return node
-
-
-@pytest.mark.parametrize("begin", [0, 2])
-def test_a_log_without_its_first_segment_begins_where_it_began(begin: int) -> None:
-    """Else it would lead one day with a later start, and the others would delete what they have before that."""
-    node = _without_its_first_segment(begin)
-    node.start()
-    ((first, last),) = node.unreadable
-    assert first == node.log.log_start_offset == node.log.segments[0].base_offset
-    assert served(node.log) == {offset: EVERYTHING[offset] for offset in range(last + 1, 50)}
 
 
 @pytest.mark.parametrize("end", [Node.kill, Node.lose_power])
@@ -676,21 +355,6 @@ def test_a_crash_on_the_way_does_not_make_a_log_whole_whose_end_is_damaged(
 
 def _crash(*_: object) -> Log:
     raise OSError
-
-
-def test_a_power_loss_that_takes_the_first_segment_takes_the_log() -> None:
-    node = Node()
-    node.fs.fsync_dir(LOG_DIR)
-    node.fs.fsync_dir(FOLDER)
-    node.logs.close()
-    node.start()
-    node.lose_power()
-    for name in (RECOVERY_POINTS, "replication-offset-checkpoint"):
-        node.fs.unlink(LOG_DIR / name)
-    node.fs.unlink(node.segment(0))
-    node.start()
-    assert (node.log.log_start_offset, node.log.log_end_offset) == (0, 0)
-    assert node.logs.run_record.epoch == -1
 
 
 def test_a_topic_id_that_is_damaged_is_known_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
@@ -771,7 +435,7 @@ def _read_as_a_consumer(node: Node, path: Path) -> None:
         if code == ErrorCode.CORRUPT_MESSAGE:
             expected = next(d.next_offset for d in log.damage if d.first_offset <= expected < d.next_offset)
         elif code == ErrorCode.KAFKA_STORAGE_ERROR:
-            # Nobody had a reason to read these bytes before; from now on their damage is known.
+            # Nothing has read these bytes before; from now on their damage is known.
             assert any(segment.damage for segment in log.segments)
         if code != ErrorCode.NONE:
             assert path.suffix == ".log"

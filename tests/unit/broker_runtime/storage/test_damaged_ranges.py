@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records, parse_header
 from broker_runtime.storage.damaged_ranges import DamagedRange, range_at, stretches
 from broker_runtime.storage.mending import Supplied, Wanted, mend, nothing_for
 from broker_runtime.storage.replacing import ReplacingStoppedError
@@ -44,10 +44,10 @@ class DamagedHouse(LogHouse):
         assert position is not None
         return segment, position
 
-    def flip(self, offset: int, at: int = 16) -> None:
+    def flip(self, offset: int, at: int = 16, bits: int = 0x40) -> None:
         """By default the magic of the batch, which each reader sees."""
         segment, position = self.place_of(offset)
-        self.fs.flip(segment.path, position + at, 0x40)
+        self.fs.flip(segment.path, position + at, bits)
 
     def find(self, *offsets: int) -> None:
         """Damage these batches, and read each."""
@@ -58,12 +58,18 @@ class DamagedHouse(LogHouse):
 
     def read(self, offset: int, max_bytes: int = 80) -> ErrorCode | list[bytes | None]:
         """Values, or why there are none."""
+        found = self.read_region(offset, max_bytes)
+        if isinstance(found, ErrorCode):
+            return found
+        return [record.value for _, batch in iter_batches(found) for record in iter_records(batch)]
+
+    def read_region(self, offset: int, max_bytes: int) -> ErrorCode | bytes:
         try:
             region = self.log.read(offset, max_bytes, min_one=True, up_to=self.log.log_end_offset)
         except KafkaError as error:
             return error.code
         assert region is not None
-        return [record.value for _, batch in iter_batches(region.read()) for record in iter_records(batch)]
+        return region.read()
 
     @property
     def unreadable(self) -> list[tuple[int, int]]:
@@ -125,6 +131,27 @@ def test_a_read_that_meets_no_batch_has_the_segment_checked_and_all_else_is_serv
     assert (house.unreadable, served(house)) == ([(20, 21)], everything(20)), "the next start finds it, too"
 
 
+@pytest.mark.parametrize("max_bytes", [80, 300, 600])
+@pytest.mark.parametrize(("at", "bits"), [(8, 0x40), (9, 1), (10, 0x40), (10, 2), (10, 1)])
+def test_a_batch_that_says_it_is_longer_is_never_sent_in_part(at: int, bits: int, max_bytes: int) -> None:
+    """A reader that gets a part of a batch and nothing else would ask for the same for ever."""
+    house = DamagedHouse()
+    house.flip(18, at, bits)
+    offset = 0
+    while offset < COUNT:
+        region = house.read_region(offset, max_bytes)
+        if isinstance(region, ErrorCode):
+            # KAFKA_STORAGE_ERROR until the damage is known: a reader tries again.
+            damaged = range_at(house.log.damage, offset)
+            assert damaged or house.unreadable
+            offset = offset if damaged is None else damaged.next_offset
+            continue
+        first = parse_header(region, 0)
+        assert first.size <= len(region), offset
+        offset = first.last_offset + 1
+    assert house.unreadable in ([(18, 19)], []), "where it ends within the answer only its checksum tells"
+
+
 @pytest.mark.parametrize("at", [5, HEADER_BYTES + 2])
 def test_bytes_that_cannot_be_read_are_a_damage(at: int) -> None:
     house = DamagedHouse(TopicConfig(segment_bytes=100_000, index_interval_bytes=100))
@@ -141,6 +168,20 @@ def test_bytes_that_cannot_be_read_are_a_damage(at: int) -> None:
     assert next_offset == 21 if at > HEADER_BYTES else next_offset < 100
     assert house.read(19) == [b"19"]
     assert house.read(next_offset) != ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_damage_that_is_over_is_noticed_by_the_next_reader_ten_minutes_later() -> None:
+    house = DamagedHouse()
+    house.find(20, 30)
+    house.flip(20)
+    assert house.read(20) == ErrorCode.CORRUPT_MESSAGE
+    house.clock.advance(601)
+    for _ in range(2):
+        told = house.read(20)
+    assert told == [b"20"]
+    assert (house.unreadable, served(house)) == ([(30, 31)], everything(30))
+    house.restart()
+    assert (house.unreadable, served(house)) == ([(30, 31)], everything(30))
 
 
 def test_a_file_of_which_nothing_can_be_read_is_a_damage_as_a_whole() -> None:

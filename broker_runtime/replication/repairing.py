@@ -1,0 +1,173 @@
+"""How one damaged replica is mended: asks other brokers for the batches, and puts them in their place (decision 46).
+
+`repairs` says when, and imports this module when the first replica is damaged (decision 45).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.replication.peer import PeerLink
+from broker_runtime.replication.repairs import DamagedReplica, OtherBrokers
+from broker_runtime.replication.replica_ranges import RANGE_BYTES_MAX
+from broker_runtime.storage.damage_watch import DamageWatch
+from broker_runtime.storage.damaged_ranges import DamagedRange
+from broker_runtime.storage.follower_log import FollowerLog
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.mending import Supplied, Wanted, mend
+from broker_runtime.storage.replacing import ReplacingStoppedError
+from broker_runtime.storage.segment import Segment
+from broker_runtime.wire.messages import decode_response, encode_request_body
+from broker_runtime.wire.versions import REPLICA_RANGE
+
+log = logging.getLogger(__name__)
+
+_ONLY_COPY = (
+    "it is the only replica; stop the broker and restore the file, or accept the loss with `sluicegate damage accept`"
+)
+
+
+class _NoSourceError(Exception):
+    """No other replica has given the batches; says why each has not."""
+
+
+class _Supply:
+    """Gets batches from the first of `sources` that gives them; `given_by` is the one that gave the last ones."""
+
+    def __init__(
+        self,
+        replica: DamagedReplica,
+        sources: Sequence[int],
+        brokers: OtherBrokers,
+        is_current: Callable[[DamagedReplica], bool],
+    ) -> None:
+        self.sources = sources
+        self.given_by = -1
+        self._replica = replica
+        self._brokers = brokers
+        self._is_current = is_current
+        self._links: dict[int, PeerLink] = {}
+
+    async def some(self, wanted: Wanted) -> Supplied:
+        """Raises _NoSourceError, and ReplacingStoppedError when the leader epoch has changed."""
+        why = []
+        for source in sorted(self.sources, key=lambda each: each != self.given_by):
+            supplied: Supplied | None = None
+            try:
+                supplied = await self._asked(source, wanted)
+            except (KafkaError, ProtocolError, TimeoutError) as error:
+                why.append(f"broker {source}: {error or 'no answer in time'}")
+            if not self._is_current(self._replica):
+                raise ReplacingStoppedError(f"{self._replica.log.place} has a new leader epoch")
+            if supplied is not None:
+                self.given_by = source
+                return supplied
+        if not self._replica.others:
+            raise _NoSourceError(_ONLY_COPY)
+        offsets = f"offsets {wanted.offset} to {wanted.next_offset - 1}"
+        raise _NoSourceError(f"no other replica gives {offsets}: {'; '.join(why) or 'there is none that serves'}")
+
+    async def _asked(self, source: int, wanted: Wanted) -> Supplied:
+        damaged, follower = self._replica.log, self._replica.follower
+        request = {
+            "topic_id": damaged.topic_id,
+            "partition": damaged.partition,
+            "leader_epoch": self._replica.leader_epoch,
+            "offset": wanted.offset,
+            "next_offset": wanted.next_offset,
+            "max_bytes": RANGE_BYTES_MAX,
+        }
+        link = self._links.get(source)
+        if link is None:
+            link = self._links[source] = self._brokers.peers.link_to(source)
+        try:
+            async with asyncio.timeout(self._brokers.timeout_s):
+                body = await link.exchange(REPLICA_RANGE, 0, encode_request_body(REPLICA_RANGE, 0, request))
+        except TimeoutError:
+            # Answers come in the order of requests: a late one would be read as the next one.
+            link.close()
+            raise
+        answer = decode_response(REPLICA_RANGE, 0, body)
+        is_leader = follower is not None and source == follower.leader
+        if is_leader and answer.log_start_offset > damaged.log_start_offset:
+            # The leader has deleted what is asked for.
+            FollowerLog(damaged).move_start(answer.log_start_offset)
+        code = ErrorCode(int(answer.error_code))
+        if follower is not None and is_leader:
+            follower.leader_lacks_it = code == ErrorCode.CORRUPT_MESSAGE
+        if code != ErrorCode.NONE:
+            raise KafkaError(code, answer.error_message or "")
+        return Supplied(answer.records, answer.covered_to, answer.may_have_gaps)
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+
+
+class Repairing:
+    """`is_current` tells whether a replica has the leader epoch that it had when it was found to be damaged."""
+
+    def __init__(self, others: OtherBrokers, damage: DamageWatch, is_current: Callable[[DamagedReplica], bool]) -> None:
+        self._others = others
+        self._damage = damage
+        self._is_current = is_current
+
+    async def ask_leader(self, replica: DamagedReplica, next_offset: int) -> None:
+        """Have the leader check the batches behind the end of this follower. The answer itself is not used."""
+        supply = _Supply(replica, replica.others, self._others, self._is_current)
+        try:
+            await supply.some(Wanted(replica.log.log_end_offset, next_offset))
+        except (KafkaError, OSError, ReplacingStoppedError, _NoSourceError) as error:
+            log.info("%s: the leader was asked to check what it sends: %s", replica.follower, error)
+        finally:
+            supply.close()
+
+    async def mend(self, replica: DamagedReplica) -> str | None:
+        """Mend all damaged segments of the replica. Returns why that cannot be done; None when it is done."""
+        damaged = replica.log
+        try:
+            for segment in [each for each in damaged.segments if _counts(each, damaged)]:
+                await self._mend_segment(replica, segment)
+        except (KafkaError, OSError, ReplacingStoppedError, _NoSourceError) as error:
+            return str(error)
+        return None
+
+    async def _mend_segment(self, replica: DamagedReplica, segment: Segment) -> None:
+        damaged, ranges = replica.log, segment.damage
+        sources = [broker for broker in replica.others if self._others.may_be_asked(broker)]
+        supply = _Supply(replica, sources, self._others, self._is_current)
+        try:
+            if ranges[0].first_offset < damaged.first_dirty_offset:
+                await self._mend_cleaned(replica, ranges, supply)
+            else:
+                await mend(damaged, segment, supply.some)
+        finally:
+            supply.close()
+        for each in ranges:
+            offsets = each.first_offset, each.next_offset - 1
+            log.warning("offsets %d to %d of %s are mended by broker %d", *offsets, damaged.place, supply.given_by)
+        self._damage.mended_ranges += len(ranges)
+
+    async def _mend_cleaned(self, replica: DamagedReplica, ranges: Sequence[DamagedRange], supply: _Supply) -> None:
+        """Behind the damage the cleaner may have dropped a tombstone: were the damage mended alone, by a replica that
+        is not cleaned as far, an older record would bring its key back. A follower fetches everything from there again,
+        once its leader has shown that it has the damaged offsets; a leader hands over to one that has.
+        """
+        follower, leader = replica.follower, replica.leader
+        may_give = leader.isr if leader is not None else () if follower is None else (follower.leader,)
+        supply.sources = [broker for broker in supply.sources if broker in may_give]
+        for each in ranges:
+            offset = max(each.first_offset, replica.log.log_start_offset)
+            while offset < each.next_offset:
+                offset = (await supply.some(Wanted(offset, each.next_offset))).covered_to
+        if leader is not None:
+            leader.hands_over = True
+            raise _NoSourceError("it is in a part that was cleaned, and is mended once another broker leads")
+        first, end = ranges[0].first_offset, replica.log.log_end_offset
+        log.warning("%s is cut from %d to %d: a part that was cleaned is damaged", replica.log.place, end, first)
+        FollowerLog(replica.log).truncate_to(first)
+
+
+def _counts(segment: Segment, damaged: Log) -> bool:
+    return any(each.next_offset > damaged.log_start_offset for each in segment.damage)

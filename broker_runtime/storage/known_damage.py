@@ -1,0 +1,34 @@
+"""The known damaged ranges of one log."""
+
+from collections.abc import Sequence
+
+from broker_runtime.storage.damaged_ranges import DamagedRange
+from broker_runtime.storage.segment import Segment
+
+
+class KnownDamage:
+    """`segments` are the log's, at any time; each has its own ranges."""
+
+    __slots__ = ("_may_be_there", "_segments")
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments
+        self._may_be_there = any(segment.damage for segment in segments)
+
+    def found(self, segment: Segment, ranges: tuple[DamagedRange, ...]) -> None:
+        """Serve nothing of these parts of a sealed segment from now on."""
+        segment.take_damage(ranges)
+        self._may_be_there = True
+
+    def ranges_from(self, offset: int) -> list[DamagedRange]:
+        """The damaged ranges from `offset` on, in order; a range is cut where it begins before."""
+        if not self._may_be_there:
+            # Nearly always, and for each fetch of a follower.
+            return []
+        found = [damaged for segment in self._segments for damaged in segment.damage]
+        self._may_be_there = bool(found)
+        return [
+            damaged._replace(first_offset=max(damaged.first_offset, offset))
+            for damaged in found
+            if damaged.next_offset > offset
+        ]
