@@ -27,6 +27,11 @@ def _now(metric: str, more: str = "") -> str:
     return f"{metric}{{{_OF}{more}}}"
 
 
+def _most(metric: str) -> list[Query]:
+    """By broker."""
+    return [Query(f"max by (pod) ({_now(metric)})", "{{pod}}")]
+
+
 def _ever(label: str, counter: str) -> str:
     """The rate by that label, of those that were counted at all: there are many, and most of them are not used."""
     return f"sum by ({label}) ({_rate(counter)}) and sum by ({label}) ({_now(counter)}) > 0"
@@ -166,18 +171,19 @@ CLUSTERS = Dashboard(
                 Panel(
                     "Metadata behind",
                     "Records of the metadata log that a node has not applied yet",
-                    [Query(f"max by (pod) ({_now('sluicegate_metadata_lag_records')})", "{{pod}}")],
+                    _most("sluicegate_metadata_lag_records"),
                 ),
-                Panel(
-                    "Fenced",
-                    "1 while a broker serves no clients",
-                    [Query(f"max by (pod) ({_now('sluicegate_broker_fenced')})", "{{pod}}")],
-                ),
+                Panel("Fenced", "1 while a broker serves no clients", _most("sluicegate_broker_fenced")),
                 Panel(
                     "Failed writes to log.dirs",
                     "A second, by broker",
                     [Query(f"sum by (pod) ({_rate('sluicegate_log_failed_writes_total')})", "{{pod}}")],
                     unit="ops",
+                ),
+                Panel(
+                    "Damaged ranges",
+                    "Ranges of offsets that a broker cannot read",
+                    _most("sluicegate_log_damaged_ranges"),
                 ),
             ),
         ),
@@ -213,16 +219,11 @@ CLUSTERS = Dashboard(
                     [Query(f"sum by (pod) ({_rate('process_cpu_seconds_total')})", "{{pod}}")],
                     unit="percentunit",
                 ),
-                Panel(
-                    "Memory",
-                    "Resident",
-                    [Query(f"max by (pod) ({_now('process_resident_memory_bytes')})", "{{pod}}")],
-                    unit="bytes",
-                ),
+                Panel("Memory", "Resident", _most("process_resident_memory_bytes"), unit="bytes"),
                 Panel(
                     "Longest delay of the event loop",
                     "Of the last one to two minutes",
-                    [Query(f"max by (pod) ({_now('sluicegate_event_loop_delay_max_seconds')})", "{{pod}}")],
+                    _most("sluicegate_event_loop_delay_max_seconds"),
                     unit="s",
                 ),
             ),
@@ -517,16 +518,11 @@ OPERATOR = Dashboard(
                     [Query(f"sum by (pod) (increase({_AUDIT}dropped_total{{{_OF}}}[5m]))", "{{pod}}")],
                     width=6,
                 ),
-                Panel(
-                    "Spools that wait to be landed",
-                    "By broker",
-                    [Query(f"max by (pod) ({_now(_AUDIT + 'waiting_spools')})", "{{pod}}")],
-                    width=6,
-                ),
+                Panel("Spools that wait to be landed", "By broker", _most(_AUDIT + "waiting_spools"), width=6),
                 Panel(
                     "Events that wait for the spool",
                     "By broker: the spool cannot be written while there are any",
-                    [Query(f"max by (pod) ({_now(_AUDIT + 'queued_bytes')})", "{{pod}}")],
+                    _most(_AUDIT + "queued_bytes"),
                     unit="bytes",
                     width=6,
                 ),

@@ -181,6 +181,16 @@ CASES = (
         near={f"sluicegate_log_directory_failing{{{BROKER}}}": "0x10 1x3 0x60"},
     ),
     AlertCase(
+        "SluicegateLogDamaged",
+        {f"sluicegate_log_damaged_ranges{{{BROKER}}}": _bad(8, bad=2)},
+        "shop-brokers-0 of default/shop has 2 damaged ranges of offsets, and no other replica has mended them for five "
+        "minutes.",
+        fires="7m",
+        labels=OF_BROKER,
+        ends="10m",
+        near={f"sluicegate_log_damaged_ranges{{{BROKER}}}": "0x10 1x15 0x60"},
+    ),
+    AlertCase(
         "SluicegateLogsNotCleaned",
         {f"kafka_log_log_cleaner_manager_uncleanable_partitions_count{{{BROKER}}}": _bad(8, bad=2)},
         "The log cleaner of shop-brokers-0 in default/shop has given up 2 partitions.",

@@ -6,6 +6,7 @@ Soft state: lost with the operator and found again at the first look of each que
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sluicegate_operator.planning.log_damage import BrokerDamage
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.registrations import BrokerWords
 from sluicegate_operator.planning.roll import RollStep
@@ -29,6 +30,8 @@ class ClusterProgress:
     config_refused: str = ""
     told: Mapping[int, BrokerWords] = field(default_factory=dict)
     """What brokers said of themselves when they were asked last."""
+    damage: Mapping[int, BrokerDamage] | None = None
+    """Damaged offsets by broker id; None before a broker has answered."""
     controller_id: int | None = None
     """The active controller that was seen last; None before one was."""
     unreachable: Mapping[int, str] = field(default_factory=dict)

@@ -165,6 +165,7 @@ class ClusterReconciler:
             listeners=client_listeners(listeners, cluster.status.listeners or ()),
             version=version_range(words.version for words in progress.told.values()),
             away=away,
+            damage=progress.damage,
         )
 
     async def _not_starting(

@@ -1,17 +1,20 @@
-"""What brokers say of themselves, for the registrations' queue to write down.
+"""Asks brokers for their tags, versions and damaged logs. The queues of registrations and clusters write it down.
 
 A queue of its own: a broker may be slow to answer, and what fences brokers and opens them to clients waits for none.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.descriptions import ask_descriptions
+from sluicegate_operator.fleet.log_damage import ask_log_damage
 from sluicegate_operator.handlers.context import Context, look_again_s
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL
 from sluicegate_operator.planning.registrations import BrokerWords
 
 log = logging.getLogger(__name__)
@@ -45,7 +48,24 @@ class DescriptionReconciler:
             context.mark("registrations", key)
             if _versions(before) != _versions(told):
                 context.mark("clusters", key)
-        return look_again_s(context, cluster)
+        if await self._damage_changed(key, brokers, told):
+            context.mark("clusters", key)
+        damaged = any(one.is_damaged for one in (progress.damage or {}).values())
+        # Brokers mend a damage, or a person accepts it, within seconds.
+        return context.resync_s(cluster) if damaged else look_again_s(context, cluster)
+
+    async def _damage_changed(
+        self, key: ClusterKey, brokers: Sequence[BrokerAddress], told: Mapping[int, BrokerWords]
+    ) -> bool:
+        """The last answer of a broker that does not answer stays, while the cluster has that broker."""
+        progress = self._context.progress[key]
+        newest = {broker_id: words.protocol_version_max or 0 for broker_id, words in told.items()}
+        asked = [one for one in brokers if one.up and newest.get(one.broker_id, 0) >= SINCE_PROTOCOL]
+        answered = await ask_log_damage(asked)
+        before = progress.damage or {}
+        after = {one.broker_id: before[one.broker_id] for one in brokers if one.broker_id in before} | answered
+        progress.damage = after or None
+        return after != before
 
 
 def _versions(told: Mapping[int, BrokerWords]) -> set[str | None]:

@@ -11,6 +11,7 @@ from sluicegate_operator.kafka_admin import (
     cluster,
     configs,
     groups,
+    log_damage,
     offsets,
     partitions,
     quotas,
@@ -24,6 +25,7 @@ from sluicegate_operator.kafka_admin.views import (
     BrokerDescription,
     ClusterView,
     Configs,
+    LogDamage,
     NewTopic,
     Partition,
     QuorumView,
@@ -166,6 +168,18 @@ class BrokerAdmin(ClusterAdmin):
         return refused
 
 
+class DamageAdmin(Caller):
+    """Damaged offsets of the logs of the broker that is asked."""
+
+    async def describe_log_damage(self) -> LogDamage:
+        """Which offsets this one broker cannot read. As for `describe_brokers`, some brokers close the connection."""
+        return await self.call(log_damage.describe())
+
+    async def accept_log_loss(self, topic: str, partition: int, first: int, last: int) -> None:
+        """Ask the partition's leader: consumers pass over the offsets from `first` to `last` then, for good."""
+        await self.call(log_damage.accept(topic, partition, first, last))
+
+
 class GroupAdmin(Caller):
     """Groups and their offsets, each asked of the broker that knows: a group's coordinator, a partition's leader.
     `consumer_groups.ConsumerGroups` asks the right ones."""
@@ -200,5 +214,5 @@ class GroupAdmin(Caller):
         return await self.call(offsets.list_offsets(of, time_ms))
 
 
-class AdminApi(TopicAdmin, BrokerAdmin, GroupAdmin):
+class AdminApi(TopicAdmin, BrokerAdmin, DamageAdmin, GroupAdmin):
     """All that can be asked of a cluster."""

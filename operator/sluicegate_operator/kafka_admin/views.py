@@ -79,6 +79,36 @@ class BrokerDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class DamagedRange:
+    """Offsets from `first` to `last` that cannot be read on a broker, and why."""
+
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedReplica:
+    """A replica with such offsets, or, without ranges, one that its broker does not serve at all. `leader` is -1 while
+    there is none; `repair` says what has come of the repair, or why the replica is not served."""
+
+    topic: str
+    partition: int
+    leader: int
+    repair: str
+    ranges: tuple[DamagedRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDamage:
+    """What one broker cannot read; `ranges_total` also counts what its answer had no room for."""
+
+    broker_id: int
+    ranges_total: int
+    replicas: tuple[DamagedReplica, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigSynonym:
     """One of the places that a value may come from, with what stands there."""
 

@@ -20,6 +20,7 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
+from sluicegate_operator.planning.log_damage import LOGS_DAMAGED, BrokerDamage, damage_finding
 from sluicegate_operator.planning.lost_nodes import NODE_NOT_READY
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
@@ -70,6 +71,8 @@ class ObservedCluster:
     listeners: tuple[ListenerAddresses, ...] = ()
     version: str | None = None
     away: str = ""
+    damage: Mapping[int, BrokerDamage] | None = None
+    """Damaged offsets by broker id; None before a broker has answered."""
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
@@ -89,6 +92,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         *_rolling(cluster, seen),
         *((_racks_known(seen.racks),) if seen.racks is not None else ()),
         *_contradictions(cluster),
+        *((damage_finding(seen.damage),) if seen.damage else ()),
     )
     found = conditions(cluster, old, (*progress.findings, *own), now)
     return BrokerClusterStatus(
@@ -122,11 +126,12 @@ def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ..
 
 
 def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[Condition, ...]:
-    """The old conditions of a roll and of racks that this operator has not evaluated yet in its term.
+    """The old conditions of a roll, of racks and of damaged logs that this operator has not evaluated yet in its term.
 
     A roll does not end because another operator leads.
     """
     types = {"Rolling", "RollBlocked"} | ({"RacksKnown"} if cluster.spec.topology_key else set())
+    types |= {LOGS_DAMAGED} if cluster.spec.brokers is not None else set()
     types -= {condition.type for condition in found}
     return tuple(condition for condition in cluster.status.conditions if condition.type in types)
 

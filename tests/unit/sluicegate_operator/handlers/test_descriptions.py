@@ -10,6 +10,8 @@ from sluicegate_operator.handlers import descriptions
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import UNTOLD_RETRY, DescriptionReconciler
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError
+from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL
+from sluicegate_operator.planning.log_damage import BrokerDamage
 from sluicegate_operator.planning.registrations import BrokerWords
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster
@@ -31,6 +33,9 @@ class Shop:
         self.context.mark = lambda queue, _: self.marked.append(queue)
         monkeypatch.setattr(KubernetesFleet, "broker_addresses", self._where)
         monkeypatch.setattr(descriptions, "ask_descriptions", self._say)
+        self.damage: dict[int, BrokerDamage] = {}
+        self.asked_for_damage: list[list[int]] = []
+        monkeypatch.setattr(descriptions, "ask_log_damage", self._say_damage)
         self.reconcile = DescriptionReconciler(self.context).reconcile
 
     async def _where(self, *_: object) -> tuple[BrokerAddress, ...]:
@@ -41,6 +46,40 @@ class Shop:
         if self.words is None:
             raise AdminConnectionError(("b0", 9092), "the broker closed the connection")
         return self.words
+
+    async def _say_damage(self, brokers: Iterable[BrokerAddress]) -> dict[int, BrokerDamage]:
+        asked = [one.broker_id for one in brokers]
+        self.asked_for_damage += [asked] if asked else []
+        return {broker: one for broker, one in self.damage.items() if broker in asked}
+
+
+async def test_brokers_are_asked_for_damage_and_the_cluster_hears_of_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch, cluster())
+    down = BrokerAddress(1, "b1", 9092, up=False)
+    shop.addresses = (AT, down, BrokerAddress(2, "b2", 9092))
+    shop.words = {broker: BrokerWords("0.1.0", 1, SINCE_PROTOCOL - (broker == 2), {}) for broker in (0, 1, 2)}
+    shop.damage = {0: BrokerDamage(0, ())}
+    await shop.reconcile(SHOP)
+    assert shop.asked_for_damage == [[0]], "one is down, and one of an older release"
+    assert set(shop.marked) == {"registrations", "clusters"}
+    assert shop.context.progress[SHOP].damage == shop.damage
+    shop.marked.clear()
+    shop.damage = {0: BrokerDamage(1, ("offsets 3 to 3 of orders-0 cannot be read",))}
+    soon = await shop.reconcile(SHOP)
+    assert shop.marked == ["clusters"]
+    before, shop.damage = shop.damage, {}
+    await shop.reconcile(SHOP)
+    assert shop.context.progress[SHOP].damage == before, "it has not answered"
+    shop.damage = {0: BrokerDamage(0, ())}
+    later = await shop.reconcile(SHOP)
+    assert isinstance(soon, float)
+    assert isinstance(later, float)
+    assert later > 2 * soon
+    shop.addresses = shop.addresses[1:]
+    await shop.reconcile(SHOP)
+    assert shop.context.progress[SHOP].damage is None, "it is not one of the cluster any more"
 
 
 async def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.exposure import HIDDEN, Hiding
 from sluicegate_operator.planning.fencing import FenceOrder
+from sluicegate_operator.planning.log_damage import BrokerDamage
 from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Telling
@@ -364,13 +365,14 @@ ZONES: dict[str, Any] = {
 }
 
 
-def test_conditions_of_a_roll_outlive_the_term_that_found_them() -> None:
-    """A new operator writes statuses before it has planned the roll."""
-    known: dict[str, Any] = {"roll": BLOCKED, "racks": RacksPlan(3)}
+def test_conditions_outlive_the_term_that_found_them() -> None:
+    """A new operator writes statuses before it has planned the roll, and has asked brokers for damaged logs."""
+    damage = {1: BrokerDamage(1, ("offsets 15 to 15 of orders-0 cannot be read",))}
+    known: dict[str, Any] = {"roll": BLOCKED, "racks": RacksPlan(3), "damage": damage}
     first = cluster_status(a_cluster(**ZONES), ObservedCluster(**RUNNING, **known), NOW)
     again = a_cluster(**ZONES).model_copy(update={"status": first})
     second = cluster_status(again, ObservedCluster(**(RUNNING | {"brokers_ready": 2})), LATER)
-    for kind in ("Rolling", "RollBlocked", "RacksKnown"):
+    for kind in ("Rolling", "RollBlocked", "RacksKnown", "LogsDamaged"):
         assert second.condition(kind) == first.condition(kind) != None  # noqa: E711
     done = cluster_status(again, ObservedCluster(**RUNNING, roll=Done()), LATER)
     rolling = done.condition("Rolling")
@@ -404,6 +406,7 @@ UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is on no no
 
 def test_without_racks_nothing_is_said_of_them() -> None:
     assert "RacksKnown" not in conditions_of()
+    assert "LogsDamaged" not in conditions_of()
 
 
 def test_racks_are_known_once_every_pod_that_is_on_a_node_was_told() -> None:
