@@ -16,6 +16,7 @@ COMMANDS = {
     "quotas": "limits of brokers, listeners and single addresses: current rate, share of time blocked",
     "why": "which quotas hold an address, on which broker, since when",
     "brokers": "what brokers say of themselves: releases, protocol versions, tags",
+    "damage": "offsets that brokers cannot read: list, accept their loss",
     "groups": "consumer groups: list, describe with lag and members, reset-offsets, delete",
     "plan": "what applying manifests would do: made, changed while brokers run, restarted and why, refused",
     "validate": "check manifests as the API server would, offline",
