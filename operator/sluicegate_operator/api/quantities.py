@@ -1,7 +1,7 @@
 """Kubernetes quantities as manifests of ours hold them: positive, without exponents. CEL has `quantity()` for them."""
 
 import re
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from typing import Annotated
 
 from pydantic import Field
@@ -12,6 +12,8 @@ _UNITS |= {prefix: Decimal(1000) ** (at + 1) for at, prefix in enumerate("kMGTPE
 _UNITS |= {f"{prefix}i": Decimal(1024) ** (at + 1) for at, prefix in enumerate("KMGTPE")}
 
 Quantity = Annotated[str, Field(max_length=32)]
+_EXACT = Context(prec=64)
+"""Enough digits for every quantity in every unit: 32 digits of exa are 51, and 32 digits behind the point stay."""
 
 
 def is_quantity(text: str) -> bool:
@@ -21,16 +23,17 @@ def is_quantity(text: str) -> bool:
 def amount(text: str) -> Decimal:
     """Of something that is a quantity."""
     number = text.rstrip("mkMGTPEKi")
-    return Decimal(number) * _UNITS[text[len(number) :]]
+    return _EXACT.multiply(Decimal(number), _UNITS[text[len(number) :]])
 
 
 def canonical_quantity(text: str) -> str:
     """The one text for all quantities of the same amount, with the largest unit that needs no fraction: 1Gi for 1024Mi,
     1 for 1000m."""
     value = amount(text)
-    prefixes = "KMGTPE" if value and value % 1024 == 0 else "kMGTPE"
-    units = [f"{prefix}i" if prefixes[0] == "K" else prefix for prefix in reversed(prefixes)]
-    for unit in [*units, "", "m"]:
-        if value and value % _UNITS[unit] == 0:
-            return f"{value / _UNITS[unit]:f}".split(".")[0] + unit
-    return f"{value.normalize():f}"
+    with localcontext(_EXACT):
+        prefixes = "KMGTPE" if value and value % 1024 == 0 else "kMGTPE"
+        units = [f"{prefix}i" if prefixes[0] == "K" else prefix for prefix in reversed(prefixes)]
+        for unit in [*units, "", "m"]:
+            if value and value % _UNITS[unit] == 0:
+                return f"{value / _UNITS[unit]:f}".split(".")[0] + unit
+        return f"{value.normalize():f}"

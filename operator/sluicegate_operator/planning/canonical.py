@@ -88,7 +88,8 @@ def canonical_resources(said: Resources | None, otherwise: Resources) -> Resourc
             if amount is not None:
                 parts[part][name] = amount
     requests, limits = parts["requests"] or None, parts["limits"] or None
-    return Resources(requests=requests, limits=limits) if requests or limits else None
+    # Not validated: the canonical text of an amount may be longer than a manifest's text may be.
+    return Resources.model_construct(requests=requests, limits=limits) if requests or limits else None
 
 
 def canonical_amount(text: str | None) -> str | None:

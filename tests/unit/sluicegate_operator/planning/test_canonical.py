@@ -283,6 +283,18 @@ def test_a_quantity_has_one_canonical_text_of_the_same_amount(number: Any, unit:
     assert len({canonical_quantity(one) for one in (text, f"{amount(text):f}")}) == 1
 
 
+@pytest.mark.parametrize(
+    "text", ["9" * 32, f"{'9' * 30}Ei", f"{'9' * 30}Ki", f"0.{'0' * 28}1m", f"{'1' * 15}.{'1' * 15}G"]
+)
+def test_a_quantity_of_as_many_digits_as_a_manifest_may_have_is_compared_too(text: str) -> None:
+    assert amount(canonical_quantity(text)) == amount(text)
+    limited, other = ({"memory": amount_} for amount_ in (text, "7" * 32))
+    assert_same(shop(**resources(limits=limited)), shop(**resources(limits=limited)))
+    assert any(
+        "ResourcesChanged" in why for why in reasons(shop(**resources(limits=limited)), shop(**resources(limits=other)))
+    )
+
+
 # -- by an operator that did not compare by value -------------------------------------------------------------------
 
 ODD: Json = {
