@@ -43,16 +43,17 @@ def client_listeners(
 ) -> tuple[ListenerAddresses, ...]:
     """The listeners that are open to clients, by name.
 
-    A listener that is briefly not open on all brokers, as in a roll, keeps its address of `before`.
+    A listener that is briefly not open on all brokers, as in a roll, keeps its address of `before`. A BrokerListener
+    that clashes with another one of its name has no address, and does not hide that of the other one.
     """
     known = {one.name: one.bootstrap_servers for one in before}
-    found = {
-        one.spec.name: one.status.bootstrap or (known.get(one.spec.name, "") if _is_interrupted(one) else "")
-        for one in listeners
-    }
-    return tuple(
-        ListenerAddresses(name=name, bootstrap_servers=address) for name, address in sorted(found.items()) if address
-    )
+    found: dict[str, str] = {}
+    for one in listeners:
+        name = one.spec.name
+        address = one.status.bootstrap or (known.get(name, "") if _is_interrupted(one) else "")
+        if address:
+            found.setdefault(name, address)
+    return tuple(ListenerAddresses(name=name, bootstrap_servers=address) for name, address in sorted(found.items()))
 
 
 def _is_interrupted(listener: BrokerListener) -> bool:

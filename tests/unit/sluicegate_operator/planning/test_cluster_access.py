@@ -48,6 +48,12 @@ def shown(status: BrokerClusterStatus) -> tuple[str, tuple[ListenerAddresses, ..
     return status.bootstrap_servers, status.listeners, status.version
 
 
+@pytest.mark.parametrize("older_first", [True, False])
+def test_a_listener_that_clashes_does_not_hide_the_one_that_serves(older_first: bool) -> None:
+    pair = [a_listener("EXTERNAL", EXTERNAL.bootstrap_servers), a_listener("EXTERNAL", "", stalled=True)]
+    assert client_listeners(pair if older_first else pair[::-1], ()) == (EXTERNAL,)
+
+
 def test_the_first_listener_by_name_is_where_clients_begin() -> None:
     listeners = client_listeners(
         [
