@@ -38,19 +38,23 @@ def topic_status(
     trouble: TopicTrouble | None = None,
     replicas: ReplicasPlan = NO_CHANGE,
 ) -> TopicStatus:
-    """Without configKeys, which are written on their own. `verdict` is that of `judge_topics`. The id stays while
-    brokers say nothing: a Topic that goes, or a topic that is adopted, is judged by it. The progress of a reassignment
-    stays, too."""
+    """The status of a Topic, without configKeys, which are written on their own. `verdict` is that of `judge_topics`.
+
+    The id and the progress of a reassignment stay while the topic is not seen: a Topic that is deleted, or a topic that
+    is adopted, is judged by the id. The numbers of partitions and replicas stay while brokers do not answer.
+    """
     old = topic.status
     progress = _progress(topic, verdict, observed, trouble, replicas)
-    seen = verdict.outcome is TopicOutcome.ACCEPTED and observed is not None
+    accepted = verdict.outcome is TopicOutcome.ACCEPTED
+    seen = accepted and observed is not None
+    known = observed or (old if trouble is not None else TopicStatus()) if accepted else TopicStatus()
     return TopicStatus(
         observed_generation=observed_generation(topic, old, progress),
         conditions=conditions(topic, old, progress.findings, now),
         topic_name=topic.topic_name,
         topic_id=observed.topic_id if seen and observed else old.topic_id,
-        partitions=observed.partitions if seen and observed else 0,
-        replicas=observed.replicas if seen and observed else 0,
+        partitions=known.partitions,
+        replicas=known.replicas,
         replicas_change=replicas.change if seen else old.replicas_change,
     )
 

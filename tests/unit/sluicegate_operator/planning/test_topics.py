@@ -219,6 +219,14 @@ def test_only_the_ruler_shows_what_kafka_has() -> None:
     assert topic_status(a_topic(), TopicVerdict(TopicOutcome.CONFLICTED, "told"), seen(), NOW).partitions == 0
 
 
+def test_the_numbers_of_a_topic_stay_while_brokers_do_not_answer() -> None:
+    written = a_topic().model_copy(update={"status": topic_status(a_topic(), ACCEPTED, seen(replicas=3), NOW)})
+    away = topic_status(written, ACCEPTED, None, NOW, TopicTrouble("WaitingForBrokers", "no broker answers"))
+    assert (away.partitions, away.replicas) == (6, 3)
+    gone = topic_status(written, ACCEPTED, None, NOW)
+    assert (gone.partitions, gone.replicas) == (0, 0), "brokers say that there is no such topic"
+
+
 def test_what_an_object_may_rule_that_cannot_be_read_is_left_alone() -> None:
     verdicts = judge_topics(a_cluster(), [a_topic(), a_topic("bills")], {"orders": "Topic strange"})
     assert verdicts["bills"] is ACCEPTED
