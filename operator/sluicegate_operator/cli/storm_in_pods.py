@@ -65,7 +65,7 @@ class PodStorms:
             StormRun(
                 namespace=storm.namespace,
                 run=self._run,
-                image=broker["spec"]["containers"][0]["image"],
+                image=_image(broker),
                 arguments=("--to", storm.to or await self._address(broker), *storm.options),
                 deadline_s=int(self.start_timeout_s + storm.seconds + storm.timeout_s + SPARE_S),
                 pull_secrets=[one["name"] for one in broker["spec"].get("imagePullSecrets") or ()],
@@ -119,6 +119,9 @@ class PodStorms:
                 await self._report(pod)
             if len(self.reports) >= self.storm.pods:
                 return
+            gone = self.storm.pods - len(self.reports.keys() | {pod["metadata"]["name"] for pod in pods})
+            if gone > 0:
+                raise StormPodError(f"{gone} of {self.storm.pods} storm pods were deleted before they had a report")
             waiting = [pod for pod in pods if _phase(pod) == "Pending"]
             if waiting and loop.time() >= start_by_s:
                 raise StormPodError(_why_waiting(waiting[0], self.start_timeout_s))
@@ -150,6 +153,12 @@ def report_in(log: str, pod: str) -> Json:
         if isinstance(found, dict):
             return found
     raise StormPodError(f"pod {pod} has no report: {' '.join(log.split()) or 'it was ended before it began'}")
+
+
+def _image(broker: Json) -> str:
+    """The image of the broker's own container, which an injected sidecar may precede."""
+    containers = broker["spec"]["containers"]
+    return str(next((one for one in containers if one["name"] == Role.BROKER), containers[0])["image"])
 
 
 def _phase(pod: Json) -> str:

@@ -1,5 +1,6 @@
 """A storm out of pods of Kubernetes: what is made, what is reported, and that nothing stays behind."""
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -36,7 +37,10 @@ REPORT = {
 }
 BROKER = {
     "metadata": {"name": "shop-brokers-0", "labels": {"sluicegate.dev/cluster": "shop"}},
-    "spec": {"containers": [{"image": "registry/sluicegate:1"}], "imagePullSecrets": [{"name": "pull"}]},
+    "spec": {
+        "containers": [{"name": "mesh", "image": "mesh"}, {"name": "broker", "image": "registry/sluicegate:1"}],
+        "imagePullSecrets": [{"name": "pull"}],
+    },
 }
 PULLING = {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}]}
 UNSCHEDULED = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "Insufficient cpu"}]}
@@ -119,6 +123,16 @@ async def test_a_pod_that_does_not_start_is_said_with_its_reason_and_deleted(sta
     kube = Kube(BROKER, state=state)
     with pytest.raises(StormPodError, match=f"pod sluicegate-storm-1 did not start within 120 s: {words}"):
         await run(kube, wanted())
+    assert kube.pods == {}
+
+
+async def test_a_pod_that_another_client_deletes_ends_the_storm() -> None:
+    kube = Kube(BROKER, state={"phase": "Running"})
+    storming = asyncio.create_task(run(kube, wanted(2)))
+    await asyncio.sleep(1.0)
+    await kube.delete(POD, "kafka", "sluicegate-storm-1")
+    with pytest.raises(StormPodError, match="1 of 2 storm pods were deleted before they had a report"):
+        await asyncio.wait_for(storming, 600)
     assert kube.pods == {}
 
 
