@@ -6,6 +6,7 @@ passes each question on to a pod (pods/proxy), so that nothing but a kubeconfig 
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,11 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.cluster_layout import HTTP_PORT, Role
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL, node_set_name
 
 ANSWER_TIMEOUT_S = 3.0
 ASKED_AT_A_TIME = 16
+NO_SUCH_ANSWER = "its release has no such answer"
 
 Json = dict[str, Any]
 Get = Callable[[str], Awaitable[Json]]
@@ -31,6 +33,10 @@ Get = Callable[[str], Awaitable[Json]]
 
 class AskingError(Exception):
     """Half a sentence: why there is no answer."""
+
+
+class NoSuchAnswerError(AskingError):
+    """The broker answers, but not this question: it has another release."""
 
 
 class NobodyToAskError(Exception):
@@ -93,6 +99,8 @@ def _local(node: Mapping[str, Any]) -> Get:
             raise AskingError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
         except OSError as error:
             raise AskingError(str(error)) from error
+        if answer.status == 404:
+            raise NoSuchAnswerError(NO_SUCH_ANSWER)
         if answer.status != 200:
             raise AskingError(f"HTTP {answer.status}: {answer.body.strip()[:300]}")
         return _parsed(answer.body)
@@ -103,12 +111,19 @@ def _local(node: Mapping[str, Any]) -> Get:
 async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str | None) -> list[BrokerAsked]:
     """Raises KubeError and NobodyToAskError."""
     selector = f"{ROLE_LABEL}={Role.BROKER},{CLUSTER_LABEL}" + (f"={cluster}" if cluster is not None else "")
-    pods = await kube.list(POD, namespace, selector)
+    pods = [pod for pod in await kube.list(POD, namespace, selector) if is_node(pod)]
     if not pods:
         whose = f"cluster {cluster}" if cluster is not None else "any cluster"
         raise NobodyToAskError(f"namespace {namespace} has no broker pods of {whose}; say where with -n NAMESPACE")
     found = [broker_in_pod(kube, namespace, pod) for pod in pods]
     return sorted(found, key=lambda broker: (broker.cluster, broker.broker_id))
+
+
+def is_node(pod: Json) -> bool:
+    """Whether a pod with a cluster's label is a node of it, by its name: anybody may set labels."""
+    meta = pod["metadata"]
+    cluster, role = (meta["labels"].get(label, "") for label in (CLUSTER_LABEL, ROLE_LABEL))
+    return role in list(Role) and bool(re.fullmatch(f"{re.escape(node_set_name(cluster, role))}-[0-9]+", meta["name"]))
 
 
 def broker_in_pod(kube: KubeClient, namespace: str, pod: Json) -> BrokerAsked:
@@ -132,7 +147,7 @@ def proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
         except KubeError as error:
             raise AskingError(str(error)) from error
         if found is None:
-            raise AskingError("its release has no such answer")
+            raise NoSuchAnswerError(NO_SUCH_ANSWER)
         return found
 
     return get

@@ -1,12 +1,12 @@
 """The views as tables for a terminal. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from sluicegate_operator.cli.fleet_view import ClusterView
+from sluicegate_operator.cli.fleet_view import ClusterView, silent_brokers
 from sluicegate_operator.cli.quota_rows import QuotaRow
 
 
@@ -66,10 +66,15 @@ def resources_table(cluster: ClusterView) -> Table:
     return table
 
 
-def quotas_table(clusters: Iterable[ClusterView]) -> Table:
-    """A limit holds on each broker by itself, so each broker has a line. `limit` is in connections a second, `max` in
-    open ones; `held` counts connections that waited or were refused. 80 columns hold the quickstart's."""
-    table = Table(title="Connection quotas", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+def quotas_table(clusters: Collection[ClusterView]) -> Table:
+    """A line for each limit on each broker, as each broker counts for itself; below them those that do not answer.
+
+    `limit` is in connections a second, `max` in open ones; `held` counts connections that waited or were refused. 80
+    columns hold the quickstart's.
+    """
+    silent = silent_brokers(clusters)
+    caption = Text("\n".join(silent)) if silent else None
+    table = Table(title="Connection quotas", caption=caption, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("cluster", "target"):
         table.add_column(heading, no_wrap=True)
     for heading in ("broker", "limit", "rate/s", "blocked", "max", "open", "held"):

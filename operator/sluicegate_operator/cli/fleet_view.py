@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.cli.brokers_asked import AskingError, broker_here
+from sluicegate_operator.cli.brokers_asked import AskingError, NoSuchAnswerError, broker_here
 from sluicegate_operator.cli.limits_asked import ask_limits
 from sluicegate_operator.cli.quota_rows import BrokerLimits, QuotaRow, quota_rows
 from sluicegate_operator.fleet.controllers import ControllerPlace, controller_view
@@ -23,7 +23,8 @@ ANSWER_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """`problem` is None for a node that answers and is ready. `pid` is None in Kubernetes, where there is a `pod`."""
+    """`problem` is None for a node that answers and is ready. `pid` is None in Kubernetes, where there is a `pod`.
+    `limits_unseen`: why the limits of a broker that is ready are missing."""
 
     id: int
     role: str
@@ -33,6 +34,7 @@ class NodeView:
     http: str
     problem: str | None
     pod: str | None = None
+    limits_unseen: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,16 @@ class ClusterView:
     quotas: tuple[QuotaRow, ...]
     resources: tuple[Mapping[str, Any], ...]
     """What `up` says of each resource: kind, name, ready, message."""
+
+
+def silent_brokers(clusters: Iterable[ClusterView]) -> list[str]:
+    """A sentence for each broker whose limits are missing from the view."""
+    return [
+        f"broker {node.id} of {cluster.name} does not show its limits: {node.problem or node.limits_unseen}"
+        for cluster in clusters
+        for node in cluster.nodes
+        if node.role == Role.BROKER and (node.problem or node.limits_unseen)
+    ]
 
 
 def as_dict(clusters: list[ClusterView]) -> dict[str, Any]:
@@ -98,6 +110,7 @@ class FleetView:
 
     async def _node(self, cluster: str, node: Mapping[str, Any]) -> tuple[NodeView, BrokerLimits | None]:
         limits: BrokerLimits | None = None
+        unseen: str | None = None
         problem: str | None = node["failing"] or "not running"
         if node["pid"] is not None:
             try:
@@ -106,10 +119,19 @@ class FleetView:
                     # A broker that is not ready yet answers no clients: its readiness says all there is.
                     if problem is None and node["role"] == Role.BROKER:
                         limits = await ask_limits(broker_here(cluster, node))
+            except NoSuchAnswerError as error:
+                unseen = str(error)
             except (OSError, AskingError, ValueError) as error:
                 problem = str(error) or "no answer in time"
         view = NodeView(
-            node["id"], node["role"], node["pid"], node["restarts"], node["listeners"], node["http"], problem
+            node["id"],
+            node["role"],
+            node["pid"],
+            node["restarts"],
+            node["listeners"],
+            node["http"],
+            problem,
+            limits_unseen=unseen,
         )
         return view, limits
 

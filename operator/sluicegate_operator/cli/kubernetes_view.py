@@ -7,14 +7,16 @@ answer is missing from its view, with the reason beside it.
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sluicegate_operator.cli.brokers_asked import (
     ANSWER_TIMEOUT_S,
     AskingError,
     NobodyToAskError,
+    NoSuchAnswerError,
     broker_in_pod,
+    is_node,
     proxied,
 )
 from sluicegate_operator.cli.fleet_view import BrokerRow, ClusterView, NodeView, broker_row
@@ -66,7 +68,7 @@ class KubernetesView:
         of_one = f"={self._cluster}" if self._cluster is not None else ""
         pods = await self._kube.list(POD, self._namespace, f"{CLUSTER_LABEL}{of_one},{MANAGED_BY_LABEL}={MANAGER}")
         bodies = [body for kind in CUSTOM for body in await self._kube.list(kind, self._namespace)]
-        objects = _Objects([pod for pod in pods if pod["metadata"]["labels"].get(ROLE_LABEL) in list(Role)], bodies)
+        objects = _Objects([pod for pod in pods if is_node(pod)], bodies)
         clusters = [body for body in bodies if body["kind"] == BROKER_CLUSTER.kind]
         wanted = [one for one in clusters if self._cluster in (None, one["metadata"]["name"])]
         if not wanted:
@@ -99,6 +101,8 @@ class KubernetesView:
             try:
                 async with self._slots, asyncio.timeout(ANSWER_TIMEOUT_S):
                     limits = await ask_limits(broker_in_pod(self._kube, self._namespace, pod))
+            except NoSuchAnswerError as error:
+                node = replace(node, limits_unseen=str(error))
             except (AskingError, TimeoutError) as error:
                 node = node_view(pod, listeners, str(error) or "no answer in time")
         return node, limits

@@ -2,18 +2,23 @@
 
 from urllib.parse import urlencode
 
-from sluicegate_operator.cli.brokers_asked import AskingError, BrokerAsked, Json
-from sluicegate_operator.cli.quota_rows import BrokerLimits
+from sluicegate_operator.cli.brokers_asked import AskingError, BrokerAsked, Json, NoSuchAnswerError
+from sluicegate_operator.cli.quota_rows import BrokerLimits, quota_rows
 
 LIMITS, GROUPS = "/connection-limits", "/connection-quotas"
 PAGES_MAX = 100
 
 
 async def ask_limits(broker: BrokerAsked) -> BrokerLimits:
-    """Raises AskingError."""
+    """The limits of a broker, complete enough for `quota_rows`. Raises AskingError."""
     first, ips = await _all(broker, LIMITS, "ips")
     _, groups = await _all(broker, GROUPS, "groups")
-    return BrokerLimits(broker.broker_id, first, ips, groups)
+    limits = BrokerLimits(broker.broker_id, first, ips, groups)
+    try:
+        quota_rows([limits])
+    except ValueError as error:
+        raise NoSuchAnswerError(f"its release answers in another form: {error}") from error
+    return limits
 
 
 async def _all(broker: BrokerAsked, path: str, items: str) -> tuple[Json, Json]:

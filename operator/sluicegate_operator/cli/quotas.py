@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from sluicegate_operator.cli.asking import say
+from sluicegate_operator.cli.asking import REFUSED, say
 from sluicegate_operator.cli.clusters_seen import ask_once, looking
 from sluicegate_operator.cli.fleet_tables import quotas_table
+from sluicegate_operator.cli.fleet_view import silent_brokers
 from sluicegate_operator.cli.kubernetes_asked import Place, place_asked
 from sluicegate_operator.cli.options import (
     DATA_DIR,
@@ -42,7 +43,8 @@ def quotas(
         ),
     ] = None,
 ) -> None:
-    """Of the clusters of `sluicegate up`, or of a Kubernetes namespace with -n."""
+    """Of the clusters of `sluicegate up`, or of a Kubernetes namespace with -n. Exit code 1 when a broker does not
+    show its limits."""
     place = place_asked(namespace, context, kubeconfig)
     if watch:
         usual_s = INTERVAL_S if place is None else KUBERNETES_INTERVAL_S
@@ -52,6 +54,8 @@ def quotas(
     Console().print(quotas_table(clusters))
     if not any(one.nodes for one in clusters):
         say("no broker runs here, and those of runtime External tell no rates: `sluicegate status` has their quotas")
+    if silent_brokers(clusters):
+        raise typer.Exit(REFUSED)
 
 
 async def _watch(place: Place | None, cluster: str | None, data_dir: Path, interval_s: float) -> None:

@@ -11,8 +11,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sluicegate_operator.cli import kubernetes_asked
-from sluicegate_operator.cli.brokers_asked import NobodyToAskError
+from sluicegate_operator.cli.brokers_asked import NobodyToAskError, brokers_in_kubernetes
 from sluicegate_operator.cli.fleet_tables import nodes_table
+from sluicegate_operator.cli.fleet_view import silent_brokers
 from sluicegate_operator.cli.kubernetes_view import KubernetesView, node_view
 from sluicegate_operator.cli.quotas import quotas
 from sluicegate_operator.cli.status import status
@@ -24,6 +25,7 @@ from tests.unit.sluicegate_operator.cli.test_quota_rows import LIMITS
 
 Json = dict[str, Any]
 
+NOT_FOUND: Json = {"code": 404}
 BROKERS = {
     "clusterId": "id",
     "controllerId": 1000,
@@ -80,11 +82,11 @@ class Kube:
             return self.pods
         return [one for one in self.objects if one["kind"] == kind.kind]
 
-    async def read(self, path: str) -> Json:
+    async def read(self, path: str) -> Json | None:
         pod, _, target = path.partition("/pods/")[2].partition(":9404/proxy")
         if (found := self.answers.get(f"{pod} {target}")) is None:
             raise KubeError(f"GET {path}: 503 it does not answer", 503)
-        return found
+        return None if found is NOT_FOUND else found
 
     def close(self) -> None:
         pass
@@ -155,6 +157,37 @@ async def test_what_does_not_answer_is_said() -> None:
     assert kube.selectors == ["sluicegate.dev/cluster=shop,app.kubernetes.io/managed-by=sluicegate-operator"]
 
 
+async def test_a_ready_broker_of_an_earlier_release_is_no_problem_and_its_limits_are_missing() -> None:
+    kube = kafka()
+    kube.answers = {**kube.answers, "shop-brokers-0 /connection-limits?after=": NOT_FOUND}
+    seen = await look(kube)
+    assert (seen.nodes[0].problem, seen.nodes[0].limits_unseen) == (None, "its release has no such answer")
+    assert seen.quotas == ()
+    assert silent_brokers([seen])[0] == "broker 0 of shop does not show its limits: its release has no such answer"
+
+
+async def test_one_broker_that_answers_in_another_form_takes_no_row_of_another() -> None:
+    kube = kafka()
+    kube.pods[1] = a_pod("shop-brokers-1", "broker")
+    other: Json = {"broker": {}, "groups": {}, "next": None}
+    of_other = (f"shop-brokers-1 /connection-{what}?after=" for what in ("limits", "quotas"))
+    kube.answers = {**kube.answers, **dict.fromkeys(of_other, other)}
+    seen = await look(kube)
+    assert {row.broker_id for row in seen.quotas} == {0}
+    assert "its release answers in another form" in silent_brokers([seen])[0]
+
+
+@pytest.mark.parametrize("name", ["shop-debug", "shop-brokers-x", "bar-brokers-0"])
+async def test_a_pod_with_the_labels_and_without_the_name_of_a_node_is_left_out(name: str) -> None:
+    kube = kafka()
+    kube.pods = [pod for pod in kube.pods if "brokers" in pod["metadata"]["name"]]
+    before = await look(kube)
+    kube.pods.append(a_pod(name, "broker"))
+    assert await look(kube) == before
+    asked = await brokers_in_kubernetes(kube, "kafka", None)  # type: ignore[arg-type]
+    assert [broker.broker_id for broker in asked] == [0, 1]
+
+
 async def test_a_cluster_of_others_has_its_resources() -> None:
     seen = await look(Kube([], [said(external(), "True", "all 3 brokers answer")], {}))
     assert (seen.nodes, seen.unseen) == ((), "")
@@ -218,7 +251,8 @@ def test_the_commands_ask_in_kubernetes(commands: list[tuple[str | None, str | N
     assert "Brokers of shop" in out
     assert "enforced by all 2 brokers" in out
     code, out, _ = run(quotas, "-n", "kafka", "--kubeconfig", "there", "--cluster", "shop")
-    assert (code, "listener EXTERNAL" in out, "62%" in out) == (0, True, True)
+    assert (code, "listener EXTERNAL" in out, "62%" in out) == (1, True, True)
+    assert "broker 1 of shop does not show its limits: it starts" in out
     assert commands == [(None, "prod"), ("there", None)]
 
 

@@ -65,14 +65,17 @@ class Pages:
         self.asked.append(target)
         path, _, after = target.partition("?after=")
         number = int(after or 0) + 1
-        items = "ips" if path == "/connection-limits" else "groups"
-        return {items: {str(number): number}, "next": str(number) if number < self.count else None}
+        following = str(number) if number < self.count else None
+        if path == "/connection-limits":
+            return LIMITS | {"ips": {str(number): limit(number)}, "next": following}
+        return {"groups": {str(number): GROUP}, "next": following}
 
 
 async def test_all_pages_are_asked_for() -> None:
     pages = Pages(3)
     found = await ask_limits(BrokerAsked("shop", 4, pages.get))
-    assert (found.broker_id, found.ips, found.groups) == (4, {"1": 1, "2": 2, "3": 3}, {"1": 1, "2": 2, "3": 3})
+    assert (found.broker_id, found.ips) == (4, {str(number): limit(number) for number in (1, 2, 3)})
+    assert found.groups == dict.fromkeys("123", GROUP)
     assert pages.asked[:3] == ["/connection-limits?after=", "/connection-limits?after=1", "/connection-limits?after=2"]
     with pytest.raises(AskingError, match="more than 100 pages of ips"):
         await ask_limits(BrokerAsked("shop", 4, Pages(PAGES_MAX + 1).get))

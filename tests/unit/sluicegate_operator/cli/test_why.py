@@ -217,7 +217,8 @@ class Pods:
 
 
 def a_pod(name: str, phase: str = "Running") -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": {"sluicegate.dev/cluster": "shop"}}, "status": {"phase": phase}}
+    labels = {"sluicegate.dev/cluster": "shop", "app.kubernetes.io/component": "broker"}
+    return {"metadata": {"name": name, "labels": labels}, "status": {"phase": phase}}
 
 
 async def test_brokers_in_kubernetes_are_asked_through_the_api_server() -> None:
