@@ -78,7 +78,7 @@ class ObservedReconciler:
             return left_s
         looks.next_s = now_s + PACE_S
         places = await self._places_of(key) if needed else {}
-        if governed is None or not places:
+        if governed is None or not (places or (needed and _shows_holding(governed))):
             del self._looks[key]
             return None
         changed = [*await self._would_hold(key, governed, places), *await self._holding(key, governed, places)]
@@ -93,7 +93,7 @@ class ObservedReconciler:
     async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
         """Quotas with mode Observe of which there is something new to say."""
         names = governed.observing
-        if not names:
+        if not (names and places):
             return ()
         answers = await asyncio.gather(*(self._counts(broker_id, place) for broker_id, place in places.items()))
         changed = []
@@ -124,11 +124,13 @@ class ObservedReconciler:
             found = None
             if of is not None:
                 found = holding(of, seen, before, looks.quiet_s(name, holds=holds(of, seen)), now())
-            if found is None:
-                looks.quiet_since_s.pop(name, None)
-            if found != before and len(changed) < CHANGES_MAX:
+            if found != before:
+                if len(changed) >= CHANGES_MAX:
+                    continue
                 governed.holding[name] = found
                 changed.append(name)
+            if found is None:
+                looks.quiet_since_s.pop(name, None)
         return changed
 
     async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
@@ -155,6 +157,11 @@ class ObservedReconciler:
         except (OSError, ValueError) as error:
             log.info("broker %d does not say what it observes: %s", broker_id, str(error) or "no answer in time")
         return None
+
+
+def _shows_holding(governed: GovernedQuotas) -> bool:
+    """Whether the status of any quota has a figure, or is about to."""
+    return any(holding_of(governed, name) is not None for name in governed.planner.quotas)
 
 
 async def _json(place: tuple[str, int], path: str) -> Any:

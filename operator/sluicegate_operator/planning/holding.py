@@ -1,6 +1,6 @@
 """What the limit of a ConnectionQuota holds back now, from brokers' answers to GET /connection-limits?held=true. Pure.
 
-A figure that changes a little is kept as it was written, and one that is gone stays for a while: a status that followed
+A figure that changes a little is not written again, and one that is gone stays for a while: a status that followed
 every look would wake all of its watchers all the time.
 """
 
@@ -18,7 +18,7 @@ from sluicegate_operator.planning.quotas import TargetKey, TargetKind
 SHARE_MIN = 0.01
 """A limit for which an acceptor waited for a smaller share of the time holds nothing worth a write."""
 QUIET_S = 60.0
-"""A figure is taken back when the limit has held nothing for so long."""
+"""A figure is taken back when the limit has held nothing for so long, or no broker has answered."""
 _PERCENT_STEP = 5
 _PERCENT_KEPT = 10
 _RATE_KEPT = 1.5
@@ -96,12 +96,14 @@ def _of_acceptors(document: Mapping[str, Any]) -> Held:
 
 
 def holding(key: Key, looks: Sequence[Look], old: Holding | None, quiet_s: float, now: datetime) -> Holding | None:
-    """What the limit holds on all brokers together; None for nothing.
+    """What the limit holds on all brokers together; None for nothing, and if no broker has answered for QUIET_S.
 
-    `old` is what was written last; `quiet_s`: for how long the limit has held nothing, this look not included.
+    `old` is what was written last; `quiet_s`: for how long the limit has not been seen to hold anything.
     """
     answered = [look for look in looks if look.after is not None]
-    if not answered or (old is not None and not is_known(key, answered)):
+    if not answered:
+        return old if quiet_s < QUIET_S else None
+    if old is not None and not is_known(key, answered):
         return old
     share = max((_share(key, look) for look in answered), default=0.0)
     percent = _percent(share, old.blocked_percent if old else None) if key[0] in ("broker", "listeners") else None

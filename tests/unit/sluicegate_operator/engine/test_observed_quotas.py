@@ -188,6 +188,41 @@ async def test_so_many_statuses_are_written_at_one_look(brokers: Brokers) -> Non
     assert len(shop.write()) == 20
 
 
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_figure_goes_when_no_broker_answers_for_a_while(brokers: Brokers, gone: bool) -> None:
+    """`gone`: no broker has an address any more."""
+    shop = Shop(brokers, ON_LISTENER)
+    brokers.blocked = 0.82
+    await shop.look()
+    shop.write()
+    brokers.away, brokers.places = {0, 1}, {} if gone else brokers.places
+    waited_s = 0.0
+    while waited_s < QUIET_S:
+        await asyncio.sleep(HOLDING_PACE_S)
+        waited_s += HOLDING_PACE_S
+        assert shop.summary("on-listener") == "80% of time"
+        again_s = await shop.look()
+        shop.write()
+    assert shop.summary("on-listener") == ""
+    assert again_s == PACE_S
+
+
+async def test_figures_beyond_those_of_one_look_go_at_the_next(brokers: Brokers) -> None:
+    addresses = [f"10.0.1.{number}" for number in range(CHANGES_MAX + 20)]
+    shop = Shop(brokers, *(quota(f"q{number}", address) for number, address in enumerate(addresses)))
+    for count in (0, 100, 200):
+        brokers.refused = dict.fromkeys(addresses, count)
+        await shop.look()
+        shop.write()
+        await asyncio.sleep(PACE_S)
+    gone = []
+    for _ in range(int(QUIET_S / HOLDING_PACE_S) + 2):
+        await shop.look()
+        gone.append(len(shop.write()))
+        await asyncio.sleep(HOLDING_PACE_S)
+    assert [number for number in gone if number] == [CHANGES_MAX, 20]
+
+
 async def test_a_broker_that_does_not_answer_holds_up_nothing(brokers: Brokers) -> None:
     shop = Shop(brokers, ON_LISTENER)
     brokers.away = {1}

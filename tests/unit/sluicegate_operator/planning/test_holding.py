@@ -114,6 +114,7 @@ def test_a_broker_that_does_not_answer_is_counted() -> None:
     assert found.brokers == "1/2"
     assert holding(EXTERNAL, [Look(None)], found, 0.0, LATER) is found, "nobody says anything else"
     assert holding(EXTERNAL, [Look(None)], None, 0.0, NOW) is None
+    assert holding(EXTERNAL, [Look(None)], found, QUIET_S, LATER) is None, "what it holds now is not known"
 
 
 def test_what_holds_nothing_more_is_taken_back_after_a_while() -> None:
