@@ -22,7 +22,7 @@ AUDIT_LOG, _SPOOLS = "audit-log", "spool.dir"
 """The built-in observer whose events are landed from a folder, and the key that names another folder."""
 PREFIX = "observer."
 _FILTERS = ("filter.api.keys", "filter.listeners", "filter.principals", "filter.topic.prefixes")
-"""Ends of the keys that hold what an observer is shown, as lists."""
+"""Keys of an observer, without its name, whose lists say what it is shown."""
 OBSERVERS_MAX = 16
 """The broker loads no more."""
 CONFIG_BYTES_MAX = 32 * 1024
@@ -223,8 +223,10 @@ def diff_observers(
 
 
 def same_observer_value(key: str, one: str | None, other: str | None) -> bool:
-    """Whether two texts are the same value of a key. The lists of a filter have no order."""
-    if one is None or other is None or not key.endswith(_FILTERS):
+    """Whether two texts are the same value of a key. The lists of spec.filter have no order; keys of spec.config, which
+    may have similar names, are the observer's own and are compared letter by letter."""
+    _, _, of_observer = key.removeprefix(PREFIX).partition(".")
+    if one is None or other is None or of_observer not in _FILTERS:
         return one == other
     return set(one.split(",")) == set(other.split(","))
 

@@ -71,6 +71,19 @@ def test_everything_that_a_plugin_says_is_a_key_of_the_broker() -> None:
     assert all(split_observer_key(key) for key in planned.configs if key != "observer.class.names")
 
 
+@pytest.mark.parametrize("key", ["route.filter.topic.prefixes", "pre-filter.api.keys"])
+def test_the_order_of_an_observers_own_list_may_mean_something(key: str) -> None:
+    before, after = (plan(a_plugin(config={key: text})) for text in ("a,b", "b,a"))
+    [action] = diff_observers(after.configs, {1: ObservedObservers(default=before.configs)})
+    assert isinstance(action, SetBrokerConfigs)
+    assert action.set == {f"observer.orders.{key}": "b,a"}
+
+
+def test_the_order_of_a_filters_list_means_nothing() -> None:
+    before, after = (plan(a_plugin(filter={"topicPrefixes": items})) for items in (["a", "b"], ["b", "a"]))
+    assert diff_observers(after.configs, {1: ObservedObservers(default=before.configs)}) == []
+
+
 def test_what_the_operator_knows_of_the_broker_is_so() -> None:
     assert BUILT_IN == BUILT_IN_OBSERVERS == tuple(sorted(BUILT_IN_CLASSES))
     assert OBSERVERS_MAX == BROKERS_MAX
