@@ -16,7 +16,7 @@ from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name, selector
-from sluicegate_operator.resources.owner import other_controller
+from sluicegate_operator.resources.owner import has_controller, other_controller
 
 Json = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ ABSENT_FOR_S = 60.0
 
 
 async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool = False) -> list[NodePod]:
-    """Those that have the cluster's label and a name of its nodes, also those that are going; from the cache, or with
+    """Nodes with the cluster's label and one of its names, also those that are being deleted; from the cache, or with
     `fresh` from the API server. A pod that another object controls is left out. Raises KubeError."""
     found: Sequence[Json]
     if fresh:
@@ -106,12 +106,12 @@ async def _by_name(kube: KubeClient, cluster: BrokerCluster, name: str, role: Ro
 def why_not_a_node(cluster: BrokerCluster, role: Role, pod: Json) -> str:
     """Why a pod with the name of a node is not that node; empty if it is, or has been.
 
-    Only our StatefulSets' templates have the annotation. A StatefulSet releases a pod that lacks a label.
+    A StatefulSet releases a pod that lacks a label. Such a pod keeps the annotation, which only our StatefulSets'
+    templates have.
     """
-    meta = pod["metadata"]
     if other := other_controller(pod, node_set_name(cluster.name, role)):
         return f"{other} controls it"
-    if REVISION in (meta.get("annotations") or {}):
+    if has_controller(pod) or REVISION in (pod["metadata"].get("annotations") or {}):
         return ""
     return "no StatefulSet of the cluster made it"
 

@@ -63,6 +63,11 @@ def other_controller(found: Mapping[str, Any], node_set: str) -> str:
     return f"{kind} {name}"
 
 
+def has_controller(found: Mapping[str, Any]) -> bool:
+    """Whether any object controls this one."""
+    return _controller(found) is not None
+
+
 def is_controlled_by(found: Mapping[str, Any], uid: str) -> bool:
     """Whether the object with that uid is the controller of `found`; a plain owner is not."""
     controller = _controller(found)

@@ -72,6 +72,10 @@ async def test_a_pod_that_lost_a_label_is_there_and_its_broker_is_not_fenced(lab
     assert await fenced(CONTROLLER, FIRST, second) == []
 
 
+async def test_a_pod_without_label_and_annotation_is_there_while_its_statefulset_controls_it() -> None:
+    assert await fenced(CONTROLLER, FIRST, stripped(SECOND, CLUSTER_LABEL, annotations={})) == []
+
+
 async def test_a_pod_that_is_gone_is_fenced_and_so_is_one_whose_name_a_stranger_has() -> None:
     assert await fenced(CONTROLLER, FIRST) == [1]
     stranger = stripped(SECOND, *SECOND["metadata"]["labels"], annotations={}, ownerReferences=[])
