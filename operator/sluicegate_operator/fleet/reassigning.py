@@ -10,7 +10,7 @@ from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
-from sluicegate_operator.kafka_admin.views import Partition, ReassignmentView
+from sluicegate_operator.kafka_admin.views import Partition, PartitionView, ReassignmentView, TopicView
 from sluicegate_operator.planning.reassignment import (
     NO_CHANGE,
     BrokersSeen,
@@ -47,8 +47,9 @@ async def reassign_replicas(
     if wanted is None or observed is None or not needs_moves(wanted, observed.layout):
         return plan_of(topic, observed)
     name = topic.topic_name
-    seen, moving = await pool.ask_any(lambda _, handle: _look(handle, brokers))
-    layout = [_as_controller_has_it(partition, moving.get((name, partition.index))) for partition in observed.layout]
+    seen, moving, topics = await pool.ask_any(lambda _, handle: _look(handle, brokers))
+    now = {one.index: one for one in topics[name].partitions} if name in topics else {}
+    layout = [_as_of_now(one, now.get(one.index), moving.get((name, one.index))) for one in observed.layout]
     shrinks = any(len(partition.target) > wanted for partition in layout)
     min_isr = await _min_isr(pool, name) if shrinks else 0
     plan = plan_replicas(name, wanted, layout, seen, min_isr=min_isr, moving=len(moving))
@@ -62,20 +63,28 @@ async def reassign_replicas(
     return replace(plan, waits=f"partition {name}-{index} cannot be reassigned: {why}")
 
 
-def _as_controller_has_it(partition: PartitionLayout, change: ReassignmentView | None) -> PartitionLayout:
-    """The metadata of a broker may be from before a reassignment that the controller has begun."""
-    if change is None:
+def _as_of_now(
+    partition: PartitionLayout, now: PartitionView | None, change: ReassignmentView | None
+) -> PartitionLayout:
+    """The partition with the reassignment that the controller has of it, or else as a broker has described it since.
+
+    What was observed may be from before a reassignment began, or from just before one of another client ended: then it
+    has the replicas of before and after together.
+    """
+    if change is not None:
+        return replace(partition, replicas=change.replicas, adding=change.adding, removing=change.removing)
+    if now is None:
         return partition
-    return replace(partition, replicas=change.replicas, adding=change.adding, removing=change.removing)
+    return PartitionLayout(partition.index, now.leader, now.replicas, now.isr)
 
 
 async def _look(
     handle: BrokerHandle, wanted: BrokersWanted
-) -> tuple[BrokersSeen, Mapping[Partition, ReassignmentView]]:
-    """The brokers, and the reassignments under way in the cluster."""
+) -> tuple[BrokersSeen, Mapping[Partition, ReassignmentView], Mapping[str, TopicView]]:
+    """The brokers, the reassignments under way in the cluster, and after them all topics."""
     cluster = await handle.describe_cluster_with_fenced()
-    topics = await handle.describe_topics()
     moving = await handle.list_reassignments()
+    topics = await handle.describe_topics()
     seen = BrokersSeen(
         expected=wanted.expected,
         racks={broker.id: broker.rack for broker in cluster.brokers},
@@ -83,7 +92,7 @@ async def _look(
         staying_below=wanted.staying_below,
         placed=[partition.replicas for topic in topics.values() for partition in topic.partitions],
     )
-    return seen, moving
+    return seen, moving, topics
 
 
 async def _min_isr(pool: BrokerPool, name: str) -> int:

@@ -278,3 +278,18 @@ async def test_a_change_that_is_taken_back_gives_up_what_is_copied() -> None:
     await operator.look()
     assert operator.brokers.moving == {}
     assert operator.ready == ("Applied", "4 partitions, 1 replicas")
+
+
+async def test_a_reassignment_of_another_client_that_ends_between_two_questions_is_not_undone() -> None:
+    class Ending(Brokers):
+        """Describes the topic once as it was when all replicas of before and after were in sync."""
+
+        def _view(self, name: str) -> TopicView:
+            if self.questions > 1:
+                return super()._view(name)
+            both = (3, 4, 5, 0, 1, 2)
+            return TopicView(name, ID, (PartitionView(0, 0, both, both),))
+
+    brokers = Ending({0: (3, 4, 5)}, count=6)
+    await Operator(brokers, replicas=3).look()
+    assert brokers.sent == []
