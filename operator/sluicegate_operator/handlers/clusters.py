@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.external_clusters import ExternalClusters
@@ -89,7 +89,7 @@ class ClusterReconciler:
         layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
         # A pod on a lost node stays, marked as deleted, until its kubelet answers.
         away = lost_words(await lost_nodes(context.kube, all_pods))
-        seen = await self._observe(cluster, snapshot.listeners, layout, pods, applied, away)
+        seen = await self._observe(cluster, _open_to_clients(snapshot, cluster), layout, pods, applied, away)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         if seen.refusal:
             return REFUSED_RETRY
@@ -132,7 +132,7 @@ class ClusterReconciler:
     async def _observe(
         self,
         cluster: BrokerCluster,
-        listeners: Sequence[BrokerListener],
+        listeners: tuple[ListenerAddresses, ...],
         layout: ClusterLayout,
         pods: list[NodePod],
         applied: _Applied,
@@ -162,7 +162,7 @@ class ClusterReconciler:
             volumes=applied.volumes,
             unreachable=progress.unreachable,
             broker_pods=sum(pod.role is Role.BROKER for pod in pods),
-            listeners=client_listeners(listeners, cluster.status.listeners or ()),
+            listeners=listeners,
             version=version_range(words.version for words in progress.told.values()),
             away=away,
             damage=progress.damage,
@@ -184,6 +184,12 @@ class ClusterReconciler:
         """With a Warning when it turns out that a person is needed."""
         await self._context.write_status(cluster, status, without=without)
         await say_stalled(self._context, cluster, status)
+
+
+def _open_to_clients(snapshot: Snapshot, cluster: BrokerCluster) -> tuple[ListenerAddresses, ...]:
+    """The listeners for the status. While a BrokerListener cannot be read brokers keep all of theirs open."""
+    before = cluster.status.listeners or ()
+    return before if snapshot.unreadable_of(BROKER_LISTENER) else client_listeners(snapshot.listeners, before)
 
 
 def _is_settled(seen: ObservedCluster) -> bool:

@@ -104,6 +104,18 @@ async def test_a_listener_that_cannot_be_read_keeps_everything_of_its_cluster_as
     assert "num.partitions=7" in str([kube.take("ConfigMap", name) for name in kube.names("ConfigMap")])
 
 
+async def test_clients_see_the_address_of_a_listener_that_cannot_be_read_any_more() -> None:
+    kube = MemoryKube(cluster(), listener("open", "OPEN", 9095))
+    address = "open.default.svc:9095"
+    await kube.apply_status(BROKER_LISTENER, "default", "open", {"bootstrap": address})
+    await reconcile(kube)
+    kube.put(listener("open", "OPEN", "9095"))  # type: ignore[arg-type]
+    await reconcile(kube)
+    status = kube.take("BrokerCluster", "shop")["status"]
+    assert status["listeners"] == [{"name": "OPEN", "bootstrapServers": address}]
+    assert status["bootstrapServers"] == address
+
+
 async def test_a_cluster_that_cannot_be_read_is_stalled_and_keeps_what_it_has_and_remembers() -> None:
     kube = MemoryKube(cluster(), listener("open", "OPEN", 9095))
     await reconcile(kube)
