@@ -24,7 +24,8 @@ from sluicegate_operator.cli.limits_asked import ask_limits
 from sluicegate_operator.cli.quota_rows import BrokerLimits, quota_rows
 from sluicegate_operator.fleet.controllers import VIEW_PATH
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, Kind
 from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER,
     CONTROLLER_PORT,
@@ -39,14 +40,17 @@ from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL
 
 Json = dict[str, Any]
 ASKED_AT_A_TIME = 16
+_UNLISTED = (403, 404)
+"""Status codes for a kind that the user may not list, and for one without a CRD."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Objects:
-    """What the API server has of a namespace."""
+    """What the API server has of a namespace. `unlisted`: rows for kinds that it does not list to this user."""
 
     pods: Sequence[Json]
     resources: Sequence[Json]
+    unlisted: Sequence[Json] = ()
 
     def listeners(self, cluster: str) -> dict[str, int]:
         """Ports of the client listeners of a cluster, by Kafka's name."""
@@ -67,8 +71,16 @@ class KubernetesView:
         """Raises KubeError, and NobodyToAskError when there is no such cluster."""
         of_one = f"={self._cluster}" if self._cluster is not None else ""
         pods = await self._kube.list(POD, self._namespace, f"{CLUSTER_LABEL}{of_one},{MANAGED_BY_LABEL}={MANAGER}")
-        bodies = [body for kind in CUSTOM for body in await self._kube.list(kind, self._namespace)]
-        objects = _Objects([pod for pod in pods if is_node(pod)], bodies)
+        bodies: list[Json] = []
+        unlisted: list[Json] = []
+        for kind in CUSTOM:
+            try:
+                bodies += await self._kube.list(kind, self._namespace)
+            except KubeError as error:
+                if kind == BROKER_CLUSTER or error.status not in _UNLISTED:
+                    raise
+                unlisted.append(_unlisted_row(kind, error))
+        objects = _Objects([pod for pod in pods if is_node(pod)], bodies, unlisted)
         clusters = [body for body in bodies if body["kind"] == BROKER_CLUSTER.kind]
         wanted = [one for one in clusters if self._cluster in (None, one["metadata"]["name"])]
         if not wanted:
@@ -92,7 +104,10 @@ class KubernetesView:
             unseen=unseen if pods else "",
             progress=_progress(cluster),
             quotas=tuple(quota_rows(limits for _, limits in answers if limits is not None)),
-            resources=tuple(_resource_row(body) for body in objects.resources if _cluster_of(body) == name),
+            resources=(
+                *(_resource_row(body) for body in objects.resources if _cluster_of(body) == name),
+                *objects.unlisted,
+            ),
         )
 
     async def _node(self, pod: Json, listeners: Mapping[str, int]) -> tuple[NodeView, BrokerLimits | None]:
@@ -187,6 +202,10 @@ def _resource_row(body: Json) -> Json:
         "ready": ready is not None and ready["status"] == "True",
         "message": "the operator has not seen it yet" if ready is None else ready.get("message") or ready["reason"],
     }
+
+
+def _unlisted_row(kind: Kind, error: KubeError) -> Json:
+    return {"kind": kind.kind, "name": "-", "ready": False, "message": f"cannot be listed: {error}"}
 
 
 def _cluster_of(body: Json) -> str:

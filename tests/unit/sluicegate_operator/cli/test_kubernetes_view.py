@@ -74,12 +74,15 @@ class Kube:
         self.objects = objects
         self.answers = answers
         self.selectors: list[str] = []
+        self.unlisted: dict[str, int] = {}
 
     async def list(self, kind: Kind, namespace: str, selector: str = "") -> list[Json]:
         assert namespace == "kafka"
         if kind is POD:
             self.selectors.append(selector)
             return self.pods
+        if (status_ := self.unlisted.get(kind.kind)) is not None:
+            raise KubeError(f"{kind.plural} is forbidden", status_)
         return [one for one in self.objects if one["kind"] == kind.kind]
 
     async def read(self, path: str) -> Json | None:
@@ -186,6 +189,26 @@ async def test_a_pod_with_the_labels_and_without_the_name_of_a_node_is_left_out(
     assert await look(kube) == before
     asked = await brokers_in_kubernetes(kube, "kafka", None)  # type: ignore[arg-type]
     assert [broker.broker_id for broker in asked] == [0, 1]
+
+
+async def test_a_kind_that_may_not_be_listed_is_said_beside_the_others() -> None:
+    kube = kafka()
+    kube.unlisted = {"AuditPipeline": 403, "ObserverPlugin": 404}
+    seen = await look(kube)
+    assert [row["message"] for row in seen.resources if row["name"] == "-"] == [
+        "cannot be listed: auditpipelines is forbidden",
+        "cannot be listed: observerplugins is forbidden",
+    ]
+    assert len(seen.resources) == 5
+    assert len(seen.quotas) == 3
+
+
+@pytest.mark.parametrize(("kind", "status_"), [("BrokerCluster", 403), ("Topic", 500)])
+async def test_without_clusters_or_an_answer_there_is_nothing_to_show(kind: str, status_: int) -> None:
+    kube = kafka()
+    kube.unlisted = {kind: status_}
+    with pytest.raises(KubeError):
+        await look(kube)
 
 
 async def test_a_cluster_of_others_has_its_resources() -> None:
