@@ -102,7 +102,7 @@ def _table(found: Found, cluster: str, now: datetime) -> Table:
 
 
 def _by_kind(found: Found, cluster: str) -> Mapping[str, str]:
-    """What is said of a limit that is no group's."""
+    """The names of the quotas behind a limit by its kind, for limits other than those of connection groups."""
     named = {kind: ", ".join(names) for (of, kind), names in found.quotas.items() if of == cluster}
     return _WHO | named
 

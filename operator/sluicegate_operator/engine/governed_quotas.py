@@ -63,14 +63,16 @@ class GovernedQuotas:
     pods_unseen: str = ""
     """Why pods that come or go have not been seen for some time; empty while they are."""
     put_off: set[str] = field(default_factory=set)
-    """Quotas that were never told of, and are not while brokers start: nearly all of them would be told twice."""
+    """Quotas without a status, which get none while brokers start: nearly all of them would be written twice."""
     _enforced_at: dict[str, datetime] = field(default_factory=dict)
 
     def mark(
         self, names: Iterable[str], first_seen: FirstSeen, moment: datetime, *, starting: bool = False
     ) -> Iterator[None]:
-        """To be told anew, the newest first; `moment` is when the brokers were looked at, of which some are only just
-        `starting`. A generator, to be gone through in turns."""
+        """Queue the quotas for a new status, the newest first, in steps that let the event loop run in between.
+
+        `moment` is when the brokers were asked; `starting`: some of them are still starting.
+        """
         names = set(names)
         if not starting:
             names |= self.put_off
@@ -148,8 +150,10 @@ class GovernedQuotas:
         return any(not listeners <= each for each in opened)
 
     def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
-        """What is to be told of a quota by what is known now; None when nothing is, also while brokers are not known to
-        have what it says now: it is marked once they are."""
+        """The status that the quota should have now; None if it needs no write.
+
+        It is None, too, until brokers have been asked about the quota's present spec: then the quota is marked again.
+        """
         plan, quota = self.planner.plan, self.planner.quotas.get(name)
         if (
             quota is None
@@ -191,7 +195,7 @@ class GovernedQuotas:
         )
 
     def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:
-        """What was told is what the quota says, until it is read again."""
+        """Keep the status that was written as that of the quota, until the watch brings the object again."""
         if self.planner.quotas.get(before.name) is before:
             self.planner.quotas[before.name] = after
         if before.name in self.holding and self.holding[before.name] == after.status.holding:

@@ -1,7 +1,7 @@
-"""What ConnectionQuotas are told, at a pace of its own: limits never wait for what is said of them.
+"""Writes the statuses of ConnectionQuotas in a queue of its own, so that limits never wait for a status.
 
-A status is made when it is written, so what has changed since it was due is in it, and one that is right by then is not
-written at all. Events follow the statuses.
+A status is computed when it is written, so it has every change since it was queued. One that is right by then is not
+written. Events follow the statuses.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 STATUSES_A_TURN = 10
 """So many are worked out before others have the event loop: about 5 ms."""
 EVENTS_WAITING_MAX = 20
-"""Of a cluster. Of more quotas at a time that came into force it is not told one by one: they say it themselves."""
+"""Most Events that wait for a cluster. If more quotas come into force together, their statuses alone say so."""
 
 _Told = tuple[ConnectionQuota, str]
 
@@ -35,8 +35,8 @@ FIRST = (False, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
-    """Quotas whose status is being written. One that is due `again` meanwhile is told after that, and not beside it:
-    which of two writes comes last nobody knows."""
+    """Quotas whose status is being written, and of those the ones that are due `again`. They are written one after the
+    other, as the order of two concurrent writes is not known."""
 
     names: set[str] = field(default_factory=set)
     again: set[str] = field(default_factory=set)

@@ -166,8 +166,11 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> 
 
 
 async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
-    """Of the claims with the cluster's data: they go with it, or they do not, as spec.storage says. `cluster` may be
-    gone. Raises KubeError; what somebody else writes at the same time is left for the next look."""
+    """Make the cluster an owner of the claims with its data, or take it off, as spec.storage.deleteClaims says.
+
+    `cluster` may be deleted already. Raises KubeError. A claim that another client changes meanwhile is left for the
+    next reconcile.
+    """
     found = await _claims(kube, cluster)
     wrong = misowned(cluster, [claim for claim, _ in found])
     for claim, item in found:

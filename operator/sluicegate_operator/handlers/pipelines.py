@@ -71,7 +71,7 @@ class PipelineReconciler:
             return CHANGING_RETRY
         if cluster is None or not waits_s:
             return None
-        # Who runs SparkApplications tells nobody: they are looked at.
+        # The operator does not watch SparkApplications, so it reads them at each resync.
         return min(context.resync_s(cluster), *(wait_s for wait_s in waits_s if wait_s is not None))
 
     async def _keep(

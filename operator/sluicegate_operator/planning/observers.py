@@ -1,9 +1,8 @@
-"""Which observers the brokers should have, and which requests bring them there.
+"""Which observers the brokers should have, and which requests bring them there. Pure.
 
-Owns who of two ObserverPlugins with one name is loaded, the translation to the broker's keys, and the comparison with
-what each broker says. It knows neither the admin client nor time. As with limits, the keys are set as the cluster's
-default, so that a broker that is away learns them when it comes back, and whatever observer no ObserverPlugin names is
-somebody's hand and is taken away.
+Decides which of two ObserverPlugins with one name is loaded, translates plugins to the broker's keys, and compares the
+keys with what each broker has. The keys are cluster-wide defaults, as those of limits are, so a broker that is away
+gets them when it reconnects. An observer that no ObserverPlugin names was configured by hand, and is removed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -65,8 +65,9 @@ class _Scope:
 
 
 class QuotaPlanner:
-    """Use `update` with all quotas that are there, then `plan`. What has changed is added to `changed_quotas` (to be
-    told anew) and `changed_keys` (to be sent) until somebody takes it: a pass that fails in between loses nothing."""
+    """Call `update` with all quotas, then read `plan`. Changes are added to `changed_quotas`, whose statuses are to be
+    written, and to `changed_keys`, which are to be sent. They stay there until the caller has taken them, so a pass
+    that fails in between loses nothing."""
 
     def __init__(self, *, in_all_namespaces: bool = True) -> None:
         """`in_all_namespaces`: whether pods of other namespaces can be selected."""
