@@ -150,8 +150,9 @@ class TopicReconciler:
             if result.replicas.moves:
                 message = f"topic {topic.topic_name} is reassigned to {after.target_replicas} replicas"
                 await self._context.post(topic, "Normal", "Reassigning", message)
-        elif after is None and before is not None and result.observed is not None:
-            message = f"topic {topic.topic_name} has {result.observed.replicas} replicas"
+        elif after is None and before is not None and topic.spec.replicas is not None and result.settled:
+            of_each = "1 replica" if topic.spec.replicas == 1 else f"{topic.spec.replicas} replicas"
+            message = f"each partition of topic {topic.topic_name} has {of_each}"
             await self._context.post(topic, "Normal", "Reassigned", message)
 
     async def _tell_changes(self, topic: Topic, result: TopicResult) -> None:

@@ -105,8 +105,8 @@ async def enforce_topic(
     if (after := managed_keys(topic, observed, kept)) != kept:
         await remember(after)
     replicas = NO_CHANGE
-    if brokers is not None and settled:
-        replicas = await reassign_replicas(pool, topic, observed, brokers)
+    if brokers is not None:
+        replicas = await reassign_replicas(pool, topic, observed, brokers) if settled else plan_of(topic, observed)
         if replicas.moves:
             observed = await observe_topic(pool, name)
             replicas = replace(replicas, change=plan_of(topic, observed).change)

@@ -74,6 +74,9 @@ class Brokers:
         self.questions += 1
         return {}
 
+    async def alter_topic_configs(self, name: str, change: object) -> None:
+        """Taken, and never shown."""
+
     async def describe_cluster(self) -> ClusterView:
         return ClusterView("c", 1000, tuple(BrokerView(id_, f"b{id_}", 9091) for id_ in self.brokers))
 
@@ -178,7 +181,7 @@ async def test_replicas_are_added_with_progress_until_all_are_in_sync() -> None:
     events = {reason: [e["message"] for e in operator.kube.events(reason)] for reason in ("Reassigning", "Reassigned")}
     assert events == {
         "Reassigning": ["topic orders is reassigned to 3 replicas"],
-        "Reassigned": ["topic orders has 3 replicas"],
+        "Reassigned": ["each partition of topic orders has 3 replicas"],
     }
 
 
@@ -293,3 +296,22 @@ async def test_a_reassignment_of_another_client_that_ends_between_two_questions_
     brokers = Ending({0: (3, 4, 5)}, count=6)
     await Operator(brokers, replicas=3).look()
     assert brokers.sent == []
+
+
+async def test_a_topic_that_gives_its_number_up_is_not_said_to_have_it() -> None:
+    operator = Operator(on_one(2), replicas=3)
+    await operator.look()
+    operator.apply(replicas=None)
+    await operator.look()
+    assert "replicasChange" not in operator.status
+    assert operator.kube.events("Reassigned") == []
+
+
+async def test_the_progress_stays_while_brokers_do_not_show_another_change_yet() -> None:
+    operator = Operator(on_one(2), replicas=3)
+    await operator.look()
+    operator.apply(replicas=3, config={"retention.ms": "1"})
+    await operator.look()
+    assert operator.ready[0] == "Applying"
+    assert operator.status["replicasChange"]["partitions"] == "0/2"
+    assert operator.kube.events("Reassigned") == []
