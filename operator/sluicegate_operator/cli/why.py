@@ -43,6 +43,7 @@ from sluicegate_operator.kube.kinds import POD
 
 PATH = "/connection-quotas"
 OF_A_POD = "pod/"
+FORBIDDEN = 403
 
 Where = tuple[Sequence[str], list[BrokerAsked]]
 """The addresses that are asked about, and who is asked."""
@@ -88,7 +89,7 @@ async def _look(address: str, place: Place | None, cluster: str | None, data_dir
         with place.client() as kube:
             addresses = await _addresses(kube, place.namespace, address)
             brokers = await brokers_in_kubernetes(kube, place.namespace, cluster)
-            return await _asked(addresses, brokers, await quotas_in_kubernetes(kube, place.namespace))
+            return await _asked(addresses, brokers, await _quotas(kube, place.namespace))
     except DataDirError as error:
         raise bad_use(f"{error}; or ask in Kubernetes with -n NAMESPACE") from None
     except NobodyToAskError as error:
@@ -96,6 +97,17 @@ async def _look(address: str, place: Place | None, cluster: str | None, data_dir
     except KubeError as error:
         say(str(error))
         raise typer.Exit(REFUSED) from None
+
+
+async def _quotas(kube: KubeClient, namespace: str) -> Sequence[ConnectionQuota]:
+    """The quotas of the namespace; none, with a sentence for the user, if they may not be listed. Raises KubeError."""
+    try:
+        return await quotas_in_kubernetes(kube, namespace)
+    except KubeError as error:
+        if error.status != FORBIDDEN:
+            raise
+        say(f"limits of brokers, listeners and addresses are shown without the names of their quotas: {error}")
+        return ()
 
 
 async def _asked(

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.api.metadata import API_VERSION
+from sluicegate_operator.cli import kubernetes_asked
 from sluicegate_operator.cli.bootstrap import bootstrap_addresses
 from sluicegate_operator.cli.brokers_asked import (
     AskingError,
@@ -27,6 +28,8 @@ from sluicegate_operator.cli.quotas_named import behind, quotas_here
 from sluicegate_operator.cli.why import why
 from sluicegate_operator.cli.why_report import BrokerAnswer, Found, document, silent_words, why_tables
 from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
 
 GROUP = {
     "kind": "connection-group",
@@ -285,6 +288,24 @@ def test_what_is_asked_wrongly_is_told_and_ends_with_2(arguments: list[str], say
 def test_without_brokers_here_it_says_how_to_ask_others(tmp_path: Path) -> None:
     code, words = run("10.0.0.1", "--data-dir", str(tmp_path))
     assert (code, "or ask in Kubernetes with -n NAMESPACE" in words) == (2, True)
+
+
+def test_without_the_right_to_list_quotas_the_limits_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forbidden(Pods):
+        async def list(self, kind: object, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+            if kind is CONNECTION_QUOTA:
+                raise KubeError("connectionquotas is forbidden", 403)
+            return await super().list(kind, namespace, selector)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(kubernetes_asked, "KubeClient", lambda _: Forbidden(a_pod("shop-brokers-0")))
+    app = typer.Typer()
+    app.command()(why)
+    done = CliRunner().invoke(app, ["10.0.0.1", "-n", "kafka"])
+    assert (done.exit_code, "default/office" in done.stdout) == (0, True)
+    assert "without the names of their quotas: connectionquotas is forbidden" in done.stderr
 
 
 def test_documents_are_json() -> None:
