@@ -192,6 +192,8 @@ def storm(
         raise bad_use(str(error)) from None
     except (StormPodError, KubeError) as error:
         say(str(error))
+        if isinstance(error, StormPodError) and error.reports:
+            show_pods(error.reports, output)
         raise typer.Exit(REFUSED) from None
     _show(_run(plan, quiet=output is Output.JSON), output)
 

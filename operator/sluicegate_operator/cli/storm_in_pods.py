@@ -29,7 +29,11 @@ ENDED = ("Succeeded", "Failed")
 
 
 class StormPodError(Exception):
-    """Why there is no report of a pod; a sentence that says what to do."""
+    """Why there is no report of a pod; a sentence that says what to do. `reports`: those of the other pods."""
+
+    def __init__(self, message: str, reports: Mapping[str, Json] | None = None) -> None:
+        super().__init__(message)
+        self.reports = reports or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class PodStorms:
     storm: PodStorm
     start_timeout_s: float = START_TIMEOUT_S
     reports: dict[str, Json] = field(default_factory=dict)
+    _failed: dict[str, str] = field(default_factory=dict)
+    """By pod that has ended without a report, why."""
     _run: str = field(default_factory=lambda: uuid4().hex[:10])
 
     async def run(self) -> Mapping[str, Json]:
@@ -117,14 +123,14 @@ class PodStorms:
             pods = await self._pods()
             for pod in pods:
                 await self._report(pod)
-            if len(self.reports) >= self.storm.pods:
+            ended = self.reports.keys() | self._failed.keys()
+            gone = self.storm.pods - len(ended | {pod["metadata"]["name"] for pod in pods})
+            if len(ended) + gone >= self.storm.pods:
+                self._check(gone)
                 return
-            gone = self.storm.pods - len(self.reports.keys() | {pod["metadata"]["name"] for pod in pods})
-            if gone > 0:
-                raise StormPodError(f"{gone} of {self.storm.pods} storm pods were deleted before they had a report")
             waiting = [pod for pod in pods if _phase(pod) == "Pending"]
             if waiting and loop.time() >= start_by_s:
-                raise StormPodError(_why_waiting(waiting[0], self.start_timeout_s))
+                raise StormPodError(_why_waiting(waiting[0], self.start_timeout_s), self.reports)
             try:
                 await asyncio.wait_for(stop.wait(), POLL_S)
             except TimeoutError:
@@ -132,10 +138,21 @@ class PodStorms:
 
     async def _report(self, pod: Json) -> None:
         name = pod["metadata"]["name"]
-        if name in self.reports or _phase(pod) not in ENDED:
+        if name in self.reports or name in self._failed or _phase(pod) not in ENDED:
             return
         said = await self.kube.text(f"{POD.path(self.storm.namespace, name)}/log")
-        self.reports[name] = {**report_in(said, name), "address": (pod["status"] or {}).get("podIP", "")}
+        try:
+            self.reports[name] = {**report_in(said, name), "address": (pod["status"] or {}).get("podIP", "")}
+        except StormPodError as error:
+            self._failed[name] = str(error)
+
+    def _check(self, gone: int) -> None:
+        """Raises StormPodError if pods have ended, or are `gone`, without a report."""
+        problems = list(self._failed.values())
+        if gone:
+            problems.append(f"{gone} of {self.storm.pods} storm pods were deleted before they had a report")
+        if problems:
+            raise StormPodError("; ".join(problems), self.reports)
 
     async def _delete(self) -> None:
         for pod in await self._pods():

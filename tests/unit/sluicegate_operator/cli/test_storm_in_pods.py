@@ -131,6 +131,7 @@ async def test_a_pod_that_another_client_deletes_ends_the_storm() -> None:
     storming = asyncio.create_task(run(kube, wanted(2)))
     await asyncio.sleep(1.0)
     await kube.delete(POD, "kafka", "sluicegate-storm-1")
+    kube.pods["sluicegate-storm-2"] |= {"status": {"phase": "Succeeded"}}
     with pytest.raises(StormPodError, match="1 of 2 storm pods were deleted before they had a report"):
         await asyncio.wait_for(storming, 600)
     assert kube.pods == {}
@@ -209,6 +210,20 @@ def test_the_command_shows_a_table_or_json(monkeypatch: pytest.MonkeyPatch) -> N
     kube.logged = json.dumps(REPORT | {"accepted": 0, "timed_out": 0, "refused": 200})
     code, _, said = command(*arguments)
     assert (code, "no attempt reached the target" in said) == (1, True)
+
+
+def test_the_reports_of_the_other_pods_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halves(Kube):
+        async def text(self, path: str) -> str:
+            return "killed" if "storm-1/" in path else self.logged
+
+    kube = Halves(BROKER)
+    monkeypatch.setattr(kubernetes_asked, "KubeClient", lambda _: kube)
+    arguments = ("-n", "kafka", "--to", "listener/EXTERNAL", "--yes-i-own-this-target", "--pods", "2", "-o", "json")
+    code, out, said = command(*arguments)
+    assert (code, list(json.loads(out)["pods"])) == (1, ["sluicegate-storm-2"])
+    assert "pod sluicegate-storm-1 has no report: killed" in said
+    assert kube.pods == {}
 
 
 def test_a_listener_of_up_is_found_on_a_broker_that_runs(tmp_path: Path) -> None:
