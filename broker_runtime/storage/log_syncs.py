@@ -195,7 +195,11 @@ class LogSyncs:
         self._not_before_s = self._place.clock.monotonic() + pause_s
 
     def _put_back(self, sync: Sync) -> None:
-        """Leave what it did not make durable to the next sync."""
+        """Leave what it did not make durable to the next sync.
+
+        The folder is synced again in any case: the sync may have given the epochs their file's name before it failed.
+        """
+        self.names_made += 1
         for indexes in sync.indexes:
             indexes.put_back()
         if self.unsynced_snapshot is None:

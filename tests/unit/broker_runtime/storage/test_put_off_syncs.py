@@ -1,6 +1,7 @@
 """A file that cannot be opened for a sync is no failed fsync: the sync is put off, and nothing is promised before."""
 
 import errno
+import random
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import ProducerStamp
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.epochs import EPOCHS_FILE
+from broker_runtime.storage.filesystem import OsFileSystem, read_file
 from broker_runtime.storage.segment_indexes import SegmentIndexes
 from tests.support.logs import LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
@@ -87,6 +89,32 @@ def test_what_a_sync_was_put_off_with_is_durable_with_the_next(seed: int) -> Non
     assert values_of(house.log) == [b"0", b"1", b"2"]
     assert house.append(b"2", producer=ProducerStamp(9, 0, 2)) == 2, "the producer is known"
     assert house.log.log_end_offset == 3
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_epochs_that_have_their_name_are_durable_with_the_next_sync(
+    monkeypatch: pytest.MonkeyPatch, is_flushed: bool
+) -> None:
+    """The sync that gave the file its name could not open the folder. The next one found the file in place."""
+    house = House(TopicConfig(flush_messages=1))
+    house.append(b"0", leader_epoch=1)
+    house.slow_disk.finish_all()
+    house.append(b"1", leader_epoch=2)
+
+    def failing(path: Path) -> None:
+        raise OSError(errno.EMFILE, f"{path} cannot be opened")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(house.fs, "fsync_dir", failing)
+        if is_flushed:
+            with pytest.raises(KafkaError, match="a sync on orders-0 failed"):
+                house.log.flush()
+        else:
+            house.slow_disk.finish_all()
+    house.tick(1)
+    assert house.log.recovery_point == 2
+    left = house.fs.copy().power_loss(random.Random(0))
+    assert read_file(left, house.log.files.place.folder / EPOCHS_FILE) == house.log.files.epochs.encode()
 
 
 def test_a_sync_that_was_put_off_begins_again_after_a_pause_that_grows() -> None:
