@@ -69,8 +69,11 @@ class ObserverThreads:
         """
         call = _Call(what, self._loop.time())
         done: asyncio.Future[_Outcome[T]] = self._loop.create_future()
+        has_returned = False
 
         def deliver(outcome: _Outcome[T]) -> None:
+            nonlocal has_returned
+            has_returned = True
             if not done.done():
                 done.set_result(outcome)
                 return
@@ -94,14 +97,16 @@ class ObserverThreads:
         except TimeoutError:
             raise LeftBehindError(f"{what} has not returned within {timeout_s:g} s") from None
         finally:
-            if done.cancelled():
+            # In the iteration in which the time was up, the call may still have returned.
+            if done.cancelled() and not has_returned:
                 self._left_behind.setdefault(name, []).append(call)
         if outcome.raised is not None:
             raise CallFailedError(outcome.raised)
         return outcome.returned  # type: ignore[return-value]
 
     def _forget(self, name: str, call: _Call) -> None:
-        left = self._left_behind[name]
-        left.remove(call)
-        if not left:
-            del self._left_behind[name]
+        left = self._left_behind.get(name, [])
+        if call in left:
+            left.remove(call)
+            if not left:
+                del self._left_behind[name]

@@ -106,3 +106,28 @@ async def test_there_is_an_end_to_how_many_may_hang_but_for_those_that_are_built
     go_on.set()
     await until(lambda: threads.left_behind == 0)
     threads.check("orders", is_built_in=False)
+
+
+async def test_a_call_that_returns_just_when_the_time_is_up_is_not_left_behind() -> None:
+    """Its observer could not be loaded again until a restart, and what it had made was never closed."""
+    loop, made, late = asyncio.get_running_loop(), threading.Event(), list[str]()
+    threads = ObserverThreads(loop)
+
+    def configure() -> str:
+        made.set()
+        return "an observer"
+
+    task = asyncio.create_task(threads.run(configure, "orders", LOAD, 60, late.append))
+    # The thread has returned while the loop was busy; the task is cancelled before the loop hears of that.
+    await asyncio.sleep(0)
+    assert made.wait(60)
+    for thread in threading.enumerate():
+        if thread.name == "observer-orders":
+            thread.join(60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: bool(late))
+    assert late == ["an observer"]
+    threads.check("orders", is_built_in=False)
+    assert threads.left_behind == 0
