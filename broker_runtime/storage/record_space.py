@@ -16,10 +16,12 @@ LENGTHS_READ_MAX = 4
 _LENGTH_MIN, _MORE = 2 * (RECORD_BYTES_MIN - 1), 0x80
 """The least length of a record as it is written, and the first that takes more than a byte."""
 _BLOCKS_MAX = 64
-"""Blocks of compressed bytes that are followed; more of them are not doubted."""
+"""Blocks of compressed bytes that are followed; more are not doubted if one of these holds something."""
 _LARGEST_RATIO = {GZIP: 1_032, SNAPPY: 64, LZ4: 255, ZSTD: 32_768}
 """The most that each format can unpack a byte to."""
 _GZIP_MAGIC, _LZ4_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"
+_GZIP_MEMBER = _GZIP_MAGIC + b"\x08"
+"""The beginning of a member, with the only method of compression that there is."""
 _GZIP_BYTES_MIN = 18
 _SKIPPABLE, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
 """Frames of zstd that hold no data."""
@@ -71,19 +73,25 @@ def _are_framed(records: memoryview, count: int) -> bool:
 
 def _reaches(needed: int, sizes: Iterator[int]) -> bool:
     """Whether blocks of at most these sizes may hold so much."""
+    left = needed
     for number, size in enumerate(sizes, 1):
-        needed -= size
-        if needed <= 0 or number == _BLOCKS_MAX:
+        left -= size
+        if left <= 0:
             return True
+        if number == _BLOCKS_MAX:
+            return left < needed
     return False
 
 
 def _of_gzip(body: memoryview) -> Iterator[int]:
-    """The length at the end. Below 4 GiB it is that of all data; clients make one member only."""
+    """The length at the end. Below 4 GiB it is that of the last member, which is the only one that most clients make."""
     if len(body) < _GZIP_BYTES_MIN or body[:2] != _GZIP_MAGIC:
         raise ValueError
     is_exact = len(body) * _LARGEST_RATIO[GZIP] < 1 << 32
     yield _UINT32.unpack_from(body, len(body) - 4)[0] if is_exact else 1 << 32
+    if bytes(body).find(_GZIP_MEMBER, _GZIP_BYTES_MIN) > 0:
+        # Where another member begins, the one before it may hold as much as the format can pack.
+        yield len(body) * _LARGEST_RATIO[GZIP]
 
 
 def _of_snappy(body: memoryview) -> Iterator[int]:
@@ -134,6 +142,7 @@ def _of_zstd(body: memoryview) -> Iterator[int]:
         at += 4
         if _UINT32.unpack_from(magic)[0] & _SKIPPABLE_MASK == _SKIPPABLE:
             at += 4 + _UINT32.unpack_from(_exactly(body, at, 4))[0]
+            yield 0
             continue
         if magic != _ZSTD_MAGIC:
             raise ValueError
