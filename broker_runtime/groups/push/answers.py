@@ -54,16 +54,27 @@ def ping_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
         return NOTHING
     member.pings_since_commit = 0
     asked = questions(state, environment, group, (member,))
-    return with_ends(environment.ends, asked, partial(_commit, environment, group, member), state)
+    commit = partial(_commit, environment, group, member, member.offsets_sent)
+    return with_ends(environment.ends, asked, commit, state)
 
 
 def _commit(
-    environment: PushEnvironment, group: PushGroup, member: PushMember, ends: Ends, state: GroupsState
+    environment: PushEnvironment,
+    group: PushGroup,
+    member: PushMember,
+    offsets_sent: int,
+    ends: Ends,
+    state: GroupsState,
 ) -> Decided:
     """A consumer that sends offsets beyond the ends of logs twice has failed. The first time may be its last answer
-    before it learns that records were lost."""
+    before it learns that records were lost.
+
+    `offsets_sent` is the member's when the ends were asked for. Logs may have grown before it sent more offsets.
+    """
     if not _is_there(state, group, member):
         return NOTHING
+    if member.offsets_sent != offsets_sent:
+        return uncommitted(state, environment, group, (member,), ends), None
     beyond = beyond_ends(state, environment, group, member, ends)
     before, member.beyond = member.beyond, frozenset(beyond)
     if beyond:

@@ -30,6 +30,7 @@ class PushMember:
         "consumed",
         "consumer_id",
         "fetching",
+        "offsets_sent",
         "overdue",
         "pings_since_commit",
         "pings_unanswered",
@@ -62,6 +63,8 @@ class PushMember:
         """What it was last told to read, of which topic: another may have the name by the time it tells how far."""
         self.consumed: dict[Partition, int] = {}
         """The last offset of each partition that the consumer has sent since it got this assignment."""
+        self.offsets_sent = 0
+        """How many of its answers have had offsets."""
         self.beyond: frozenset[Partition] = frozenset()
         """Partitions whose logs ended before its offset when that was checked last."""
 

@@ -29,6 +29,7 @@ class Consumed(NamedTuple):
 
 def note(member: PushMember, told: Iterable[Consumed]) -> None:
     """Keep the offsets of assigned partitions. An offset below 0 says that the consumer has read nothing yet."""
+    member.offsets_sent += 1
     for topic, partition, offset in told:
         key = (topic, partition)
         if offset < 0:
@@ -102,8 +103,11 @@ def _to_commit(change: _Change, end: End | None) -> int | None:
     """None if the committed offset stays."""
     offset, before = change.offset, change.before
     is_void = before is not None and end is not None and before.offset > end.offset
-    if before is not None and offset < before.offset:
-        return offset if is_void else None
+    if before is not None and offset < before.offset and not is_void:
+        return None
+    if before is not None and end is not None and offset < before.offset and end.leader_epoch != change.leader_epoch:
+        # The end of an older epoch is where the log was cut. The consumer may have read what came after.
+        return offset
     if end is None or offset <= end.offset:
         return offset
     return end.offset if is_void else None

@@ -1,11 +1,14 @@
 """Offsets beyond the ends of their logs: consumers send them by mistake, and logs lose records."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push.calls import Ping, StopFetcher
+from broker_runtime.groups.push.log_ends import Asked, Ends
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.metadata.topics import PartitionRecord
@@ -236,3 +239,38 @@ def test_pings_that_wait_for_leaders_are_answered_in_time(coordinator: Coordinat
     assert not any(isinstance(call, Ping) and call.num_retries for call in consumer.told)
     coordinator.run_aside()
     assert coordinator.committed()[T0] == 4
+
+
+def test_an_offset_below_a_committed_one_that_is_void_is_not_committed_beyond_the_end_either(
+    coordinator: Coordinator,
+) -> None:
+    """A consumer that sent two wrong offsets left the second one in the group."""
+    topic_id = coordinator.environment.image.topics["t"].id
+    (consumer,) = coordinator.consumers("a")
+    of_an_earlier_version = OffsetCommitValue(FAR, -1, "", 0, None, topic_id)
+    coordinator.decide(lambda _: ([GroupRecord(OffsetCommitKey(GROUP, *T0), of_an_earlier_version)], None))
+    ping(coordinator, consumer, FAR - 1)
+    assert coordinator.committed() == {T0: 50}
+
+
+def test_a_consumer_that_reads_on_while_leaders_are_slow_to_answer_stays(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its newest offset was compared with where the log had ended before, and it was told to go."""
+    coordinator.logs.elsewhere = True
+    (consumer,) = coordinator.consumers("a")
+    environment, late = coordinator.environment, list[GroupTimer]()
+
+    def ask_ends(asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:
+        late.append(then({at: coordinator.logs.end(at, epoch) for at, epoch in asked.items()}))
+
+    monkeypatch.setattr(environment, "ask_ends", ask_ends)
+    for end in (50, 100, 150):
+        coordinator.logs.ends[T0] = end
+        coordinator.wait(SESSION_S / 3)
+        consumer.read_to(end)
+        consumer.answer(Ping)
+    for decide in late:
+        coordinator.decide(decide)
+    assert consumer.hung_up is None
+    assert coordinator.committed() == {T0: 150}
