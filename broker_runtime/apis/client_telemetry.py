@@ -6,13 +6,13 @@ subscriptions that match the client. The metrics that a client pushes are checke
 
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.checksum import crc32c
-from broker_runtime.config.client_metrics import ALL_METRICS, INTERVAL_MS_DEFAULT, subscription
+from broker_runtime.config.client_metrics import ALL_METRICS, INTERVAL_MS_DEFAULT, Subscription, subscription
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
@@ -22,11 +22,14 @@ MAX_BYTES = 1_048_576
 COMPRESSION_TYPES = (4, 3, 1, 2)
 """zstd, lz4, gzip, snappy: in the order in which clients prefer them."""
 _UNCOMPRESSED = 0
+_KIND = ResourceType.CLIENT_METRICS
 _INSTANCES_MAX = 16_384
 """Clients that are remembered at a time, as in Kafka."""
 _INTERVALS_KEPT = 3
 _KEPT_S_MIN = 60.0
 _NEVER = float("-inf")
+_SETS_KEPT = 256
+"""Sets of subscriptions of which the metrics are kept."""
 _RESERVED_MAX = 1
 """Ids up to this number belong to no client."""
 
@@ -76,6 +79,7 @@ class ClientTelemetry:
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._instances: OrderedDict[UUID, _Instance] = OrderedDict()
+        self._subscriptions = _Subscriptions()
 
     def subscriptions(self, instance_id: UUID, client: Client, now_s: float) -> tuple[int, Wanted]:
         """The id of the set of subscriptions, and what to push. Raises KafkaError for a client that asks too often."""
@@ -120,19 +124,49 @@ class ClientTelemetry:
         return known
 
     def _wanted(self, instance_id: UUID, client: Client) -> Wanted:
-        interval_ms, metrics = INTERVAL_MS_DEFAULT, dict[str, None]()
-        for each in self._matching(instance_id, client):
-            interval_ms = min(interval_ms, each.interval_ms)
-            metrics |= dict.fromkeys(each.metrics)
-        return Wanted((ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics), interval_ms)
-
-    def _matching(self, instance_id: UUID, client: Client) -> Iterator[Wanted]:
-        shown = _shown(instance_id, client)
         configs = self._image.configs
-        for name in sorted(configs.names(ResourceType.CLIENT_METRICS)):
-            found = subscription(configs.of(ResourceType.CLIENT_METRICS, name))
-            if found is not None and found.matches(shown):
-                yield Wanted(found.metrics, found.interval_ms)
+        self._subscriptions.update({name: configs.of(_KIND, name) for name in configs.names(_KIND)})
+        return self._subscriptions.wanted(_shown(instance_id, client))
+
+
+class _Subscriptions:
+    """The subscriptions, parsed once. All clients that the same subscriptions match share one Wanted."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[str, tuple[Mapping[str, str], Subscription | None]] = {}
+        self._sets: OrderedDict[tuple[str, ...], Wanted] = OrderedDict()
+
+    def update(self, stored: Mapping[str, Mapping[str, str]]) -> None:
+        """`stored` are the configurations as they are now, by name. A changed one is another object."""
+        known = self._parsed
+        if len(known) == len(stored) and all(name in known and known[name][0] is own for name, own in stored.items()):
+            return
+        self._parsed = {}
+        for name in sorted(stored):
+            own = stored[name]
+            before = known.get(name)
+            self._parsed[name] = before if before is not None and before[0] is own else (own, subscription(own))
+        self._sets.clear()
+
+    def wanted(self, client: Mapping[str, str]) -> Wanted:
+        """`client` has a value for each key that a pattern may name."""
+        names = tuple(
+            name for name, (_, found) in self._parsed.items() if found is not None and found.matches(client)
+        )
+        wanted = self._sets.pop(names, None)
+        self._sets[names] = wanted = self._of(names) if wanted is None else wanted
+        if len(self._sets) > _SETS_KEPT:
+            self._sets.popitem(last=False)
+        return wanted
+
+    def _of(self, names: Sequence[str]) -> Wanted:
+        interval_ms, metrics = INTERVAL_MS_DEFAULT, dict[str, None]()
+        for name in names:
+            _, found = self._parsed[name]
+            assert found is not None, "it has matched"
+            interval_ms = min(interval_ms, found.interval_ms)
+            metrics |= dict.fromkeys(found.metrics)
+        return Wanted((ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics), interval_ms)
 
 
 def _shown(instance_id: UUID, client: Client) -> Mapping[str, str]:

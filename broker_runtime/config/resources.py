@@ -12,7 +12,7 @@ class ResourcesConfig(Config):
         "sluicegate.config.resources.max",
         Type.INT,
         10_000,
-        "Groups that may have a configuration of their own, and client metrics subscriptions; more are refused "
-        "(POLICY_VIOLATION).",
+        "Groups that may have a configuration of their own; more are refused (POLICY_VIOLATION). There may be as many "
+        "client metrics subscriptions, and 100 at most.",
         at_least(0),
     )

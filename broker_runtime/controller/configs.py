@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.config import TOPIC_KEYS, ConfigKey, TopicConfig, Type, broker_key
-from broker_runtime.config.client_metrics import check_client_metrics
+from broker_runtime.config.client_metrics import SUBSCRIPTIONS_MAX, check_client_metrics
 from broker_runtime.config.group_resource import group_resource_problem
 from broker_runtime.config.topic import topic_key
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
@@ -61,14 +61,16 @@ class RoomForResources:
     def take(self, resource: Resource, records: Sequence[ConfigRecord]) -> None:
         """Raises KafkaError (POLICY_VIOLATION) if `records` configure one resource too many."""
         kind, name = resource
-        configs, most = self._image.configs, self._image.limits.resources_max
+        configs, most, advice = self._image.configs, self._image.limits.resources_max, ""
+        if kind == ResourceType.CLIENT_METRICS and most > SUBSCRIPTIONS_MAX:
+            most, advice = SUBSCRIPTIONS_MAX, "; delete one that is not needed"
         if kind not in _NAMED or configs.of(kind, name) or all(record.value is None for record in records):
             return
         if len(configs.names(kind)) + self._added[kind] >= most:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"{name} has no configuration yet, and {most} resources of type {kind} may have one "
-                "(sluicegate.config.resources.max)",
+                f"{name} has no configuration yet, and {most} resources of type {kind} may have one"
+                f"{advice or ' (sluicegate.config.resources.max)'}",
             )
         self._added[kind] += 1
 

@@ -1,12 +1,14 @@
 """Clients that push metrics (KIP-714), without a receiver: a broker answers which metrics to push, and drops them."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
-from broker_runtime.apis import get_telemetry_subscriptions, push_telemetry
+from broker_runtime.apis import client_telemetry, get_telemetry_subscriptions, push_telemetry
 from broker_runtime.apis.client_telemetry import Client, ClientTelemetry, Pushed, Wanted
+from broker_runtime.config.client_metrics import Subscription, subscription
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.wire.messages import decode_response
@@ -144,6 +146,27 @@ def test_no_more_clients_are_remembered_than_so_many(broker: Broker) -> None:
     broker.ask(instance_id=UUID(int=100))
     with pytest.raises(KafkaError):
         broker.ask(instance_id=UUID(int=100 + 16_389))
+
+
+def test_clients_share_the_metrics_of_their_subscriptions_which_are_parsed_once(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each client kept 256 KB for a subscription of 32 KB, and each request parsed all subscriptions."""
+    parsed: list[Mapping[str, str]] = []
+
+    def parse(own: Mapping[str, str]) -> Subscription | None:
+        parsed.append(own)
+        return subscription(own)
+
+    monkeypatch.setattr(client_telemetry, "subscription", parse)
+    broker.subscribe("a", metrics=",".join(f"m{number}" for number in range(4_000)))
+    broker.subscribe("b", metrics="y", match="client_id=none")
+    found = {id(broker.ask(instance_id=UUID(int=100 + number))[1]) for number in range(3)}
+    assert len(found) == 1
+    assert len(parsed) == 2
+    broker.subscribe("b", match="client_id=shop.*")
+    assert "y" in broker.ask(instance_id=UUID(int=200))[1].metrics
+    assert len(parsed) == 3, "the other subscription has not changed"
 
 
 async def test_the_requests_of_a_client() -> None:

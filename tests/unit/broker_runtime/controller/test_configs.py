@@ -306,3 +306,18 @@ def test_no_more_resources_are_configured_than_the_broker_has_room_for(metadata:
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     take(room, CLIENT_METRICS, "a", [Change("metrics", Operation.SET, "*")])
     take(RoomForResources(metadata.image), GROUP, "c", set_one)
+
+
+def test_there_are_no_more_client_metrics_subscriptions_than_a_broker_can_compare_with_each_client(
+    metadata: Metadata,
+) -> None:
+    room, set_one = RoomForResources(metadata.image), [Change("metrics", Operation.SET, "*")]
+
+    def take(name: str) -> None:
+        room.take((CLIENT_METRICS, name), alter_incrementally((CLIENT_METRICS, name), set_one, metadata.image))
+
+    for number in range(100):
+        take(f"s{number}")
+    with pytest.raises(KafkaError, match="and 100 resources of type 16 may have one; delete one") as refused:
+        take("one more")
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
