@@ -218,9 +218,12 @@ class Acceptor:
 
     def _on_ready(self) -> None:
         """Take the next clients, for a bounded time: first those that are held and were not asked for yet."""
+        if self._stopped:
+            # It was stopped in the turn before this one: its socket is closed, and the quotas may have forgotten it.
+            return
         accept = self._listening.accept
         stop_s = self._now() + self._turn_s
-        for _ in range(0 if self._stopped else self._accepts_per_wakeup):
+        for _ in range(self._accepts_per_wakeup):
             if self._behind and not self._waits:
                 accepted, peer, _ = self._held.take()
             else:

@@ -252,3 +252,21 @@ def test_a_lowered_limit_hangs_up_on_those_that_have_waited_longest(bench: Bench
     assert all(bench.is_open(client) for client in waiting)
     bench.server.remove_listener(LISTENER)
     assert [bench.receive(client) for client in waiting] == [b""] * 10
+
+
+def test_a_listener_that_is_paused_and_removed_at_once_leaves_nothing_to_do(bench: Bench) -> None:
+    """Its next turn asked the quotas of a listener that was gone, and raised on the event loop."""
+    bench.serve(SHORT)
+    failed: list[object] = []
+    bench.loop.set_exception_handler(lambda _, context: failed.append(context))
+    clients = [bench.connect() for _ in range(40)]
+    (acceptor,) = bench.server._acceptors.values()
+    bench.run_until(lambda: acceptor.waiting_count > 1)
+    bench.server.pause([LISTENER], "the broker is fenced")
+    bench.server.remove_listener(LISTENER)
+    bench.run_until(lambda: LISTENER not in bench.server.quotas.listeners)
+    turns = iter(range(5))
+    bench.run_until(lambda: next(turns, None) is None)
+    assert failed == []
+    for client in clients:
+        client.close()
