@@ -22,6 +22,8 @@ ALL_METRICS = "*"
 SUBSCRIPTIONS_MAX = 100
 """A broker compares each client that asks with all of them, which takes up to 40 us each."""
 _PATTERNS_KEPT = 256
+_PATTERNS_MAX = 12
+"""Expressions of one subscription. Compiling each takes up to 5 ms, and only the last one of each key counts."""
 _CLIENT_KEYS = (
     "client_instance_id",
     "client_id",
@@ -118,7 +120,10 @@ def subscription(own: Mapping[str, str]) -> Subscription | None:
 def _patterns(text: str) -> "Mapping[str, Pattern]":
     """Raises ConfigError."""
     found: dict[str, Pattern] = {}
-    for item in filter(None, (each.strip() for each in text.split(","))):
+    items = [item for item in map(str.strip, text.split(",")) if item]
+    if len(items) > _PATTERNS_MAX:
+        raise ConfigError(f"match has {len(items)} expressions, and {_PATTERNS_MAX} are allowed")
+    for item in items:
         name, separator, expression = item.partition("=")
         name, expression = name.strip(), expression.strip()
         try:

@@ -126,6 +126,7 @@ def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
         (CLIENT_METRICS, "m", "interval.ms", "x", ErrorCode.INVALID_CONFIG, "Invalid value x for configuration"),
         (CLIENT_METRICS, "m", "match", "client=a", ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client"),
         (CLIENT_METRICS, "m", "match", "client_id", ErrorCode.INVALID_CONFIG, "Illegal client matching pattern"),
+        (CLIENT_METRICS, "m", "match", "client_id=a," * 13, ErrorCode.INVALID_CONFIG, "has 13 expressions, and 12 are"),
         (CLIENT_METRICS, "m", "match", "client_id=(", ErrorCode.INVALID_CONFIG, "is no regular expression of RE2"),
     ],
 )
