@@ -150,9 +150,7 @@ class _Subscriptions:
 
     def wanted(self, client: Mapping[str, str]) -> Wanted:
         """`client` has a value for each key that a pattern may name."""
-        names = tuple(
-            name for name, (_, found) in self._parsed.items() if found is not None and found.matches(client)
-        )
+        names = tuple(name for name, (_, found) in self._parsed.items() if found is not None and found.matches(client))
         wanted = self._sets.pop(names, None)
         self._sets[names] = wanted = self._of(names) if wanted is None else wanted
         if len(self._sets) > _SETS_KEPT:

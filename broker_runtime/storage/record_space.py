@@ -84,7 +84,7 @@ def _reaches(needed: int, sizes: Iterator[int]) -> bool:
 
 
 def _of_gzip(body: memoryview) -> Iterator[int]:
-    """The length at the end. Below 4 GiB it is that of the last member, which is the only one that most clients make."""
+    """The length at the end, if the data has less than 4 GiB. It is that of the last member: most clients make one."""
     if len(body) < _GZIP_BYTES_MIN or body[:2] != _GZIP_MAGIC:
         raise ValueError
     is_exact = len(body) * _LARGEST_RATIO[GZIP] < 1 << 32
