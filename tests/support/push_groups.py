@@ -209,6 +209,9 @@ class Coordinator:
         return answer
 
     def _decide_timer(self, key: Hashable, action: GroupTimer) -> None:
+        """As the runtime does: an action whose key has another timer by now has been put off."""
+        if key in self.environment.timers.timers:
+            return
         try:
             self._decide(action)
         except KafkaError:

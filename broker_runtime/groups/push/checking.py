@@ -63,7 +63,8 @@ class _Check:
         self._next(self._take_slice)
 
     def _next(self, action: GroupTimer) -> None:
-        self._environment.timers.go_on((self._group.group_id, _CHECK), action)
+        # Each has a key of its own: one that the log refuses is tried again, and puts off no other one.
+        self._environment.timers.go_on((self._group.group_id, _CHECK, object()), action)
 
     def _take_slice(self, state: GroupsState) -> Decided:
         if not self._is_wanted(state):
@@ -120,7 +121,7 @@ class _Check:
             return NOTHING
         if self._corrected > 1:
             log.warning("group %.100r: %d offsets were corrected so", self._group.group_id, self._corrected)
-        self._environment.timers.go_on((self._group.group_id, _CHECK), self._then)
+        self._next(self._then)
         return NOTHING
 
 

@@ -274,3 +274,38 @@ def test_a_consumer_that_reads_on_while_leaders_are_slow_to_answer_stays(
         coordinator.decide(decide)
     assert consumer.hung_up is None
     assert coordinator.committed() == {T0: 150}
+
+
+def test_a_check_ends_although_the_log_has_refused_a_correction(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of another leader came before the refused correction was tried again, and was lost: nobody started."""
+    coordinator.logs.elsewhere = False
+    coordinator.topic("t", 2)
+    coordinator.logs.ends[T1] = 50
+    topic_id = coordinator.environment.image.topics["t"].id
+    for at in (T0, T1):
+        void = OffsetCommitValue(FAR, -1, "", 0, None, topic_id)
+        coordinator.decide(lambda _, at=at, void=void: ([GroupRecord(OffsetCommitKey(GROUP, *at), void)], None))
+    environment, late = coordinator.environment, list[GroupTimer]()
+
+    def known_ends(asked: Asked) -> tuple[Ends, Asked]:
+        here = {at: coordinator.logs.end(at, epoch) for at, epoch in asked.items() if at == T0}
+        return here, {at: epoch for at, epoch in asked.items() if at != T0}
+
+    def ask_ends(asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:
+        coordinator.log_refuses = True
+        late.append(then({}))
+
+    monkeypatch.setattr(environment, "known_ends", known_ends)
+    monkeypatch.setattr(environment, "ask_ends", ask_ends)
+    consumer = Consumer(coordinator, "a")
+    consumer.register()
+    assert coordinator.group_state() is PushState.CHECKING
+    (answer,) = late
+    coordinator.decide(answer)
+    coordinator.log_refuses = False
+    coordinator.wait(2)
+    answer_all([consumer])
+    assert coordinator.group_state() is PushState.STABLE
+    assert consumer.positions == {T0: 50, T1: FAR}
