@@ -153,7 +153,7 @@ class Acceptor:
         return len(self._held) - self._waits
 
     def _shed(self) -> None:
-        """Without telling the quotas, a few in each turn of the loop, those first that have waited longest."""
+        """Hang up on those that have waited longest, a few in each turn of the loop. The quotas do not count that."""
         surplus = 0
         if not self._stopped:
             surplus = waiting_clients(self._listening) + self._behind - self._backlog - _EXTRA_PLACE

@@ -31,8 +31,10 @@ class LimitsHeld:
         }
 
     def page(self, after: str) -> Content:
-        """All limits but those of connection groups. Addresses come in order, from the first behind `after`; `next` is
-        what to ask with for more, None at the end."""
+        """All limits except those of connection groups. Addresses are sorted, and begin behind `after`.
+
+        `next` is the value of `after` for the next page; None on the last page.
+        """
         limited = (ip for ip in self._limited_addresses() if ip > after)
         found = nsmallest(SHOWN_MAX + 1, limited)
         return {
@@ -43,8 +45,10 @@ class LimitsHeld:
         }
 
     def held(self) -> Content:
-        """The same with those addresses and connection groups alone that have held a connection back since this broker
-        was started, the busiest of each; `left_out` is how many there are besides."""
+        """The limits of all clients, and the addresses and connection groups that have held most connections back.
+
+        The counts begin with the start of this broker. `left_out` is the number of other addresses and groups.
+        """
         quotas = self._quotas
         ips = {ip: 0 for ip in (*quotas.ip_rates.held, *quotas.ip_counts.held) if ip is not None}
         groups = {name: group.held.total() for name, group in quotas.groups.by_name.items() if group.held}

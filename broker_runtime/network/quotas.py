@@ -122,8 +122,11 @@ class ConnectionQuotas:
         return listener
 
     def on_accepted(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
-        """`ip` is None where a proxy still has to say whose connection it is: once it is admitted it has a slot, and
-        `on_identified` is asked as soon as the address is known, or the connection has ended without one."""
+        """`ip` is None if a proxy has not sent the address of the client yet.
+
+        Such a connection has a slot once it is admitted. The caller asks `on_identified` when the address is known, or
+        when the connection has ended without one.
+        """
         listener = self._listener(listener_name)
         if listener.waiting is not None:
             raise RuntimeError(f"listener {listener_name} accepted a connection while it was told to wait")

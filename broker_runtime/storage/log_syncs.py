@@ -34,8 +34,8 @@ class LogSyncs:
     Only a failed fsync takes the log offline. A sync that could not open a file has lost nothing: what it was to sync
     is left to the next one, which begins after a pause.
 
-    Whoever writes a snapshot without a sync says so, and so does who makes names in the folder; a cut is
-    counted before it begins, so that a sync that was under way says nothing of what comes in its place.
+    `unsynced_snapshot` has a snapshot that was written and not synced, `names_made` counts changes of names in the
+    folder. `cuts` counts a cut before it begins: a sync that began before it does not move the recovery point.
     """
 
     __slots__ = (
@@ -232,7 +232,7 @@ class LogSyncs:
 
 
 def _unsynced_indexes(segment: Segment) -> list[File]:
-    """None where the disk is full: the entries stay in memory for the next time, and a start makes lost ones again."""
+    """No files if the entries cannot be written: they stay in memory until the next sync. A start makes lost ones."""
     try:
         return segment.indexes.take_unsynced()
     except OSError:

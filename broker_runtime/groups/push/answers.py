@@ -1,8 +1,7 @@
 """What consumers answer to the coordinator's calls. Pure.
 
-An answer has no answer: one that nothing was asked for, or that is not as its consumer registered, is the end of the
-consumer's registration and connection. So is one with an error: the coordinator could do nothing about it but go on
-without that consumer, which may register anew.
+The coordinator does not reply to an answer. It removes the consumer and closes the connection when it has not asked for
+the answer, when the answer does not fit the registration, and when it has an error. The consumer may register anew.
 """
 
 import logging
@@ -99,7 +98,7 @@ def _is_there(state: GroupsState, group: PushGroup, member: PushMember) -> bool:
 
 
 def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:
-    """Its fetchers have stopped. Its offsets are committed before the next consumer starts there."""
+    """Its fetchers have stopped. Its offsets are committed before another consumer reads its partitions."""
     found = _find(state, environment, answer)
     if found is None:
         return NOTHING
@@ -133,7 +132,7 @@ def _stopped(
 
 
 def _taken(member: PushMember, assigned: Mapping[Partition, UUID], state: GroupsState) -> Decided:
-    """The log has what it told: nothing is left to be committed before others start."""
+    """The log has the offsets that it sent, so none is left to be committed before others start."""
     if member.assigned is assigned:
         member.consumed = {}
     return NOTHING

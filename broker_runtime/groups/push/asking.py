@@ -50,8 +50,10 @@ def call(
     what: StopFetcher | StartFetcher,
     when_late: GroupTimer,
 ) -> None:
-    """`when_late` is decided where the answer has not come after two thirds of the consumer's session, in which the
-    coordinator itself was not late."""
+    """Send `what`, and decide `when_late` if there is no answer after two thirds of the consumer's session.
+
+    The wait begins anew while the coordinator itself is late with this connection.
+    """
     assert member.connection is not None, "a group rebalances when all have registered"
     member.overdue = False
     environment.calls.send(member.connection, what)

@@ -15,8 +15,11 @@ from broker_runtime.groups.state import GroupsState
 def left_by(
     state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Sequence[PushMember], ends: Ends
 ) -> Sequence[GroupRecord]:
-    """What they have told last, and that they are gone. The last leave an empty group of the classic protocol, where
-    there are offsets: these expire a while after that (KIP-211), and not after they were committed."""
+    """The records of the offsets that they sent last, and of their leaving.
+
+    If they are the last members of a group with offsets, an empty group of the classic protocol stays. Its offsets
+    expire some time after the group became empty (KIP-211).
+    """
     told = uncommitted(state, environment, group, members, ends)
     records = [*told, *(GroupRecord(PushMemberKey(group.group_id, each.consumer_id), None) for each in members)]
     if len(members) == len(group.members) and (told or state.offsets.of(group.group_id)):

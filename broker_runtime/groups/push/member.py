@@ -90,7 +90,7 @@ class PushMember:
 
 
 def _subscription(consumer_id: str, value: PushMemberValue) -> Subscription:
-    """What the log has, another version of the broker may have checked by other rules."""
+    """It reads nothing if it cannot be parsed: another version of the broker may have stored it by other rules."""
     try:
         return parse_topic_count(value.topic_count)
     except KafkaError as error:

@@ -3,8 +3,8 @@
 Two thirds are two intervals: when a ping is to be sent, the one before the last has had its time. So one timer for each
 consumer does both.
 
-A coordinator that has too much to do pings less often, and gives nobody up for that: where the last ping has not left
-yet, or its answer lies here unread or undecided, it neither counts nor sends another.
+An overloaded coordinator pings less often, and no consumer is lost by that. It neither counts a failure nor sends
+another ping while the last one has not been sent, or while the answer to it has not been read and decided.
 """
 
 from functools import partial
