@@ -283,10 +283,9 @@ def test_a_check_ends_although_the_log_has_refused_a_correction(
     coordinator.logs.elsewhere = False
     coordinator.topic("t", 2)
     coordinator.logs.ends[T1] = 50
-    topic_id = coordinator.environment.image.topics["t"].id
-    for at in (T0, T1):
-        void = OffsetCommitValue(FAR, -1, "", 0, None, topic_id)
-        coordinator.decide(lambda _, at=at, void=void: ([GroupRecord(OffsetCommitKey(GROUP, *at), void)], None))
+    void = OffsetCommitValue(FAR, -1, "", 0, None, coordinator.environment.image.topics["t"].id)
+    records = [GroupRecord(OffsetCommitKey(GROUP, *at), void) for at in (T0, T1)]
+    coordinator.decide(lambda _: (records, None))
     environment, late = coordinator.environment, list[GroupTimer]()
 
     def known_ends(asked: Asked) -> tuple[Ends, Asked]:
