@@ -99,8 +99,9 @@ def _wanted_level(config: AlterableConfig, known: Collection[str]) -> int:
 
 
 def _node_id(name: str, what: str) -> int:
+    """In one spelling only, so that no request can name the same loggers twice. Raises KafkaError."""
     try:
-        if name != name.strip():
+        if name != str(int(name)):
             raise ValueError(name)
         return int(name)
     except ValueError:

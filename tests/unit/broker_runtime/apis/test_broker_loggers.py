@@ -103,6 +103,8 @@ def test_a_change_that_is_only_checked_changes_nothing(loggers: None) -> None:
         ("2", "Unexpected node id. Expected 1, but received 2"),
         ("x", "an integer"),
         (" 1", "an integer"),
+        ("01", "an integer"),
+        ("+1", "an integer"),
         ("", "an int"),
     ],
 )
