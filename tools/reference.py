@@ -98,6 +98,9 @@ Set with `kafka-configs --entity-type client-metrics --entity-name NAME` or kafk
 receives no metrics, as Apache Kafka without a receiver: ApiVersions does not list the requests for them, so that
 clients push nothing. Metrics that a client still pushes are dropped.
 
+Two limits are not Apache Kafka's: there are at most 100 subscriptions (POLICY_VIOLATION), and `match` has at most 12
+expressions (INVALID_CONFIG).
+
 """
 
 _LOGGERS = """
