@@ -27,14 +27,14 @@ WINDOW_DAYS: Final = 30
 APIS: Final = (
     "AcceptLogLoss", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
     "ApiVersions", "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat",
-    "CreatePartitions", "CreateTopics", "DeleteGroups", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas",
-    "DescribeCluster", "DescribeConfigs", "DescribeGroups", "DescribeLogDamage", "DescribeLogDirs",
-    "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions", "ElectLeaders", "Fetch",
-    "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup",
-    "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata",
-    "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Ping", "Produce",
-    "RegisterConsumer", "ReplicaRange", "StartFetcher", "StopFetcher", "SyncGroup", "UnregisterBroker",
-    "UpdateFeatures",
+    "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteGroups", "DeleteRecords",
+    "DeleteTopics", "DescribeAcls", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs",
+    "DescribeGroups", "DescribeLogDamage", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum",
+    "DescribeTopicPartitions", "ElectLeaders", "Fetch", "FindCoordinator", "GetTelemetrySubscriptions",
+    "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup", "ListConfigResources",
+    "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete",
+    "OffsetFetch", "OffsetForLeaderEpoch", "Ping", "Produce", "PushTelemetry", "RegisterConsumer",
+    "ReplicaRange", "StartFetcher", "StopFetcher", "SyncGroup", "UnregisterBroker", "UpdateFeatures",
 )  # fmt: skip
 """Kafka's names of those that brokers serve, and this project's names of its own, as events have them."""
 

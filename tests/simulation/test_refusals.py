@@ -20,6 +20,7 @@ import pytest
 from broker_runtime.apis.call import Api, Call, Ending
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.observed import error_code
+from broker_runtime.apis.on_demand import ApiOnDemand
 from broker_runtime.apis.push_apis import PushApi
 from broker_runtime.apis.table import CONTROLLER_APIS, COUNTED_APIS
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
@@ -124,6 +125,7 @@ class Node:
         try:
             reply = handler(memoryview(Frame(frame)), self.connection)
         except ProtocolError:
+            self.refused += 1
             return
         if isinstance(reply, PendingReply) and not reply.done:
             answered: asyncio.Future[object] = self.loop.create_future()
@@ -211,8 +213,9 @@ def candidates(api: Api, rng: random.Random) -> Iterator[bytes]:
     if isinstance(api, PushApi):
         head = api.key.to_bytes(2, "big")
         return (head + rng.randbytes(rng.randrange(40)) for _ in range(ROUNDS))
-    assert isinstance(api, ApiSpec)
-    return chain(of_kafka(api, rng), keyless() if api.key == PRODUCE else ())
+    spec = api.spec() if isinstance(api, ApiOnDemand) else api
+    assert isinstance(spec, ApiSpec)
+    return chain(of_kafka(spec, rng), keyless() if api.key == PRODUCE else ())
 
 
 def of_kafka(api: ApiSpec[Any], rng: random.Random) -> Iterator[bytes]:
