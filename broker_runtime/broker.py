@@ -469,6 +469,7 @@ class Broker:
         turns = [self._watch.tasks, self._watch.garbage.lengths]
         if self._wakes is not None:
             turns.append(self._wakes.lengths)
+        turns.extend(node.slices.lengths for node in (self.broker, self.controller) if node is not None)
         if self.broker is not None:
             turns.extend((self.broker.metadata.reactions.lengths, *self.broker.server.turn_lengths))
         elif self.controller is not None:

@@ -27,7 +27,7 @@ from broker_runtime.groups.lag.log_ends import LogEnds
 from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.groups.partition_leaders import PartitionLeaders
-from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings
+from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.listeners_in_force import ListenersInForce
 from broker_runtime.metadata.image import MetadataImage
@@ -69,7 +69,8 @@ class BrokerNode:
         peers: Peers | None = None,
         server: SocketServer | None = None,
     ) -> None:
-        """The second of `clients` forwards what would hold up others; `peers` and `server` are a simulation's."""
+        """The second of `clients` forwards what would hold up others; `peers` and `server` are a simulation's. Raises
+        ConfigError."""
         self.settings = settings
         self.clock = clock
         self.logs = logs
@@ -85,6 +86,7 @@ class BrokerNode:
         effective = effective_config(settings, {}, {})
         self._host_names = host_names(settings)
         self._services = BrokerServices(settings, clock, cluster_id, self.image, logs, self.replicas, clients)
+        self.slices = self._services.slices
         self.request_metrics = RequestMetrics(COUNTED_APIS)
         importer = Importer()
         self._first_requests = FirstRequests(importer)
@@ -94,6 +96,7 @@ class BrokerNode:
             self.request_metrics.on_call,
             replies_empty=self._replies_empty,
             first_requests=self._first_requests,
+            long_requests=(self.slices, request_limits(settings)),
         )
         limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(

@@ -21,6 +21,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.slices import Slices
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 
@@ -57,11 +58,16 @@ class BrokerServices:
         self.note_on_config: Callable[[str], str | None] = _nothing
         self.listeners: OwnListeners
         self.groups_on_demand: GroupsOnDemand
+        self.slices = slices = Slices(
+            clock.monotonic,
+            settings.config.sluicegate_network_turn_max_us / 1_000_000,
+            settings.config.sluicegate_requests_long_max_bytes,
+        )
         self.all_topics = KeptAnswers()
         self.refused_transactions = RefusedTransactions(clock)
         self._telemetry: ClientTelemetry | None = None
-        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
-        self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
+        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()), slices.do)
+        self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max, slices.do)
         self.producer_ids = ProducerIdBlocks(settings.node_id, image, self.controller)
         self.auto_topic_creation = AutoTopicCreation(
             self.controller,

@@ -25,12 +25,13 @@ from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.limits import host_names, network_limits, quota_settings
+from broker_runtime.limits import host_names, network_limits, quota_settings, request_limits
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.network.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.slices import Slices
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.turn_lengths import TurnLengths
@@ -76,7 +77,13 @@ class ControllerNode:
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
-        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
+        self.slices = slices = Slices(
+            clock.monotonic,
+            settings.config.sluicegate_network_turn_max_us / 1_000_000,
+            settings.config.sluicegate_requests_long_max_bytes,
+            "long requests to the controller",
+        )
+        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()), slices.do)
         self._loop = asyncio.get_running_loop()
         self._disk = ThreadPoolExecutor(1, "controller-journal") if parts is None else None
         if parts is None:
@@ -88,7 +95,9 @@ class ControllerNode:
         )
         self._host_names = host_names(settings)
         self.request_metrics = RequestMetrics(CONTROLLER_APIS)
-        self.dispatcher: Dispatcher[ControllerContext] = Dispatcher(self, CONTROLLER_APIS, self.request_metrics.on_call)
+        self.dispatcher: Dispatcher[ControllerContext] = Dispatcher(
+            self, CONTROLLER_APIS, self.request_metrics.on_call, long_requests=(slices, request_limits(settings))
+        )
         self.server: Server = server if server is not None else self._own_server()
         self.ready = False
 

@@ -5,11 +5,15 @@ from collections.abc import Mapping, Sequence
 from broker_runtime.config import BrokerConfig, BrokerSettings
 from broker_runtime.config.addresses import canonical_address, networks, per_ip_overrides
 from broker_runtime.config.effective import EffectiveConfig
+from broker_runtime.config.requests import items_overrides
+from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
 from broker_runtime.metadata.quotas import IP_RATE_KEY
 from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.host_names import HostNames
 from broker_runtime.network.settings import UNLIMITED, ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.wire.limits import RequestLimits
+from broker_runtime.wire.versions import api_keys
 
 _CONTROLLER_RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
@@ -93,6 +97,28 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
         push_max_bytes=config.sluicegate_connection_push_max_bytes,
         closed_observers_max=config.sluicegate_connection_observers_max,
     )
+
+
+def request_limits(settings: BrokerSettings) -> RequestLimits:
+    """Raises ConfigError for a limit of an API that does not exist."""
+    config = settings.config
+    return RequestLimits(
+        items_max=config.sluicegate_request_items_max,
+        items_max_of=_by_api_key(config.sluicegate_request_items_max_overrides),
+        tagged_fields_max=config.sluicegate_request_tagged_fields_max,
+        tagged_bytes_max=config.sluicegate_request_tagged_bytes_max,
+        bytes_max=config.sluicegate_request_max_bytes,
+        response_bytes_max=config.sluicegate_response_max_bytes,
+    )
+
+
+def _by_api_key(overrides: str) -> Mapping[int, int]:
+    keys, given = api_keys(), items_overrides(overrides)
+    unknown = sorted(given.keys() - keys.keys())
+    if unknown:
+        name = BrokerConfig.sluicegate_request_items_max_overrides.name
+        raise ConfigError(f"{name}: there is no API {unknown[0]}; there are {', '.join(sorted(keys))}")
+    return {keys[api]: count for api, count in given.items()}
 
 
 def limits_to_controllers(settings: BrokerSettings) -> ClientLimits:

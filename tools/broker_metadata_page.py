@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
-from broker_runtime.apis.broker_metadata import NODE_IDS_MAX
 from broker_runtime.apis.table import COUNTED_APIS
+from broker_runtime.config import BrokerConfig
+from broker_runtime.config.requests import items_overrides
 from broker_runtime.config.tags import BUILT_IN_TAGS, TAGS_MAX, VALUE_BYTES_MAX
 from broker_runtime.wire.messages import encode_request_body, encode_response, frame_request
 from broker_runtime.wire.protocol_versions import HISTORY, PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, Life, lives
 from broker_runtime.wire.versions import BROKER_METADATA, FORMATS
+
+_NODE_IDS_MAX = items_overrides(BrokerConfig.sluicegate_request_items_max_overrides.default)["BrokerMetadata"]
 
 _HEAD = f"""# What brokers say of themselves
 
@@ -41,10 +44,11 @@ BrokerMetadataResponse => [NodeId Host Port ProtocolVersionMin ProtocolVersionMa
 
 There is no error code. A broker that is not registered is left out, and so is a negative id other than -1; if no
 broker is left, the answer is an empty array. A broker that is asked for twice is there once. All brokers come in the
-order of their ids, and those that were named in the order of the request, which may name {NODE_IDS_MAX:,}: a longer
-array ends the connection. So does a null array (length -1) and an array that ends before its length. Bytes behind the
-array are ignored; the [push protocol](push-protocol.md) ends the connection for them. A broker that is away is
-answered for by the others, from the metadata of the cluster; whether it is, Metadata and DescribeCluster tell.
+order of their ids, and those that were named in the order of the request, which may name {_NODE_IDS_MAX:,}
+(`sluicegate.request.items.max.overrides`): a longer array ends the connection. So does a null array (length -1) and an
+array that ends before its length. Bytes behind the array are ignored; the [push protocol](push-protocol.md) ends the
+connection for them. A broker that is away is answered for by the others, from the metadata of the cluster; whether it
+is, Metadata and DescribeCluster tell.
 
 """
 

@@ -10,16 +10,21 @@ from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, drain, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterClientQuotasRequest, EntryData
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS
 
 _HOSTS_MAX = 100
 """Names that one request may have resolved; each is a DNS query of ours."""
+_ENTITY_PARTS_MAX = 10
+"""There are four types of them."""
+_OPS_MAX = 100
+"""No entity has as many keys."""
 
 
-async def handle(request: AlterClientQuotasRequest, call: Call, context: ControllerContext) -> Fields:
-    hosts = _hosts(request)
+async def handle(request: AlterClientQuotasRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
+    hosts = await call.slices.finish(_hosts(request))
     try:
         if len(hosts) > _HOSTS_MAX:
             raise KafkaError(
@@ -27,14 +32,25 @@ async def handle(request: AlterClientQuotasRequest, call: Call, context: Control
             )
         resolved = await context.resolve_hosts(hosts)
         limits = _limits(context.settings.config)
-        answers = await context.controller.submit(lambda image: _alter_all(request, resolved, limits, image))
+        return {"entries": await context.controller.submit(lambda image: _alter_all(request, resolved, limits, image))}
     except KafkaError as error:
-        answers = [_answer(entry, error) for entry in request.entries]
-    return {"entries": answers}
+        return _refused(request, error)
 
 
-def _hosts(request: AlterClientQuotasRequest) -> list[str]:
-    return sorted(hosts_to_resolve([_parts(entry) for entry in request.entries]))
+def _refused(request: AlterClientQuotasRequest, error: KafkaError) -> Steps[Fields]:
+    return {"entries": (yield from each(request.entries, lambda entry: _answer(entry, error)))}
+
+
+def _hosts(request: AlterClientQuotasRequest) -> Steps[list[str]]:
+    """At most one more than may be."""
+    found: set[str] = set()
+    for entry in request.entries:
+        if len(entry.entity) <= _ENTITY_PARTS_MAX:
+            found |= hosts_to_resolve([_parts(entry)])
+        if len(found) > _HOSTS_MAX:
+            break
+        yield
+    return sorted(found)
 
 
 def _limits(config: BrokerConfig) -> GroupLimits:
@@ -47,16 +63,17 @@ def _limits(config: BrokerConfig) -> GroupLimits:
 
 def _alter_all(
     request: AlterClientQuotasRequest, resolved: Collection[str], limits: GroupLimits, image: MetadataImage
-) -> tuple[Sequence[Record], Sequence[Fields]]:
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
     room = GroupRoom(image.connection_groups, limits)
     records: list[Record] = []
     answers = []
     seen = set()
     for entry in request.entries:
-        parts = _parts(entry)
-        entity = frozenset(parts)
-        changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
         try:
+            _check_counts(entry)
+            parts = _parts(entry)
+            entity = frozenset(parts)
+            changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
             if entity in seen:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each quota entity must appear at most once.")
             seen.add(entity)
@@ -67,7 +84,18 @@ def _alter_all(
             answers.append(_answer(entry, error))
         else:
             answers.append(_answer(entry, None))
+        yield
+    yield from drain(seen)
     return ((), answers) if request.validate_only else (records, answers)
+
+
+def _check_counts(entry: EntryData) -> None:
+    """Raises KafkaError."""
+    if len(entry.entity) > _ENTITY_PARTS_MAX or len(entry.ops) > _OPS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"An entity has at most {_ENTITY_PARTS_MAX} parts, and one entry at most {_OPS_MAX} changes.",
+        )
 
 
 def _parts(entry: EntryData) -> EntityParts:
@@ -78,12 +106,16 @@ def _answer(entry: EntryData, error: KafkaError | None) -> Fields:
     return {
         "error_code": ErrorCode.NONE if error is None else error.code,
         "error_message": None if error is None else error.message,
-        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in dict(_parts(entry)).items()],
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in _shown(entry).items()],
     }
 
 
-def _names_hosts(request: AlterClientQuotasRequest) -> bool:
-    return bool(_hosts(request))
+def _shown(entry: EntryData) -> dict[str, str | None]:
+    return {part.entity_type: part.entity_name for part in entry.entity[:_ENTITY_PARTS_MAX]}
+
+
+def _names_hosts(request: AlterClientQuotasRequest) -> Steps[bool]:
+    return bool((yield from _hosts(request)))
 
 
 API = ApiSpec(

@@ -3,17 +3,17 @@
 What IncrementalAlterConfigs has in common with it is here too: resources stand for themselves, each with its answer.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
-from broker_runtime.controller.configs import RoomForResources, replace_all
+from broker_runtime.controller.configs import RoomForResources, check_count, replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, counted, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import (
     AlterConfigsRequest,
@@ -28,24 +28,33 @@ _Resource = AlterConfigsResource | IncrementalResource
 AlterOne = Callable[[Any, MetadataImage], Sequence[ConfigRecord]]
 
 
-async def handle(request: AlterConfigsRequest, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: AlterConfigsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     return await alter_resources(request, context, alter)
 
 
 def alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[ConfigRecord]:
+    check_count(len(resource.configs))
     configs = [(config.name, config.value) for config in resource.configs]
     return replace_all((resource.resource_type, resource.resource_name), configs, image)
 
 
-async def alter_resources(request: _Request, context: ControllerContext, one: AlterOne) -> Fields:
+async def alter_resources(request: _Request, context: ControllerContext, one: AlterOne) -> Fields | Steps[Fields]:
     try:
         return {"responses": await context.controller.submit(lambda image: _alter_all(request, image, one))}
     except KafkaError as error:
-        return {"responses": [answer_to(resource, error) for resource in request.resources]}
+        return _refused(request, error)
 
 
-def _alter_all(request: _Request, image: MetadataImage, one: AlterOne) -> tuple[Sequence[Record], Sequence[Fields]]:
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+def _refused(request: _Request, error: KafkaError) -> Steps[Fields]:
+    resources: Iterable[_Resource] = request.resources
+    return {"responses": (yield from each(resources, lambda resource: answer_to(resource, error)))}
+
+
+def _alter_all(
+    request: _Request, image: MetadataImage, one: AlterOne
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+    named = ((resource.resource_type, resource.resource_name) for resource in request.resources)
+    counts = yield from counted(named)
     records: list[Record] = []
     answers = []
     room = RoomForResources(image)
@@ -61,6 +70,7 @@ def _alter_all(request: _Request, image: MetadataImage, one: AlterOne) -> tuple[
             answers.append(answer_to(resource, error))
         else:
             answers.append(answer_to(resource, None))
+        yield
     return ((), answers) if request.validate_only else (records, answers)
 
 

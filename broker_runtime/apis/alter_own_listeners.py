@@ -6,7 +6,6 @@ is in force. Levels of loggers (KIP-412) are this process's alone, and no contro
 forwarded as they came.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, chosen, counted
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 
 
@@ -55,11 +55,16 @@ def with_own_listeners(
     Without `alter_loggers` loggers are left to the controller, which refuses them.
     """
 
-    def instead(request: Any, call: Call, context: BrokerContext) -> Awaitable[Fields] | None:
+    def instead(request: Any, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields] | None]:
         here: dict[tuple[int, str], KafkaError | None] = {}
         if alter_loggers is not None:
-            here |= _loggers_altered(request, context.settings.node_id, alter_loggers)
-        about = [resource for resource in request.resources if _changes_listeners(resource, context.image, alter)]
+            here = yield from _loggers_altered(request, context.settings.node_id, alter_loggers)
+        of_brokers = yield from chosen(request.resources, _is_a_brokers)
+        about = []
+        for resource in of_brokers:
+            if _changes_listeners(resource, context.image, alter):
+                about.append(resource)
+            yield
         mine = [resource for resource in about if resource.resource_name == str(context.settings.node_id)]
         if not about and not here:
             return None
@@ -77,10 +82,12 @@ def with_own_listeners(
     return forwarded(api, instead)
 
 
-def _loggers_altered(request: Any, node_id: int, alter: AlterLoggers) -> Mapping[tuple[int, str], KafkaError | None]:
+def _loggers_altered(
+    request: Any, node_id: int, alter: AlterLoggers
+) -> Steps[dict[tuple[int, str], KafkaError | None]]:
     """The result for each resource of loggers: None, or its error."""
-    loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
-    counts = Counter(each.resource_name for each in loggers)
+    loggers = yield from chosen(request.resources, lambda each: each.resource_type == ResourceType.BROKER_LOGGER)
+    counts = yield from counted(each.resource_name for each in loggers)
     found: dict[tuple[int, str], KafkaError | None] = {}
     for each in loggers:
         problem = None
@@ -91,6 +98,7 @@ def _loggers_altered(request: Any, node_id: int, alter: AlterLoggers) -> Mapping
         except KafkaError as error:
             problem = detached(error)
         found[each.resource_type, each.resource_name] = problem
+        yield
     return found
 
 
@@ -113,9 +121,11 @@ class _Change:
         return (resource.resource_type, resource.resource_name) in self.here
 
 
+def _is_a_brokers(resource: Resource) -> bool:
+    return resource.resource_type == ResourceType.BROKER and bool(resource.resource_name)
+
+
 def _changes_listeners(resource: Resource, image: MetadataImage, alter: AlterOne) -> bool:
-    if resource.resource_type != ResourceType.BROKER or not resource.resource_name:
-        return False
     try:
         records = alter(resource, image)
     except KafkaError:

@@ -20,6 +20,7 @@ from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionRequest, PartitionData, PartitionDataV2
 from broker_runtime.wire.versions import ALTER_PARTITION
@@ -37,7 +38,7 @@ async def handle(request: AlterPartitionRequest, call: Call, context: Controller
 
 def _alter_all(
     request: AlterPartitionRequest, call: Call, image: MetadataImage
-) -> tuple[Sequence[Record], Sequence[Fields]]:
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
     registered(request.broker_id, request.broker_epoch, image)
     records: list[Record] = []
     answers: list[Fields] = []
@@ -45,6 +46,7 @@ def _alter_all(
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
+            yield
             try:
                 if (topic.topic_id, asked.partition_index) in seen:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is in the request twice")
@@ -56,6 +58,7 @@ def _alter_all(
             records += changed.records
             partitions.append(_answer(asked.partition_index, changed))
         answers.append({"topic_id": topic.topic_id, "partitions": partitions})
+        yield
     return records, answers
 
 

@@ -1,6 +1,5 @@
 """AlterPartitionReassignments (45), versions 0 to 1 (KIP-455; KIP-860: version 1 may keep the replication factor)."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from broker_runtime.apis.call import Call
@@ -10,6 +9,7 @@ from broker_runtime.controller.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, counted
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest
 from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
@@ -30,8 +30,9 @@ def _factor_may_change(request: AlterPartitionReassignmentsRequest, call: Call) 
 
 def _reassign_all(
     request: AlterPartitionReassignmentsRequest, call: Call, image: MetadataImage
-) -> tuple[Sequence[Record], Sequence[Fields]]:
-    counts = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+    named = ((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    counts = yield from counted(named)
     keep = not _factor_may_change(request, call)
     records: list[Record] = []
     capacity = Capacity(image)
@@ -45,10 +46,12 @@ def _reassign_all(
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is in the request more than once.")
                 moved = reassign(topic.name, asked.partition_index, asked.replicas, image, keep_factor=keep)
                 check_records(len(records) + len(moved))
-                records += capacity.take(moved)
+                records += yield from capacity.take(moved)
             except KafkaError as error:
                 answer = _answer(asked.partition_index, error)
             partitions.append(answer)
+            yield
+        yield
         responses.append({"name": topic.name, "partitions": partitions})
     return records, responses
 

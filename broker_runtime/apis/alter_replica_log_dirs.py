@@ -5,29 +5,30 @@ from pathlib import Path
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
+from broker_runtime.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterReplicaLogDirsRequest
 from broker_runtime.wire.versions import ALTER_REPLICA_LOG_DIRS
 
 
-def handle(request: AlterReplicaLogDirsRequest, call: Call, context: BrokerContext) -> Fields:
-    results = [
-        {
-            "topic_name": topic.name,
-            "partitions": [
-                {"partition_index": index, "error_code": _moved(topic.name, index, folder.path, context)}
-                for index in topic.partitions
-            ],
-        }
-        for folder in request.dirs
-        for topic in folder.topics
-    ]
+def handle(request: AlterReplicaLogDirsRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
+    results = []
+    mine = Path(context.settings.log_dir).absolute()
+    for folder in request.dirs:
+        is_mine = Path(folder.path).absolute() == mine
+        for topic in folder.topics:
+            partitions = []
+            for index in topic.partitions:
+                code = _moved(topic.name, index, context) if is_mine else ErrorCode.LOG_DIR_NOT_FOUND
+                partitions.append({"partition_index": index, "error_code": code})
+                yield
+            results.append({"topic_name": topic.name, "partitions": partitions})
+            yield
+        yield
     return {"results": results}
 
 
-def _moved(topic: str, index: int, folder: str, context: BrokerContext) -> ErrorCode:
-    if Path(folder).absolute() != Path(context.settings.log_dir).absolute():
-        return ErrorCode.LOG_DIR_NOT_FOUND
+def _moved(topic: str, index: int, context: BrokerContext) -> ErrorCode:
     if context.logs.get(topic, index) is not None:
         return ErrorCode.NONE
     known = context.image.topics.get(topic)

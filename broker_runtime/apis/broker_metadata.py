@@ -11,8 +11,7 @@ from struct import Struct, unpack
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
-from broker_runtime.apis.many_items import Packed
-from broker_runtime.errors import ProtocolError
+from broker_runtime.apis.many_items import Pace, Packed
 from broker_runtime.metadata.broker_tags import broker_tags
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.wire.reader import RequestReader
@@ -22,8 +21,6 @@ from broker_runtime.wire.writer import array_length, string
 
 _THIS_BROKER = -1
 """As a node id: the broker that is asked."""
-NODE_IDS_MAX = 10_000
-"""Of one request: nobody has as many brokers."""
 _NOWHERE = ("", -1)
 """As Kafka says it of a node that is not known."""
 _ID = Struct(">i")
@@ -38,13 +35,11 @@ def handle(reader: RequestReader, call: Call, context: NodeContext) -> Awaitable
 
 def _node_ids(reader: RequestReader) -> Sequence[int]:
     count = reader.array_length()
-    if count > NODE_IDS_MAX:
-        raise ProtocolError("too-large", f"BrokerMetadata asks for {count} brokers")
     return unpack(f">{count}i", reader.view(count * _ID.size))
 
 
 async def _answer(brokers: Sequence[BrokerInfo], call: Call, context: NodeContext) -> Reply:
-    packed = Packed(array_length(len(brokers), flexible=False))
+    packed = Packed(Pace(call), array_length(len(brokers), flexible=False))
     for broker in brokers:
         await packed.add(_packed(broker, call.listener, context))
     return packed.reply(call)

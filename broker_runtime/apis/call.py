@@ -6,12 +6,16 @@ refused or hung up on, or it is cancelled because nobody waits for its answer an
 in the call and in `observed`. Where nobody listens, that costs one comparison.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from broker_runtime.slices import Slices
+from broker_runtime.steps import Steps
+from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix
+from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestLimits
 from broker_runtime.wire.reply import PendingReply, Reply
 
 
@@ -29,6 +33,7 @@ greatest timestamp in milliseconds, error code; -1 where something is not known 
 A plain tuple: where somebody listens, one is made for each partition of each such request.
 """
 
+_PARTS_OF_A_STEP = 128
 NO_ACKS = -128
 """A Call's `acks` where its API has none."""
 
@@ -89,13 +94,22 @@ class Completion:
     """Where all calls of one dispatcher end.
 
     `observer` is called once for each, before the client has the answer, and must not raise. `requests` is told of the
-    calls before that, where somebody wants to know. `now` is the monotonic clock in seconds.
+    calls before that, where somebody wants to know. `now` is the monotonic clock in seconds. Calls whose work is long
+    do it in `slices`, and none of them names more than `limits` allow.
     """
 
-    __slots__ = ("_counted", "now", "observer", "requests")
+    __slots__ = ("_counted", "limits", "now", "observer", "requests", "slices")
 
-    def __init__(self, now: Callable[[], float], observer: "Callable[[Call], None] | None" = None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        observer: "Callable[[Call], None] | None" = None,
+        slices: Slices | None = None,
+        limits: RequestLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.now = now
+        self.slices = Slices(now) if slices is None else slices
+        self.limits = limits
         self.observer = self._counted = observer
         self.requests: RequestObserver | None = None
 
@@ -123,7 +137,59 @@ class Completion:
             observer(call)
 
 
-class Call(PendingReply):
+class _Working(PendingReply):
+    """The part of a call that does its work and packs its answer."""
+
+    __slots__ = ()
+
+    correlation_id: int
+    flexible: bool
+    _completion: Completion
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether an observer of requests is registered."""
+        return self._completion.requests is not None
+
+    @property
+    def limits(self) -> RequestLimits:
+        """The limits of a request and of its answer."""
+        return self._completion.limits
+
+    @property
+    def slices(self) -> Slices:
+        """The queue of the event loop's long work."""
+        return self._completion.slices
+
+    def packed(self, body: bytes) -> Reply:
+        """The response of this body."""
+        return (prefix(self.correlation_id, len(body), self.flexible) + body,)
+
+    def packed_of(self, pieces: Sequence[bytes]) -> Reply:
+        """The response whose body is these pieces: one chunk where it is short."""
+        head = prefix(self.correlation_id, sum(map(len, pieces)), self.flexible)
+        return (head + pieces[0],) if len(pieces) == 1 else (head, *pieces)
+
+    def joined(self, parts: list[bytes]) -> Steps[Reply]:
+        """The response with these parts as its body, joined in steps. The list is empty afterwards."""
+        pieces = Pieces()
+        parts.reverse()
+        while parts:
+            some = parts[: -_PARTS_OF_A_STEP - 1 : -1]
+            del parts[-_PARTS_OF_A_STEP:]
+            pieces.add(b"".join(some))
+            yield
+        return self.packed_of(pieces.all())
+
+    def do(self, steps: Steps[object]) -> None:
+        """Run steps for this call whose result is not awaited. If they fail, the connection is closed."""
+        self.slices.do(steps, self._hang_up)
+
+    def _hang_up(self) -> None:
+        self.complete(None)
+
+
+class Call(_Working):
     """A request that is being carried out. Nothing of it is durable, nor outlives its answer.
 
     A handler that cannot answer at once returns `later(...)` and completes the call when it can; the connection is
@@ -209,13 +275,15 @@ class Call(PendingReply):
     def listener(self) -> str:
         return self.connection.listener
 
-    def packed(self, body: bytes) -> Reply:
-        """The response of this body."""
-        return (prefix(self.correlation_id, len(body), self.flexible) + body,)
-
     def later(self, on_cancel: Callable[[], None] | None = None) -> "Call":
-        """To be returned by a handler that will complete the call; `on_cancel` runs when nobody waits any more."""
-        PendingReply.__init__(self, on_cancel)
+        """To be returned by a handler that will complete the call; `on_cancel` runs when the client has gone.
+
+        A call that is pending already stays so, with another `on_cancel`.
+        """
+        if hasattr(self, "_callback"):
+            self.on_cancel = on_cancel
+        else:
+            PendingReply.__init__(self, on_cancel)
         return self
 
     def throttle(self, delay_ms: int) -> None:

@@ -6,13 +6,14 @@ all: this broker has no authorizer.
 """
 
 from collections.abc import Awaitable, Iterator
+from functools import partial
 from struct import Struct
 
 from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.groups_in_turn import in_turn
-from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
+from broker_runtime.apis.many_items import Pace, Packed, emptied, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.describe import DescribedGroup, describe, held
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember
@@ -31,20 +32,22 @@ _BOOLEAN, _INT16, _INT32, _EPOCHS = Struct(">?"), Struct(">h"), Struct(">i"), St
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _handle(kept(reader), call, context)
+    return _handle(kept(reader, call), call, context)
 
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
-    wanted = await read_names(reader, Pace())
+    pace = Pace(call)
+    wanted = await read_names(reader, pace)
     operations = ON_GROUP if reader.fixed(_BOOLEAN)[0] else NOT_ASKED
-    packed = Packed(_INT32.pack(call.throttle_ms), array_length(len(wanted), flexible=True))
-    async for group in in_turn(wanted, lambda group_id: _described(group_id, operations, call, context)):
+    packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(len(wanted), flexible=True))
+    describe_one = partial(_described, operations, call, context, pace)
+    async for group in in_turn(emptied(wanted), describe_one, pace):
         await packed.add_all(group)
     await packed.add(_END)
     return packed.reply(call)
 
 
-async def _described(group_id: str, operations: int, call: Call, context: BrokerContext) -> Packed:
+async def _described(operations: int, call: Call, context: BrokerContext, pace: Pace, group_id: str) -> Packed:
     code, message = ErrorCode.NONE, None
     group = DescribedGroup(group_id, "", 0, 0, "", (), {})
     try:
@@ -56,7 +59,7 @@ async def _described(group_id: str, operations: int, call: Call, context: Broker
     except KafkaError as error:
         call.error = code = error.code
         message = error.message
-    packed = Packed(_INT16.pack(code), nullable_string(message, flexible=True), string(group_id, flexible=True))
+    packed = Packed(pace, _INT16.pack(code), nullable_string(message, flexible=True), string(group_id, flexible=True))
     await packed.add(string(group.state, flexible=True), _EPOCHS.pack(group.epoch, group.assignment_epoch))
     await packed.add(string(group.assignor, flexible=True), array_length(len(group.members), flexible=True))
     for member in group.members:

@@ -11,20 +11,25 @@ from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.many_items import kept
 from broker_runtime.config.groups import CONSUMER
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat, settled
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.records import Assignment
-from broker_runtime.wire.messages import ERROR_MESSAGE_CHARACTERS_MAX, REQUEST_BYTES_MAX
+from broker_runtime.steps import Steps, at_once, each, listed
+from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_HEARTBEAT
 from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _REGEX_SINCE = 1
+_SHORT_BYTES = 1_024
+"""A longer request may name many topics."""
 _INT32 = Struct(">i")
 _INT32_BYTES = 4
+_TOPICS_OF_A_STEP = 8
 _THROTTLE_ERROR_AND_NO_MESSAGE = Struct(">ihx")
 _THROTTLE_AND_ERROR = Struct(">ih")
 _EPOCH_AND_INTERVAL = Struct(">ii")
@@ -34,9 +39,22 @@ _NO_TAGS = b"\x00"
 _NO_MEMBER = b"\x00" + _EPOCH_AND_INTERVAL.pack(0, 0) + _NO_ASSIGNMENT
 
 
-def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
+def handle(
+    reader: RequestReader, call: Call, context: BrokerContext
+) -> Reply | Awaitable[Reply] | Steps[Reply | Awaitable[Reply]]:
     """Raises ProtocolError where the frame is none, or larger than a heartbeat may be."""
-    request = read(reader, call)
+    if reader.left > _SHORT_BYTES:
+        return _beat_in_steps(kept(reader, call), call, context)
+    return _beat_at_once(read(reader, call), call, context)
+
+
+def _beat_in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Awaitable[Reply]]:
+    """Of a member that names very many topics."""
+    request = yield from read_in_steps(reader, call)
+    return _beat_at_once(request, call, context)
+
+
+def _beat_at_once(request: HeartbeatRequest, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
     if CONSUMER not in context.settings.config.group_coordinator_rebalance_protocols:
         return _refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer", call)
     answer = context.groups.at_once(request.group_id, lambda state, environment: settled(state, environment, request))
@@ -54,19 +72,22 @@ async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -
 
 
 def read(reader: RequestReader, call: Call) -> HeartbeatRequest:
-    """Raises ProtocolError."""
-    if reader.left > REQUEST_BYTES_MAX:
-        raise ProtocolError("too-large", f"a heartbeat of {reader.left} bytes; {REQUEST_BYTES_MAX} are allowed")
+    """A short request. Raises ProtocolError."""
+    return at_once(read_in_steps(reader, call))
+
+
+def read_in_steps(reader: RequestReader, call: Call) -> Steps[HeartbeatRequest]:
+    """Raises ProtocolError, and RequestTooLargeError."""
     group_id, member_id = reader.string(), reader.string()
     (member_epoch,) = reader.fixed(_INT32)
     instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
     (rebalance_timeout_ms,) = reader.fixed(_INT32)
     names = reader.nullable_array_length()
-    subscribed = None if names < 0 else tuple([reader.string() for _ in range(names)])
+    subscribed = None if names < 0 else tuple((yield from each(range(names), lambda _: reader.string())))
     regex = reader.nullable_string() if call.version >= _REGEX_SINCE else None
     assignor = reader.nullable_string()
     topics = reader.nullable_array_length()
-    owned = None if topics < 0 else _read_owned(reader, topics)
+    owned = None if topics < 0 else (yield from _read_owned(reader, topics))
     reader.end_struct()
     return HeartbeatRequest(
         group_id,
@@ -85,7 +106,7 @@ def read(reader: RequestReader, call: Call) -> HeartbeatRequest:
     )
 
 
-def _read_owned(reader: RequestReader, topics: int) -> Assignment:
+def _read_owned(reader: RequestReader, topics: int) -> Steps[Assignment]:
     """A topic that is named twice owns the partitions of both."""
     owned: dict[UUID, list[int]] = {}
     for _ in range(topics):
@@ -93,7 +114,13 @@ def _read_owned(reader: RequestReader, topics: int) -> Assignment:
         count = reader.array_length()
         partitions += unpack(f">{count}i", reader.view(count * _INT32_BYTES))
         reader.end_struct()
-    return {topic_id: tuple(partitions) for topic_id, partitions in owned.items()}
+        yield
+    found: dict[UUID, tuple[int, ...]] = {}
+    for number, topic_id in enumerate((yield from listed(owned))):
+        found[topic_id] = tuple(owned.pop(topic_id))
+        if number % _TOPICS_OF_A_STEP == 0:
+            yield
+    return found
 
 
 def _packed(answer: HeartbeatAnswer, call: Call) -> Reply:

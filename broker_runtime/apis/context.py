@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
@@ -22,6 +22,7 @@ from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.steps import Steps
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
@@ -200,10 +201,15 @@ class ControllerContext(FetchContext, Protocol):
 C = TypeVar("C", contravariant=True)
 
 Answer = Fields | Reply | PendingReply
-Handler = Callable[[Any, Call, C], Answer | Awaitable[Fields | Reply]]
-"""ProtocolError ends the connection: for a request that is none, and where a client can be told in no other way."""
+Later = Awaitable[Fields | Reply | Steps[Fields | Reply]]
+Handled = Answer | Later | Steps[Answer | Later]
+Handler = Callable[[Any, Call, C], Handled]
+"""ProtocolError ends the connection: for a request that is none, and where a client can be told in no other way.
 
-Gate = Callable[[Call], Answer | Awaitable[Fields | Reply] | None]
+A handler whose work grows with the request, or with what is there, returns `Steps`.
+"""
+
+Gate = Callable[[Call], Answer | Later | None]
 """Asked of every call between reading its request and handling it; None lets it pass.
 
 Anything else is the answer instead of the handler's: how an authorizer refuses. A throttle calls `Call.throttle` and
@@ -211,28 +217,40 @@ lets it pass. What `Call.request` is stands in `ApiSpec.reads`; a RequestReader 
 """
 
 
-def _never(_: Entity) -> bool:
+class ReadRequest(NamedTuple):
+    """A request, and the bytes of its body, for who passes it on."""
+
+    entity: Entity
+    body: bytes
+
+
+def _never(_: Entity) -> Steps[bool]:
     return False
+    yield
 
 
 @dataclass(frozen=True, slots=True)
 class ApiSpec(Generic[C]):
     """One API as a kind of listener serves it; `C` is the context of its handler.
 
-    `reads`: what the handler gets, kio's entity or a RequestReader. `any_version`: the handler answers versions outside
-    of `versions`, too. `on_standby`: a controller that is not the active one answers too, by NOT_CONTROLLER or another
-    code that says so, or because the answer is about this process only. `slow` says of a request that its answer waits
-    for others than the controller, such as a name server.
+    `reads`: what the handler gets, kio's entity, a RequestReader, or a ReadRequest. `counts_itself`: the handler holds
+    the items of its request against the limits. `any_version`: the handler answers versions outside of `versions`, too.
+    `on_standby`: a controller that is not the active one answers too, by NOT_CONTROLLER or another code that says so,
+    or because the answer is about this process only. `outlives_client`: steps that have begun are carried out to their
+    end when the client has gone. `slow` says of a request that its answer waits for others than
+    the controller, such as a name server.
     """
 
     key: int
     name: str
     versions: tuple[int, int]
     handle: Handler[C]
-    reads: Literal["entity", "frame"] = "entity"
+    reads: Literal["entity", "frame", "entity and body"] = "entity"
+    counts_itself: bool = False
     any_version: bool = False
     on_standby: bool = False
-    slow: Callable[[Entity], bool] = _never
+    outlives_client: bool = False
+    slow: Callable[[Entity], Steps[bool]] = _never
     flexible_from: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from struct import Struct
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX
+from broker_runtime.wire.messages import check_size
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CREATE_ACLS
@@ -27,8 +27,7 @@ def refused(reader: RequestReader, call: Call, matching: bytes) -> Reply:
 
     `matching` is the part of an item of the answer behind its message.
     """
-    if reader.left > REQUEST_BYTES_MAX:
-        raise ProtocolError("too-large", f"{call.api.name} of {reader.left} bytes; send {REQUEST_BYTES_MAX} at most")
+    check_size(call.api.name, reader.left, reader.limits)
     count = reader.array_length()
     if count * _ITEM_BYTES_MIN > reader.left:
         raise ProtocolError("truncated", "the request ends before its items do")

@@ -1,6 +1,5 @@
 """CreatePartitions (37), versions 0 to 3 (KIP-195)."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from broker_runtime.apis.call import Call
@@ -10,40 +9,45 @@ from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, chosen, counted, distinct, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatePartitionsRequest
 from broker_runtime.wire.versions import CREATE_PARTITIONS
 
 
-async def handle(request: CreatePartitionsRequest, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: CreatePartitionsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     try:
-        results = await context.controller.submit(lambda image: _grow_all(request, image))
+        return {"results": await context.controller.submit(lambda image: _grow_all(request, image))}
     except KafkaError as error:
-        results = [_result(name, error) for name in dict.fromkeys(topic.name for topic in request.topics)]
-    return {"results": results}
+        return _refused(request, error)
 
 
-def _grow_all(request: CreatePartitionsRequest, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
-    counts = Counter(topic.name for topic in request.topics)
+def _refused(request: CreatePartitionsRequest, error: KafkaError) -> Steps[Fields]:
+    names = yield from distinct(topic.name for topic in request.topics)
+    return {"results": (yield from each(names, lambda name: _result(name, error)))}
+
+
+def _grow_all(
+    request: CreatePartitionsRequest, image: MetadataImage
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+    counts = yield from counted(topic.name for topic in request.topics)
     records: list[Record] = []
     capacity = Capacity(image)
-    results = [
-        _result(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        for name, count in counts.items()
-        if count > 1
-    ]
-    for topic in request.topics:
-        if counts[topic.name] > 1:
-            continue
-        assignments = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    named_twice = yield from chosen(counts, lambda name: counts[name] > 1)
+    results = yield from each(named_twice, lambda name: _result(name, twice))
+    for topic in (yield from chosen(request.topics, lambda topic: counts[topic.name] == 1)):
+        assignments = topic.assignments
+        given = None if assignments is None else (yield from each(assignments, lambda assigned: assigned.broker_ids))
         try:
-            new = grow_topic(topic.name, topic.count, assignments, image)
+            new = yield from grow_topic(topic.name, topic.count, given, image)
             check_records(len(records) + len(new))
-            records += capacity.take(new)
+            records += yield from capacity.take(new)
         except KafkaError as error:
             results.append(_result(topic.name, error))
         else:
             results.append(_result(topic.name, None))
+        yield
     return ((), results) if request.validate_only else (records, results)
 
 

@@ -1,17 +1,17 @@
 """CreateTopics (19), versions 2 to 7 (KIP-464 defaults, KIP-525 configurations in the answer, KIP-516 topic ids)."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_partitions, check_records
+from broker_runtime.controller.configs import check_count
 from broker_runtime.controller.topics import (
     CreatedTopic,
     NewTopic,
+    TakenNames,
     TopicDefaults,
-    collision_key,
     create_topic,
     partitions_asked_for,
 )
@@ -19,6 +19,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import describe_topic
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, chosen, counted, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
 from broker_runtime.wire.versions import CREATE_TOPICS
@@ -27,54 +28,57 @@ ConfigsGiven = tuple[tuple[str, str], ...]
 """The configuration that one topic of a request asks for."""
 
 
-async def handle(request: CreateTopicsRequest, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: CreateTopicsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     try:
-        topics = await context.controller.submit(lambda image: _create_all(request, image, context))
+        return {"topics": await context.controller.submit(lambda image: _create_all(request, image, context))}
     except KafkaError as error:
-        topics = [_refused(topic.name, error) for topic in request.topics]
-    return {"topics": topics}
+        return _refused_all(request, error)
+
+
+def _refused_all(request: CreateTopicsRequest, error: KafkaError) -> Steps[Fields]:
+    return {"topics": (yield from each(request.topics, lambda topic: _refused(topic.name, error)))}
 
 
 def _create_all(
     request: CreateTopicsRequest, image: MetadataImage, context: ControllerContext
-) -> tuple[Sequence[Record], Sequence[Fields]]:
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
     settings = context.settings
     defaults = TopicDefaults(settings.config.num_partitions, settings.config.default_replication_factor)
-    counts = Counter(topic.name for topic in request.topics)
+    counts = yield from counted(topic.name for topic in request.topics)
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    named_twice = yield from chosen(counts, lambda name: counts[name] > 1)
+    answers = yield from each(named_twice, lambda name: _refused(name, twice))
+    wanted = yield from chosen(request.topics, lambda topic: counts[topic.name] == 1)
+    check_partitions((yield from each(wanted, lambda topic: _partitions_of(topic, defaults))))
     records: list[Record] = []
-    answers: list[Fields] = [
-        _refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        for name, count in counts.items()
-        if count > 1
-    ]
-    taken: dict[str, str] = {}
-    capacity = Capacity(image)
-    described: dict[ConfigsGiven, Sequence[Fields]] = {}
-    wanted = [_wanted(topic) for topic in request.topics if counts[topic.name] == 1]
-    check_partitions(partitions_asked_for(topic, defaults) for topic in wanted)
-    for topic in wanted:
+    taken, capacity = TakenNames(image), Capacity(image)
+    describe = _Descriptions(image, context)
+    for asked in wanted:
         try:
-            new, created = create_topic(topic, image, defaults, uuid4, taken)
-            records += capacity.take(new)
+            new, created = yield from create_topic((yield from _wanted(asked)), image, defaults, uuid4, taken)
+            records += yield from capacity.take(new)
         except KafkaError as error:
-            answers.append(_refused(topic.name, error))
-            continue
-        taken[collision_key(topic.name)] = topic.name
-        given = tuple(created.configs.items())
-        if given not in described:
-            # For each topic anew, this would be nearly all the work of a request for hundreds of them.
-            described[given] = _described(created.configs, image, context)
-        answers.append(_created(topic.name, created, described[given]))
+            answers.append(_refused(asked.name, error))
+        else:
+            taken.add(asked.name)
+            answers.append(_created(asked.name, created, describe(created.configs)))
+        yield
     check_records(len(records))
     return ((), answers) if request.validate_only else (records, answers)
 
 
-def _wanted(topic: CreatableTopic) -> NewTopic:
+def _partitions_of(topic: CreatableTopic, defaults: TopicDefaults) -> int:
+    return partitions_asked_for(topic.num_partitions, len(topic.assignments), defaults)
+
+
+def _wanted(topic: CreatableTopic) -> Steps[NewTopic]:
+    """Raises KafkaError."""
+    check_count(len(topic.configs))
     return NewTopic(
         topic.name,
         topic.num_partitions,
         topic.replication_factor,
-        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        (yield from each(topic.assignments, lambda assigned: (assigned.partition_index, assigned.broker_ids))),
         [(config.name, config.value) for config in topic.configs],
     )
 
@@ -91,17 +95,27 @@ def _created(name: str, created: CreatedTopic, configs: Sequence[Fields]) -> Fie
     }
 
 
-def _described(configs: Mapping[str, str], image: MetadataImage, context: ControllerContext) -> Sequence[Fields]:
-    return [
-        {
-            "name": entry.name,
-            "value": entry.value,
-            "read_only": entry.read_only,
-            "config_source": entry.source,
-            "is_sensitive": entry.key.sensitive,
-        }
-        for entry in describe_topic(configs, image, context.settings)
-    ]
+class _Descriptions:
+    """The configurations of the topics of one request: most of them are alike, and each takes as long as a topic."""
+
+    def __init__(self, image: MetadataImage, context: ControllerContext) -> None:
+        self._image, self._context = image, context
+        self._known: dict[ConfigsGiven, Sequence[Fields]] = {}
+
+    def __call__(self, configs: Mapping[str, str]) -> Sequence[Fields]:
+        given = tuple(configs.items())
+        if given not in self._known:
+            self._known[given] = [
+                {
+                    "name": entry.name,
+                    "value": entry.value,
+                    "read_only": entry.read_only,
+                    "config_source": entry.source,
+                    "is_sensitive": entry.key.sensitive,
+                }
+                for entry in describe_topic(configs, self._image, self._context.settings)
+            ]
+        return self._known[given]
 
 
 def _refused(name: str, error: KafkaError) -> Fields:

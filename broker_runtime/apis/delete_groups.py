@@ -11,7 +11,7 @@ from typing import Any
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.groups_in_turn import in_turn
-from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
+from broker_runtime.apis.many_items import Pace, Packed, emptied, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.offsets.delete import delete_group
@@ -25,15 +25,16 @@ _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _handle(kept(reader), call, context)
+    return _handle(kept(reader, call), call, context)
 
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
-    wanted = await read_names(reader, Pace())
+    pace = Pace(call)
+    wanted = await read_names(reader, pace)
     flexible = call.flexible
     end = b"\x00" if flexible else b""
-    packed = Packed(_INT32.pack(call.throttle_ms), array_length(len(wanted), flexible))
-    async for group_id, code in in_turn(wanted, lambda group_id: _delete(group_id, context)):
+    packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(len(wanted), flexible))
+    async for group_id, code in in_turn(emptied(wanted), lambda group_id: _delete(group_id, context), pace):
         call.error = call.error or code
         await packed.add(string(group_id, flexible), _INT16.pack(code), end)
     await packed.add(end)

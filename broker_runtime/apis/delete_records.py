@@ -6,13 +6,16 @@ request's time-out the answer is REQUEST_TIMED_OUT: they are deleted here, and f
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.slices import Slices
+from broker_runtime.steps import Steps, chosen, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteRecordsPartition, DeleteRecordsRequest
 from broker_runtime.wire.versions import DELETE_RECORDS
@@ -58,29 +61,31 @@ class _Noting:
 _Outcomes = Sequence[tuple[str, Sequence[tuple[int, _Deletion | KafkaError]]]]
 
 
-def handle(request: DeleteRecordsRequest, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
-    with context.logs.log_starts.gathered():
-        outcomes = [
-            (topic.name, [(part.partition_index, _delete(topic.name, part, context)) for part in topic.partitions])
-            for topic in request.topics
-        ]
+def handle(
+    request: DeleteRecordsRequest, call: Call, context: BrokerContext
+) -> Steps[Fields | Awaitable[Steps[Fields]]]:
+    outcomes: list[tuple[str, list[tuple[int, _Deletion | KafkaError]]]] = []
+    for topic in request.topics:
+        done: list[tuple[int, _Deletion | KafkaError]] = []
+        for part in topic.partitions:
+            # Others move log starts between two steps, and have theirs written at once.
+            with context.logs.log_starts.gathered():
+                done.append((part.partition_index, _delete(topic.name, part, context)))
+            yield
+        outcomes.append((topic.name, done))
+        yield
     noting = _Noting()
     context.logs.log_starts.write_soon(noting.done)
-    waiting = [done for _, parts in outcomes for _, done in parts if isinstance(done, _Deletion) and done.waits]
+    waiting = yield from _waiting(outcomes)
     if not waiting and noting.over.is_set():
-        return _answer(_unless_failed(outcomes, noting.error))
-    return _answer_later(outcomes, waiting, noting, request.timeout.total_seconds())
+        return (yield from _answer(outcomes, noting.error))
+    return _answer_later(outcomes, waiting, noting, request.timeout.total_seconds(), call.slices)
 
 
-def _unless_failed(outcomes: _Outcomes, error: Exception | None) -> _Outcomes:
-    """A power loss could bring back what nobody has noted to be deleted."""
-    if error is None:
-        return outcomes
-    failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log starts are not noted: {error}")
-    return [
-        (name, [(index, failed if isinstance(done, _Deletion) else done) for index, done in parts])
-        for name, parts in outcomes
-    ]
+def _waiting(outcomes: _Outcomes) -> Steps[list[_Deletion]]:
+    everything = (done for _, parts in outcomes for _, done in parts)
+    deletions = yield from chosen(everything, lambda done: isinstance(done, _Deletion) and done.waits)
+    return cast("list[_Deletion]", deletions)
 
 
 def _delete(topic: str, part: DeleteRecordsPartition, context: BrokerContext) -> _Deletion | KafkaError:
@@ -96,9 +101,11 @@ def _delete(topic: str, part: DeleteRecordsPartition, context: BrokerContext) ->
         return detached(error)
 
 
-async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], noting: _Noting, timeout_s: float) -> Fields:
+async def _answer_later(
+    outcomes: _Outcomes, waiting: Sequence[_Deletion], noting: _Noting, timeout_s: float, slices: Slices
+) -> Steps[Fields]:
     # This runs a little later than the handler: some may have what they waited for.
-    waiting = [each for each in waiting if each.waits]
+    waiting = await slices.finish(chosen(waiting, lambda deletion: deletion.waits))
     left = len(waiting)
     all_over = asyncio.Event()
     if not left:
@@ -110,30 +117,47 @@ async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], notin
         if left <= 0:
             all_over.set()
 
-    undo = [each.leader.wait_for_deletion(each.before, one_less) for each in waiting]
+    undo: list[Callable[[], None]] = []
     try:
         async with asyncio.timeout(max(timeout_s, 0)):
+            await slices.finish(_wait_for(waiting, one_less, undo))
             await all_over.wait()
     except TimeoutError:
         pass
     finally:
-        for take_back in undo:
-            take_back()
+        slices.do(each(undo, lambda take_back: take_back()))
     await noting.over.wait()
-    return _answer(_unless_failed(outcomes, noting.error))
+    return _answer(outcomes, noting.error)
 
 
-def _answer(outcomes: _Outcomes) -> Fields:
-    return {
-        "topics": [
-            {"name": name, "partitions": [_partition(index, done) for index, done in parts]} for name, parts in outcomes
-        ]
-    }
+def _wait_for(
+    waiting: Sequence[_Deletion], one_less: Callable[[], None], undo: list[Callable[[], None]]
+) -> Steps[None]:
+    """`undo` gets what takes each wait back."""
+    for deletion in waiting:
+        undo.append(deletion.leader.wait_for_deletion(deletion.before, one_less))
+        yield
 
 
-def _partition(index: int, done: _Deletion | KafkaError) -> Fields:
+def _answer(outcomes: _Outcomes, error: Exception | None) -> Steps[Fields]:
+    """`error`: a power loss could bring back what nobody has noted to be deleted."""
+    failed = None
+    if error is not None:
+        failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log starts are not noted: {error}")
+    topics = []
+    for name, parts in outcomes:
+        partitions = yield from each(parts, lambda part: _partition(part, failed))
+        topics.append({"name": name, "partitions": partitions})
+        yield
+    return {"topics": topics}
+
+
+def _partition(part: tuple[int, _Deletion | KafkaError], failed: KafkaError | None) -> Fields:
+    index, done = part
+    if failed is not None and isinstance(done, _Deletion):
+        done = failed
     code, low_watermark = (done.code, _INVALID_LOW_WATERMARK) if isinstance(done, KafkaError) else done.outcome()
     return {"partition_index": index, "low_watermark": low_watermark, "error_code": code}
 
 
-API = ApiSpec(key=DELETE_RECORDS, name="DeleteRecords", versions=(0, 2), handle=handle)
+API = ApiSpec(key=DELETE_RECORDS, name="DeleteRecords", versions=(0, 2), handle=handle, outlives_client=True)

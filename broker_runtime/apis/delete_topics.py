@@ -1,6 +1,5 @@
 """DeleteTopics (20), versions 1 to 6 (KIP-516: by name or by id from version 6)."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
@@ -11,6 +10,7 @@ from broker_runtime.controller.topics import delete_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, counted, distinct, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteTopicsRequest, DeleteTopicsRequestV5
 from broker_runtime.wire.versions import DELETE_TOPICS
@@ -18,37 +18,49 @@ from broker_runtime.wire.versions import DELETE_TOPICS
 _Wanted = tuple[str | None, UUID | None]
 
 
-async def handle(request: DeleteTopicsRequest, call: Call, context: ControllerContext) -> Fields:
-    wanted = _wanted(request, call.version)
+async def handle(request: DeleteTopicsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     if not context.settings.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
-        return {"responses": [_answer(item, KafkaError(code, "Topic deletion is disabled.")) for item in wanted]}
+        return _refused(request, call.version, KafkaError(code, "Topic deletion is disabled."))
     try:
-        return {"responses": await context.controller.submit(lambda image: _delete_all(wanted, image))}
+        return {"responses": await context.controller.submit(lambda image: _delete_all(request, call.version, image))}
     except KafkaError as error:
-        return {"responses": [_answer(item, error) for item in wanted]}
+        return _refused(request, call.version, error)
 
 
-def _wanted(request: DeleteTopicsRequest, version: int) -> list[_Wanted]:
+def _refused(request: DeleteTopicsRequest, version: int, error: KafkaError) -> Steps[Fields]:
+    wanted = yield from _wanted(request, version)
+    return {"responses": (yield from each(wanted, lambda item: _answer(item, error)))}
+
+
+def _wanted(request: DeleteTopicsRequest, version: int) -> Steps[Sequence[_Wanted]]:
     if version < 6:
-        return [(name, None) for name in cast("DeleteTopicsRequestV5", request).topic_names]
-    return [(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.topics]
+        return (yield from each(cast("DeleteTopicsRequestV5", request).topic_names, lambda name: (name, None)))
+    return (
+        yield from each(
+            request.topics, lambda topic: (topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id)
+        )
+    )
 
 
-def _delete_all(wanted: Sequence[_Wanted], image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _delete_all(
+    request: DeleteTopicsRequest, version: int, image: MetadataImage
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
     records: list[Record] = []
     answers: list[Fields] = []
-    counts = Counter(_topic_name(item, image) or item for item in wanted)
-    for item in dict.fromkeys(wanted):
+    wanted = yield from _wanted(request, version)
+    counts = yield from counted(_topic_name(item, image) or item for item in wanted)
+    for item in (yield from distinct(wanted)):
         try:
             if counts[_topic_name(item, image) or item] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             removal, topic = delete_topic(*item, image)
         except KafkaError as error:
             answers.append(_answer(item, error))
-            continue
-        records += removal
-        answers.append(_answer((topic.name, topic.id), None))
+        else:
+            records += removal
+            answers.append(_answer((topic.name, topic.id), None))
+        yield
     return records, answers
 
 

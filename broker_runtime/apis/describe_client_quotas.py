@@ -1,17 +1,18 @@
 """DescribeClientQuotas (48), versions 0 to 1 (KIP-546): any broker answers from its metadata.
 
-A connection group may have ten thousand members, and each is an entry: they are packed over turns.
+A connection group may have ten thousand members, and each is an entry: they are packed in steps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
-from broker_runtime.apis.many_items import Packed
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.describe_quotas import Component, Described, describe_quotas
+from broker_runtime.metadata.describe_quotas import Component, Described, check_count, describe_quotas
 from broker_runtime.metadata.quotas import QuotaEntity
+from broker_runtime.steps import Steps
+from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import DescribeClientQuotasRequest
@@ -23,25 +24,25 @@ _HEAD = Struct(">ih")
 _FLOAT64 = Struct(">d")
 
 
-async def handle(request: DescribeClientQuotasRequest, call: Call, context: NodeContext) -> Fields | Reply:
-    components = [Component(c.entity_type, c.match_type, c.match) for c in request.components]
+def handle(request: DescribeClientQuotasRequest, call: Call, context: NodeContext) -> Steps[Fields | Reply]:
     try:
-        found = describe_quotas(components, request.strict, context.image)
+        check_count(len(request.components))
+        components = [Component(c.entity_type, c.match_type, c.match) for c in request.components]
+        found = yield from describe_quotas(components, request.strict, context.image)
     except KafkaError as error:
         return {"error_code": error.code, "error_message": error.message, "entries": None}
-    return (await _packed(found, call)).reply(call)
+    return (yield from _packed(found, call))
 
 
-async def _packed(found: Iterator[Described], call: Call) -> Packed:
-    flexible, count, entries = call.flexible, 0, Packed()
+def _packed(found: Sequence[Described], call: Call) -> Steps[Reply]:
+    flexible, pieces = call.flexible, Pieces(call.limits.check_response)
+    pieces.add(_HEAD.pack(call.throttle_ms, ErrorCode.NONE) + nullable_string("", flexible))
+    pieces.add(array_length(len(found), flexible))
     for entity, values in found:
-        count += 1
-        await entries.add(_entry(entity, values, flexible))
-    head = _HEAD.pack(call.throttle_ms, ErrorCode.NONE)
-    packed = Packed(head, nullable_string("", flexible), array_length(count, flexible))
-    await packed.add_all(entries)
-    await packed.add(_tags(flexible))
-    return packed
+        pieces.add(_entry(entity, values, flexible))
+        yield
+    pieces.add(_tags(flexible))
+    return call.packed_of(pieces.all())
 
 
 def _entry(entity: QuotaEntity, values: Mapping[str, float], flexible: bool) -> bytes:

@@ -8,6 +8,7 @@ from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.describe_configs import Described, describe_resource
+from broker_runtime.steps import Steps, distinct, each, gathered
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeConfigsRequest, DescribeConfigsResource
 from broker_runtime.wire.versions import DESCRIBE_CONFIGS
@@ -16,19 +17,18 @@ _OF_BROKER: int = ResourceType.BROKER
 _OF_LOGGERS: int = ResourceType.BROKER_LOGGER
 
 
-def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) -> Fields:
+def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) -> Steps[Fields]:
     with_documentation = call.version >= 3 and request.include_documentation
-    return {
-        "results": [
-            _result(resource, context, request.include_synonyms, with_documentation)
-            for resource in dict.fromkeys(request.resources)
-        ]
-    }
+    results = []
+    for resource in (yield from distinct(request.resources)):
+        results.append((yield from _result(resource, context, request.include_synonyms, with_documentation)))
+        yield
+    return {"results": results}
 
 
 def _result(
     resource: DescribeConfigsResource, context: NodeContext, with_synonyms: bool, with_documentation: bool
-) -> Fields:
+) -> Steps[Fields]:
     code: ErrorCode = ErrorCode.NONE
     message: str | None = ""
     entries: list[Fields] = []
@@ -37,14 +37,16 @@ def _result(
         if resource.resource_type == _OF_LOGGERS:
             entries = list(describe_loggers(resource.resource_name, keys, context.settings.node_id))
             return _answer(resource, code, message, entries)
-        found = describe_resource(
+        found = yield from describe_resource(
             (resource.resource_type, resource.resource_name),
-            None if keys is None else frozenset(keys),
+            None if keys is None else (yield from gathered(keys)),
             context.image,
             context.settings,
         )
         note_on = context.note_on_config if with_documentation and resource.resource_type == _OF_BROKER else _none
-        entries = [_entry(entry, with_synonyms, with_documentation, note_on(entry.name)) for entry in found]
+        entries = yield from each(
+            found, lambda entry: _entry(entry, with_synonyms, with_documentation, note_on(entry.name))
+        )
     except KafkaError as error:
         code, message = error.code, error.message
     return _answer(resource, code, message, entries)

@@ -21,7 +21,7 @@ from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.groups_in_turn import in_turn
-from broker_runtime.apis.many_items import Pace, Packed, kept, read_names
+from broker_runtime.apis.many_items import Pace, Packed, emptied, kept, read_names
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
@@ -63,31 +63,33 @@ _Pack = Callable[[str, Call], Sequence[bytes]]
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _handle(kept(reader), call, context)
+    return _handle(kept(reader, call), call, context)
 
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
-    wanted = await read_names(reader, Pace())
+    pace = Pace(call)
+    wanted = await read_names(reader, pace)
     asks = call.version >= _OPERATIONS_SINCE and reader.fixed(_BOOLEAN)[0]
     operations = ON_GROUP if asks else NOT_ASKED
-    packed = Packed(_INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"")
+    packed = Packed(pace, _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"")
     await packed.add(array_length(len(wanted), call.flexible))
-    async for group in in_turn(wanted, lambda group_id: _described(group_id, operations, call, context)):
+    describe = partial(_described, operations, call, context, pace)
+    async for group in in_turn(emptied(wanted), describe, pace):
         await packed.add_all(group)
     await packed.add(b"\x00" if call.flexible else b"")
     return packed.reply(call)
 
 
-async def _described(group_id: str, operations: int, call: Call, context: BrokerContext) -> Packed:
+async def _described(operations: int, call: Call, context: BrokerContext, pace: Pace, group_id: str) -> Packed:
     try:
         group = await context.groups.submit(group_id, lambda state, _: ((), _found(state, group_id)))
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            return await _packed(group_id, _Group(""), error, NOT_ASKED, call)
+            return await _packed(group_id, _Group(""), error, NOT_ASKED, call, pace)
         if call.version >= _NOT_FOUND_SINCE:
-            return await _packed(group_id, _Group(_DEAD), error, NOT_ASKED, call)
-        return await _packed(group_id, _Group(_DEAD), None, operations, call)
-    return await _packed(group_id, group, None, operations, call)
+            return await _packed(group_id, _Group(_DEAD), error, NOT_ASKED, call, pace)
+        return await _packed(group_id, _Group(_DEAD), None, operations, call, pace)
+    return await _packed(group_id, group, None, operations, call, pace)
 
 
 def _found(state: GroupsState, group_id: str) -> _Group:
@@ -107,9 +109,11 @@ def _found(state: GroupsState, group_id: str) -> _Group:
     return _Group(group.state_name, group.protocol_type, protocol, members)
 
 
-async def _packed(group_id: str, group: _Group, error: KafkaError | None, operations: int, call: Call) -> Packed:
+async def _packed(
+    group_id: str, group: _Group, error: KafkaError | None, operations: int, call: Call, pace: Pace
+) -> Packed:
     version, flexible = call.version, call.flexible
-    packed = Packed(_INT16.pack(ErrorCode.NONE if error is None else error.code))
+    packed = Packed(pace, _INT16.pack(ErrorCode.NONE if error is None else error.code))
     if error is not None:
         call.error = error.code
     if version >= _NOT_FOUND_SINCE:

@@ -8,6 +8,8 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.steps import Steps, listed
+from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeLogDirsRequest
 from broker_runtime.wire.versions import DESCRIBE_LOG_DIRS
@@ -15,13 +17,11 @@ from broker_runtime.wire.versions import DESCRIBE_LOG_DIRS
 _NOT_KNOWN = -1
 
 
-def handle(request: DescribeLogDirsRequest, call: Call, context: BrokerContext) -> Fields:
-    wanted = None
-    if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+def handle(request: DescribeLogDirsRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
     topics: dict[str, list[Fields]] = {}
-    for log in context.logs.logs():
-        if log.topic != METADATA_TOPIC and (wanted is None or (log.topic, log.partition) in wanted):
+    for log in (yield from _wanted(request, context)):
+        yield
+        if log.topic != METADATA_TOPIC:
             topics.setdefault(log.topic, []).append(
                 {
                     "partition_index": log.partition,
@@ -39,6 +39,20 @@ def handle(request: DescribeLogDirsRequest, call: Call, context: BrokerContext) 
         "is_cordoned": False,
     }
     return {"error_code": ErrorCode.NONE, "results": [folder]}
+
+
+def _wanted(request: DescribeLogDirsRequest, context: BrokerContext) -> Steps[list[Log]]:
+    if request.topics is None:
+        return (yield from listed(context.logs.logs()))
+    found: dict[tuple[str, int], Log] = {}
+    for topic in request.topics:
+        for index in topic.partitions:
+            log = context.logs.get(topic.topic, index)
+            if log is not None:
+                found[topic.topic, index] = log
+            yield
+        yield
+    return list(found.values())
 
 
 API = ApiSpec(key=DESCRIBE_LOG_DIRS, name="DescribeLogDirs", versions=(1, 5), handle=handle)

@@ -3,23 +3,26 @@
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import Steps, each, listed
+from broker_runtime.storage.producers import StoredBatch
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeProducersRequest
 from broker_runtime.wire.versions import DESCRIBE_PRODUCERS
 
 
-def handle(request: DescribeProducersRequest, call: Call, context: BrokerContext) -> Fields:
-    topics = [
-        {
-            "name": topic.name,
-            "partitions": [_described(topic.name, index, context) for index in topic.partition_indexes],
-        }
-        for topic in request.topics
-    ]
+def handle(request: DescribeProducersRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append((yield from _described(topic.name, index, context)))
+            yield
+        topics.append({"name": topic.name, "partitions": partitions})
+        yield
     return {"topics": topics}
 
 
-def _described(topic: str, index: int, context: BrokerContext) -> Fields:
+def _described(topic: str, index: int, context: BrokerContext) -> Steps[Fields]:
     answer: dict[str, object] = {
         "partition_index": index,
         "error_code": ErrorCode.NONE,
@@ -30,18 +33,20 @@ def _described(topic: str, index: int, context: BrokerContext) -> Fields:
         log, _ = context.led_log(topic, index)
     except KafkaError as error:
         return answer | {"error_code": error.code, "error_message": error.message}
-    producers = [
-        {
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-            "last_sequence": batch.last_sequence,
-            "last_timestamp": batch.timestamp,
-            "coordinator_epoch": -1,
-            "current_txn_start_offset": -1,
-        }
-        for producer_id, epoch, batch in log.producers.newest_batches()
-    ]
-    return answer | {"active_producers": producers}
+    newest = yield from listed(log.producers.newest_batches())
+    return answer | {"active_producers": (yield from each(newest, _producer))}
+
+
+def _producer(newest: tuple[int, int, StoredBatch]) -> Fields:
+    producer_id, epoch, batch = newest
+    return {
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "last_sequence": batch.last_sequence,
+        "last_timestamp": batch.timestamp,
+        "coordinator_epoch": -1,
+        "current_txn_start_offset": -1,
+    }
 
 
 API = ApiSpec(key=DESCRIBE_PRODUCERS, name="DescribeProducers", versions=(0, 0), handle=handle)

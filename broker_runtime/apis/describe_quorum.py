@@ -11,6 +11,7 @@ from broker_runtime.apis.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeQuorumRequest
 from broker_runtime.wire.versions import DESCRIBE_QUORUM
@@ -18,19 +19,20 @@ from broker_runtime.wire.versions import DESCRIBE_QUORUM
 _UNKNOWN = -1
 
 
-def handle(request: DescribeQuorumRequest, call: Call, context: ControllerContext) -> Fields:
+def handle(request: DescribeQuorumRequest, call: Call, context: ControllerContext) -> Steps[Fields]:
     controller = context.controller
     if not controller.active:
         return _answer(ErrorCode.NOT_CONTROLLER, [], [])
-    topics = [
-        {
-            "topic_name": topic.topic_name,
-            "partitions": [
-                _partition(topic.topic_name, asked.partition_index, controller, context) for asked in topic.partitions
-            ],
-        }
-        for topic in request.topics
-    ]
+    topics = []
+    known = _metadata_partition(controller, context)
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            is_known = topic.topic_name == METADATA_TOPIC and asked.partition_index == 0
+            partitions.append(known if is_known else _unknown(asked.partition_index))
+            yield
+        topics.append({"topic_name": topic.topic_name, "partitions": partitions})
+        yield
     return _answer(ErrorCode.NONE, topics, [{"node_id": context.settings.node_id, "listeners": _listeners(context)}])
 
 
@@ -38,11 +40,10 @@ def _answer(code: ErrorCode, topics: list[dict[str, Any]], nodes: list[dict[str,
     return {"error_code": code, "error_message": None, "topics": topics, "nodes": nodes}
 
 
-def _partition(topic: str, index: int, controller: ControllerService, context: ControllerContext) -> dict[str, Any]:
-    known = topic == METADATA_TOPIC and index == 0
-    answer: dict[str, Any] = {
+def _unknown(index: int) -> dict[str, Any]:
+    return {
         "partition_index": index,
-        "error_code": ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "error_message": None,
         "leader_id": _UNKNOWN,
         "leader_epoch": _UNKNOWN,
@@ -50,10 +51,12 @@ def _partition(topic: str, index: int, controller: ControllerService, context: C
         "current_voters": [],
         "observers": [],
     }
-    if not known:
-        return answer
+
+
+def _metadata_partition(controller: ControllerService, context: ControllerContext) -> dict[str, Any]:
     end = controller.committed_end_offset
-    return answer | {
+    return _unknown(0) | {
+        "error_code": ErrorCode.NONE,
         "leader_id": context.settings.node_id,
         "leader_epoch": controller.image.cluster.controller_epoch,
         "high_watermark": end,

@@ -4,15 +4,14 @@ No topics asked for are all topics; of those that are asked for one must be the 
 operations are always all operations: this broker has no authorizer.
 """
 
-from collections.abc import Iterator
-
 from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_TOPIC
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.metadata import partition_fields
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
-from broker_runtime.metadata.topics import Topic
+from broker_runtime.metadata.topics import Partition, Topic
+from broker_runtime.steps import Steps, chosen, distinct, each, in_order
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeTopicPartitionsRequest
 from broker_runtime.wire.versions import DESCRIBE_TOPIC_PARTITIONS
@@ -21,17 +20,21 @@ _PARTITIONS_MAX = 2_000
 """Of one answer; Kafka's default of max.request.partition.size.limit."""
 
 
-def handle(request: DescribeTopicPartitionsRequest, call: Call, context: BrokerContext) -> Fields:
+def handle(request: DescribeTopicPartitionsRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
     start = ("", 0) if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
-    asked = {topic.name for topic in request.topics}
-    names = sorted(name for name in asked or context.image.topics if name >= start[0])
+    asked = yield from distinct(topic.name for topic in request.topics)
+    from_here = yield from chosen(asked or list(context.image.topics), lambda name: name >= start[0])
+    names = yield from in_order(from_here)
     if start[1] < 0 or (asked and request.cursor is not None and names[:1] != [start[0]]):
         unknown = {"topic_authorized_operations": NOT_ASKED}
-        refused = [{**_absent(topic.name, ErrorCode.INVALID_REQUEST), **unknown} for topic in request.topics]
+        refused = yield from each(
+            request.topics, lambda topic: {**_absent(topic.name, ErrorCode.INVALID_REQUEST), **unknown}
+        )
         return {"topics": refused, "next_cursor": None}
     left = max(1, min(request.response_partition_limit, _PARTITIONS_MAX))
     answers: list[Fields] = []
     for name in names:
+        yield
         if left == 0:
             return {"topics": answers, "next_cursor": {"topic_name": name, "partition_index": 0}}
         topic = context.image.topics.get(name)
@@ -40,7 +43,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call, context: BrokerC
             continue
         first = start[1] if name == start[0] else 0
         indexes = [index for index in sorted(topic.partitions) if index >= first]
-        answers.append(_described(topic, indexes[:left], call, context))
+        answers.append((yield from _described(topic, indexes[:left], call, context)))
         if len(indexes) > left:
             return {"topics": answers, "next_cursor": {"topic_name": name, "partition_index": indexes[left]}}
         left -= len(indexes)
@@ -55,20 +58,18 @@ def _why_absent(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _described(topic: Topic, indexes: list[int], call: Call, context: BrokerContext) -> Fields:
-    return _topic(topic.name, topic.id, ErrorCode.NONE) | {
-        "partitions": list(_partitions(topic, indexes, call, context))
+def _described(topic: Topic, indexes: list[int], call: Call, context: BrokerContext) -> Steps[Fields]:
+    """Of a topic partitions never go."""
+    partitions = yield from each(indexes, lambda index: _partition(index, topic.partitions[index], call, context))
+    return _topic(topic.name, topic.id, ErrorCode.NONE) | {"partitions": partitions}
+
+
+def _partition(index: int, part: Partition, call: Call, context: BrokerContext) -> Fields:
+    return {
+        **partition_fields(index, part, call.listener, context.image),
+        "eligible_leader_replicas": part.elr,
+        "last_known_elr": (),
     }
-
-
-def _partitions(topic: Topic, indexes: list[int], call: Call, context: BrokerContext) -> Iterator[Fields]:
-    for index in indexes:
-        part = topic.partitions[index]
-        yield {
-            **partition_fields(index, part, call.listener, context.image),
-            "eligible_leader_replicas": part.elr,
-            "last_known_elr": (),
-        }
 
 
 def _absent(name: str, code: ErrorCode) -> Fields:

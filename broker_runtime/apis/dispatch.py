@@ -7,24 +7,36 @@ that is not served may get an empty response instead (`unsupported.request.reply
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import is_dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from broker_runtime.apis.answering import Settled, refused, settled
 from broker_runtime.apis.call import Call, Completion, RequestObserver
-from broker_runtime.apis.context import ApiSpec, Gate, NodeContext
+from broker_runtime.apis.context import ApiSpec, Gate, Handled, NodeContext, ReadRequest
 from broker_runtime.apis.on_demand import ApiOnDemand, FirstRequests
 from broker_runtime.errors import KafkaError, ProtocolError
+from broker_runtime.slices import Slices
+from broker_runtime.steps import Steps
+from broker_runtime.wire.decode import released
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header
-from broker_runtime.wire.messages import Fields, decode_request, encode_response
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.limits import DEFAULT_LIMITS, SMALL_BYTES, ItemBudget, RequestLimits, RequestTooLargeError
+from broker_runtime.wire.messages import check_size, decode_request, decode_request_in_steps
+from broker_runtime.wire.reader import CountingReader, RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.varint import skip_tagged_fields
+from broker_runtime.wire.versions import PRODUCE
 
 log = logging.getLogger(__name__)
 
+LongRequests = tuple[Slices, RequestLimits]
+"""Where long requests are carried out, and how much a request may name."""
+
 _TRACE_INTERVAL_S = 10.0
+_LARGE_BYTES = 65_536
+"""Larger requests wait for room: their fields become objects of many times their size."""
 
 C = TypeVar("C", bound=NodeContext)
 
@@ -33,7 +45,8 @@ class Dispatcher(Generic[C]):
     """Owns the tasks of handlers that wait.
 
     `observer` is told of the end of each call, see `Completion`; `gate` is asked before each is handled;
-    `replies_empty` says whether what is not served gets an empty response instead of ending its connection.
+    `replies_empty` says whether what is not served gets an empty response instead of ending its connection. Requests
+    that name more than the limits of `long_requests` are refused. Long ones are carried out in its slices.
     """
 
     def __init__(
@@ -44,6 +57,7 @@ class Dispatcher(Generic[C]):
         gate: Gate | None = None,
         replies_empty: Callable[[], bool] = lambda: False,
         first_requests: FirstRequests | None = None,
+        long_requests: LongRequests | None = None,
     ) -> None:
         """`first_requests` lets requests wait for the import of an API; without it they are served after it."""
         self._context = context
@@ -54,9 +68,11 @@ class Dispatcher(Generic[C]):
         """APIs that nobody has asked for yet."""
         self._served: dict[int, ApiSpec[C]] = {key: api for key, api in apis.items() if key not in self._on_demand}
         self._first_requests = first_requests
-        self.completion = Completion(context.clock.monotonic, observer)
+        slices, self._limits = long_requests or (None, DEFAULT_LIMITS)
+        self.completion = Completion(context.clock.monotonic, observer, slices, self._limits)
         """Where its calls end, and those of other protocols on the same listeners."""
-        self._tasks: set[asyncio.Task[Reply]] = set()
+        self._work: set[asyncio.Future[Any]] = set()
+        """Tasks of handlers that wait, and results of work that is done in slices."""
         self._traced_s: dict[int, float] = {}
 
     def observe(self, requests: RequestObserver | None) -> None:
@@ -67,11 +83,8 @@ class Dispatcher(Generic[C]):
         """`frame` excludes its size field and is valid only during the call. Raises ProtocolError, see there."""
         key, version, correlation_id, client_id, body = read_header(frame)
         api = self._served.get(key)
-        if api is None and key in self._on_demand:
-            return self._handle_first(self._on_demand[key], frame, connection)
         if api is None:
-            text = f"API key {key} is not served on this listener"
-            return self._unsupported("unknown-api", text, correlation_id, connection)
+            return self._not_served_yet(key, correlation_id, frame, connection)
         completion = self.completion
         # An attribute that is called where it is named is looked for as a method first, in every request.
         now, carry_out = completion.now, api.handle
@@ -83,38 +96,112 @@ class Dispatcher(Generic[C]):
             call.refused("unsupported-version")
             text = f"{api.name} v{version} is not served ({low} to {high})"
             return self._unsupported("unsupported-version", text, correlation_id, connection)
+        limits = self._limits
         try:
             if call.flexible:
-                body = skip_tagged_fields(frame, body)
+                body = skip_tagged_fields(frame, body, limits)
+            request: Any
             if api.reads == "frame":
-                call.request = request = RequestReader(frame, body, call.flexible)
+                call.request = request = (
+                    RequestReader(frame, body, call.flexible, limits)
+                    if api.counts_itself or len(frame) - body <= SMALL_BYTES
+                    else CountingReader(frame, body, call.flexible, ItemBudget(limits, key))
+                )
+            elif len(frame) - body > SMALL_BYTES:
+                return self._run(call, self._long(call, api, frame, body), len(frame))
             else:
                 call.request = request = decode_request(key, version, frame[body:])
             if completion.requests is not None:
                 completion.requests.begun(call, frame, body)
-            answer = None if self._gate is None else self._gate(call)
+            answer: Handled | None = None if self._gate is None else self._gate(call)
             if answer is None:
+                if api.reads == "entity and body":
+                    request = ReadRequest(request, bytes(frame[body:]))
                 answer = carry_out(request, call, self._context)
+            if not isinstance(answer, tuple):
+                return self._run(call, settled(call, answer), 0 if key == PRODUCE else len(frame))
+        except Exception as error:
+            answer = self._refused(call, error)
+            if answer is None:
+                raise
+            return answer
+        call.answered(answer)
+        return answer
+
+    def _long(self, call: Call, api: ApiSpec[C], frame: memoryview, body_at: int) -> Steps[Settled]:
+        """Read, carry out and answer a long request. Raises RequestTooLargeError."""
+        check_size(api.name, len(frame) - body_at, self._limits)
+        body = call.connection.keep_frame(frame)[body_at:]
+        if self.completion.requests is not None:
+            self.completion.requests.begun(call, frame, body_at)
+        return self._carried_out(call, api, body)
+
+    def _carried_out(self, call: Call, api: ApiSpec[C], body: memoryview) -> Steps[Settled]:
+        call.request = request = yield from decode_request_in_steps(api.key, call.version, body, self._limits)
+        answer: Handled | None = None if self._gate is None else self._gate(call)
+        if answer is None:
+            read = ReadRequest(request, bytes(body)) if api.reads == "entity and body" else request
+            answer = api.handle(read, call, self._context)
+        return (yield from settled(call, answer))
+
+    def _run(self, call: Call, steps: Steps[Settled], size: int = 0) -> Reply | PendingReply:
+        """At once where it takes few steps, otherwise in slices. `size` bytes become objects. Raises what the first
+        steps raise."""
+        slices = self.completion.slices
+        done, answer = slices.begin(steps)
+        if done:
             if isinstance(answer, tuple):
-                reply: Reply = answer
-            elif isinstance(answer, Mapping):
-                reply = _encoded(call, answer)
-            else:
-                return self._later(call, answer)
-        except ProtocolError as error:
+                call.answered(answer)
+                return answer
+            assert answer is not None
+            return self._later(call, answer)
+        self._goes_on(call)
+        result = slices.add(steps, size if size > _LARGE_BYTES else 0)
+        self._work.add(result)
+        call.later(None if self._served[call.api.key].outlives_client else partial(_drop, result))
+        result.add_done_callback(partial(self._sliced, call))
+        return call
+
+    def _sliced(self, call: Call, result: "asyncio.Future[Settled]") -> None:
+        """Complete the call when its steps have ended."""
+        self._work.discard(result)
+        if result.cancelled():
+            call.give_up()
+        elif (error := result.exception()) is not None:
+            self._failed(call, error)
+        elif isinstance(answer := result.result(), tuple):
+            self._complete(call, answer)
+        elif call.done:
+            _close(answer)
+        else:
+            assert not isinstance(answer, PendingReply) or answer is call
+            self._wait(call, answer)
+
+    def _refused(self, call: Call, error: Exception) -> Reply | None:
+        """The answer to a request that names too much; None where the connection ends."""
+        if not isinstance(error, RequestTooLargeError):
+            call.refused(error.kind if isinstance(error, ProtocolError) else "handler-failed")
+            return None
+        text = f"{call.api.name} v{call.version}: {error}"
+        reply = refused(call, text)
+        if reply is None:
             call.refused(error.kind)
-            raise
-        except Exception:
-            call.refused("handler-failed")
-            raise
+            raise ProtocolError(error.kind, text)
+        call.connection.refuse(error.kind, text, ends=False)
         call.answered(reply)
         return reply
 
-    def _handle_first(
-        self, wanted: ApiOnDemand, frame: memoryview, connection: ServedConnection
+    def _not_served_yet(
+        self, key: int, correlation_id: int, frame: memoryview, connection: ServedConnection
     ) -> Reply | PendingReply:
+        """Of an API that is imported on demand, or that does not exist."""
+        wanted = self._on_demand.get(key)
+        if wanted is None:
+            text = f"API key {key} is not served on this listener"
+            return self._unsupported("unknown-api", text, correlation_id, connection)
+
         def serve(frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-            self._served[wanted.key] = wanted.spec()
+            self._served[key] = wanted.spec()
             return self.handle(frame, connection)
 
         if self._first_requests is None:
@@ -131,28 +218,52 @@ class Dispatcher(Generic[C]):
         connection.refuse(kind, text, ends=False)
         return (prefix(correlation_id, 0, flexible=False),)
 
-    def _later(self, call: Call, answer: PendingReply | Awaitable[Fields | Reply]) -> PendingReply:
-        """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""
+    def _goes_on(self, call: Call) -> None:
+        """The handler's call is over without an answer."""
         call.handled_s = self.completion.now()
         if isinstance(call.request, RequestReader):
             # What it reads is valid during `handle` only.
             call.request = None
+
+    def _later(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
+        self._goes_on(call)
+        return self._wait(call, answer)
+
+    def _wait(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
+        """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""
         if isinstance(answer, PendingReply):
             return answer
-        task = asyncio.ensure_future(_finish(call, answer))
-        self._tasks.add(task)
+        task = asyncio.ensure_future(self._finish(call, answer))
+        self._work.add(task)
         call.later(partial(_cancel, task))
         task.add_done_callback(partial(self._finished, call))
         return call
 
-    def _finished(self, call: Call, task: asyncio.Task[Reply]) -> None:
-        self._tasks.discard(task)
+    async def _finish(self, call: Call, answer: Awaitable[Any]) -> Reply:
+        done = await answer
+        while not isinstance(done, tuple):
+            done = await self.completion.slices.finish(settled(call, done))
+        return done
+
+    def _finished(self, call: Call, task: "asyncio.Future[Reply]") -> None:
+        self._work.discard(task)
         if task.cancelled():
             call.give_up()
-            return
-        error, name = task.exception(), call.api.name
-        if error is None:
-            call.complete(task.result())
+        elif (error := task.exception()) is not None:
+            self._failed(call, error)
+        else:
+            self._complete(call, task.result())
+
+    def _complete(self, call: Call, reply: Reply) -> None:
+        call.complete(reply)
+        if call.request_bytes > SMALL_BYTES and is_dataclass(call.request):
+            request, call.request = call.request, None
+            self.completion.slices.do(released(request))
+
+    def _failed(self, call: Call, error: BaseException) -> None:
+        name = call.api.name
+        if isinstance(error, RequestTooLargeError):
+            self._refuse_too_large(call, error)
         elif isinstance(error, ProtocolError):
             call.refuse(error.kind, str(error))
         elif isinstance(error, KafkaError):
@@ -160,6 +271,18 @@ class Dispatcher(Generic[C]):
         else:
             self._trace(call, error)
             call.refuse("handler-failed", f"{name}: {error!r}")
+
+    def _refuse_too_large(self, call: Call, error: RequestTooLargeError) -> None:
+        """Of a call that is pending."""
+        if call.done:
+            return
+        text = f"{call.api.name} v{call.version}: {error}"
+        reply = refused(call, text)
+        if reply is None:
+            call.refuse(error.kind, text)
+        else:
+            call.connection.refuse(error.kind, text, ends=False)
+            call.complete(reply)
 
     def _trace(self, call: Call, error: BaseException) -> None:
         """A mistake of ours is shown with where it happened, but not for each request that meets it."""
@@ -172,23 +295,23 @@ class Dispatcher(Generic[C]):
         """Cancel what is still being answered."""
         # As in `_cancel`.
         await asyncio.sleep(0)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for each in self._work:
+            each.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
 
 
-async def _finish(call: Call, answer: Awaitable[Fields | Reply]) -> Reply:
-    done = await answer
-    return _encoded(call, done) if isinstance(done, Mapping) else done
+def _close(answer: PendingReply | Awaitable[Any]) -> None:
+    """Drop an answer whose client has gone."""
+    if isinstance(answer, Coroutine):
+        answer.close()
+    elif isinstance(answer, asyncio.Future):
+        answer.cancel()
 
 
-def _encoded(call: Call, fields: Fields) -> Reply:
-    if call.throttle_ms:
-        fields = {**fields, "throttle_time": call.throttle_ms}
-    call.fields = fields
-    return (encode_response(call.api.key, call.version, call.correlation_id, fields),)
+def _drop(work: "asyncio.Future[Settled]") -> None:
+    work.cancel()
 
 
-def _cancel(task: asyncio.Task[Reply]) -> None:
+def _cancel(task: "asyncio.Task[Reply]") -> None:
     # Not before it has begun: what it was to await would never be awaited.
     task.get_loop().call_soon(task.cancel)

@@ -1,6 +1,7 @@
 """ElectLeaders (43), versions 0 to 2 (KIP-183, KIP-460: unclean elections from version 1)."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
@@ -8,12 +9,13 @@ from broker_runtime.controller.elections import ElectionType, elect
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, chosen, drain, each, let_go
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ElectLeadersRequest
 from broker_runtime.wire.versions import ELECT_LEADERS
 
 
-async def handle(request: ElectLeadersRequest, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: ElectLeadersRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     try:
         kind = _kind(request.election_type if call.version >= 1 else ElectionType.PREFERRED)
         results = await context.controller.submit(lambda image: _elect_all(request, kind, image))
@@ -36,12 +38,12 @@ _Results = Sequence[tuple[str, Sequence[tuple[int, KafkaError | None]]]]
 
 def _elect_all(
     request: ElectLeadersRequest, kind: ElectionType, image: MetadataImage
-) -> tuple[Sequence[Record], Sequence[Fields]]:
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
     """Who asks for all partitions hears of those that had something to elect."""
     everything = request.topic_partitions is None
     elected: dict[tuple[str, int], Record | KafkaError] = {}
     results = []
-    for name, indexes in _asked(request, image):
+    for name, indexes in (yield from _asked(request, image)):
         told: list[tuple[int, KafkaError | None]] = []
         for index in indexes:
             # A partition that is named twice is elected once, and each mention is answered.
@@ -51,14 +53,21 @@ def _elect_all(
             error = outcome if isinstance(outcome, KafkaError) else None
             if not everything or error is None or error.code != ErrorCode.ELECTION_NOT_NEEDED:
                 told.append((index, error))
+            yield
+        yield
         results.append((name, told))
-    return [record for record in elected.values() if not isinstance(record, KafkaError)], _answer(results)
+    records = yield from chosen(elected.values(), lambda record: not isinstance(record, KafkaError))
+    answers = yield from _answer(results)
+    for _, told in results:
+        yield from let_go(told)
+    yield from drain(elected)
+    return cast("list[Record]", records), answers
 
 
-def _asked(request: ElectLeadersRequest, image: MetadataImage) -> list[tuple[str, Sequence[int]]]:
+def _asked(request: ElectLeadersRequest, image: MetadataImage) -> Steps[Sequence[tuple[str, Sequence[int]]]]:
     if request.topic_partitions is None:
-        return [(topic.name, list(topic.partitions)) for topic in image.topics.values()]
-    return [(each.topic, each.partitions) for each in request.topic_partitions]
+        return (yield from each(image.topics.values(), lambda topic: (topic.name, list(topic.partitions))))
+    return (yield from each(request.topic_partitions, lambda asked: (asked.topic, asked.partitions)))
 
 
 def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> Record | KafkaError:
@@ -71,27 +80,30 @@ def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> R
         return detached(refusal)
 
 
-def _refused(request: ElectLeadersRequest, error: KafkaError) -> Fields:
+def _refused(request: ElectLeadersRequest, error: KafkaError) -> Steps[Fields]:
     """Version 0 has no error of the whole request: each partition has it."""
-    results = [(each.topic, [(index, error) for index in each.partitions]) for each in request.topic_partitions or ()]
-    return {"error_code": error.code, "replica_election_results": _answer(results)}
+    results: list[tuple[str, Sequence[tuple[int, KafkaError | None]]]] = []
+    for asked in request.topic_partitions or ():
+        results.append((asked.topic, (yield from each(asked.partitions, lambda index: (index, error)))))
+        yield
+    return {"error_code": error.code, "replica_election_results": (yield from _answer(results))}
 
 
-def _answer(results: _Results) -> Sequence[Fields]:
-    return [
-        {
-            "topic": name,
-            "partition_result": [
-                {
-                    "partition_id": index,
-                    "error_code": ErrorCode.NONE if error is None else error.code,
-                    "error_message": None if error is None else error.message,
-                }
-                for index, error in partitions
-            ],
-        }
-        for name, partitions in results
-    ]
+def _answer(results: _Results) -> Steps[Sequence[Fields]]:
+    answers = []
+    for name, partitions in results:
+        answers.append({"topic": name, "partition_result": (yield from each(partitions, _outcome))})
+        yield
+    return answers
+
+
+def _outcome(elected: tuple[int, KafkaError | None]) -> Fields:
+    index, error = elected
+    return {
+        "partition_id": index,
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+    }
 
 
 API = ApiSpec(key=ELECT_LEADERS, name="ElectLeaders", versions=(0, 2), handle=handle)

@@ -4,7 +4,7 @@ There are no transactions: the last stable offset is the high watermark, and non
 client is told who leads a partition that it asks the wrong broker for (`FetchRequest.leaders`).
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from struct import Struct
 from uuid import UUID
@@ -13,8 +13,9 @@ from broker_runtime.apis.current_leaders import tells_leader
 from broker_runtime.apis.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_session import NO_SESSION
+from broker_runtime.steps import Steps
 from broker_runtime.wire.header import prefix
-from broker_runtime.wire.reply import Chunk, Reply
+from broker_runtime.wire.reply import Chunk, FileRegion, Reply
 from broker_runtime.wire.varint import write_uvarint
 from broker_runtime.wire.writer import array_length, string
 
@@ -29,6 +30,9 @@ _NO_READ_REPLICA = -1
 _NO_TAGS = b"\x00"
 _TOPICS_KEPT = 256
 """Packed once for many answers."""
+_TEXTS_OF_A_CHUNK = 1_000
+_PARTITIONS_OF_A_STEP = 8
+_PACKED_PARTITIONS_OF_A_STEP = 128
 
 
 def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], session_id: int, error: int = 0) -> Reply:
@@ -52,6 +56,107 @@ def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], sessio
         if flexible:
             text.append(_NO_TAGS)
     return _framed(request, chunks, text)
+
+
+def pack_in_steps(
+    request: FetchRequest,
+    parts: Collection[FetchPartition],
+    session_id: int,
+    told: Callable[[FetchPartition], None],
+) -> Steps[Reply]:
+    """`pack_answer` of many partitions; `told` is called with each as soon as it is packed."""
+    call = request.call
+    flexible, call.error = call.flexible, 0
+    topics = yield from _by_topic_in_steps(parts)
+    answer = _LongAnswer(request, _answer_head(request, len(topics), session_id, 0))
+    for topic, members in topics:
+        answer.text.append(_topic_head(topic, len(members), flexible))
+        for number, part in enumerate(members):
+            answer.add(_partition_head(part, request), part.region)
+            if part.code:
+                call.error = part.code
+            if flexible:
+                answer.text.append(_tags(part, request) if part.code else _NO_TAGS)
+            told(part)
+            if number % _PARTITIONS_OF_A_STEP == 0:
+                yield
+        if flexible:
+            answer.text.append(_NO_TAGS)
+        yield
+    return answer.framed()
+
+
+def pack_all_in_steps(
+    request: FetchRequest, topics: Collection[tuple[str | UUID, Collection[FetchPartition]]]
+) -> Steps[Reply]:
+    """`pack_all` of many partitions."""
+    flexible = request.call.flexible
+    answer = _LongAnswer(request, _answer_head(request, len(topics), NO_SESSION, 0))
+    for topic, members in topics:
+        answer.text.append(_topic_head(topic, len(members), flexible))
+        for number, part in enumerate(members):
+            answer.add(part.packed, part.region)
+            if part.region is not None and flexible:
+                answer.text.append(_NO_TAGS)
+            if number % _PACKED_PARTITIONS_OF_A_STEP == 0:
+                yield
+        if flexible:
+            answer.text.append(_NO_TAGS)
+        yield
+    return answer.framed()
+
+
+class _LongAnswer:
+    """The chunks of an answer, and the bytes that stand behind the last of them."""
+
+    __slots__ = ("_chunks", "_request", "_size", "text")
+
+    def __init__(self, request: FetchRequest, head: list[bytes]) -> None:
+        self._request = request
+        self._chunks: list[Chunk] = []
+        self._size = 0
+        self.text = head
+
+    def add(self, head: bytes, region: FileRegion | None) -> None:
+        """A partition, without what stands behind its records."""
+        self.text.append(head)
+        if region is not None or len(self.text) >= _TEXTS_OF_A_CHUNK:
+            self._join()
+        if region is not None:
+            self._chunks.append(region)
+            self._size += region.length
+
+    def _join(self) -> None:
+        joined = b"".join(self.text)
+        self.text.clear()
+        self._chunks.append(joined)
+        self._size += len(joined)
+
+    def framed(self) -> Reply:
+        call, leaders = self._request.call, self._request.leaders
+        if call.flexible:
+            self.text.append(_NO_TAGS if leaders is None else leaders.answer_tags())
+        self._join()
+        head = prefix(call.correlation_id, self._size, call.flexible)
+        if len(self._chunks) == 1 and isinstance(self._chunks[0], bytes):
+            return (head + self._chunks[0],)
+        return (head, *self._chunks)
+
+
+def _by_topic_in_steps(
+    parts: Collection[FetchPartition],
+) -> Steps[list[tuple[str | UUID, Collection[FetchPartition]]]]:
+    topics: list[tuple[str | UUID, Collection[FetchPartition]]] = []
+    before: str | UUID | None = None
+    for number, part in enumerate(parts):
+        if part.topic != before:
+            before = part.topic
+            members: list[FetchPartition] = []
+            topics.append((before, members))
+        members.append(part)
+        if number % _PACKED_PARTITIONS_OF_A_STEP == 0:
+            yield
+    return topics
 
 
 def _tags(part: FetchPartition, request: FetchRequest) -> bytes:

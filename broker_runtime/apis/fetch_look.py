@@ -9,7 +9,7 @@ from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext, FetchContext
 from broker_runtime.apis.current_leaders import OF_FETCH, CurrentLeaders, tells_leader
-from broker_runtime.apis.fetch_answer import pack_all, pack_answer, pack_partition
+from broker_runtime.apis.fetch_answer import pack_all, pack_all_in_steps, pack_answer, pack_in_steps, pack_partition
 from broker_runtime.apis.fetch_partition import NOTHING, FetchPartition
 from broker_runtime.apis.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_session import FULL_EPOCH, NO_SESSION, FetchSession
@@ -17,9 +17,16 @@ from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.apis.repeated_fetch import RepeatedFetch
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.steps import Steps, at_once, chosen, let_go
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.uuids import encode_uuid
+
+AT_ONCE_MAX = 50
+"""Partitions of a fetch that is carried out at once: about a third of a millisecond."""
+_PACKED_AT_ONCE_MAX = 500
+"""Those that are packed already and have not changed."""
+_PARTITIONS_OF_A_STEP = 4
 
 
 class Fetch:
@@ -45,9 +52,19 @@ class Fetch:
 
         The first one that has data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
         """
-        left, found, urgent = self.request.max_bytes, 0, False
-        quiet = []
-        for part in self.parts:
+        _, found, urgent, quiet = self._look_at(self.parts, self.request.max_bytes, 0)
+        if quiet:
+            self._has_nothing(quiet)
+        return found, urgent
+
+    def _look_at(
+        self, parts: Iterable[FetchPartition], left: int, found: int
+    ) -> tuple[int, int, bool, list[FetchPartition]]:
+        """Look at some after others have found so much, and as much is left: both afterwards, whether something is to
+        be told at once, and which of these have nothing."""
+        urgent = False
+        quiet: list[FetchPartition] = []
+        for part in parts:
             part.region = None
             part.code = 0
             try:
@@ -65,9 +82,7 @@ class Fetch:
             except KafkaError as error:
                 self._refuse(part, error)
                 urgent = True
-        if quiet:
-            self._has_nothing(quiet)
-        return found, urgent
+        return left, found, urgent, quiet
 
     def _refuse(self, part: FetchPartition, error: KafkaError) -> None:
         part.fail(error.code)
@@ -117,12 +132,17 @@ class Fetch:
 
     def _note_partitions(self) -> None:
         """For whoever observes requests."""
+        if self.request.call.partitions is not None:
+            at_once(self._noting())
+
+    def _noting(self) -> Steps[None]:
         request = self.request
         facts = request.call.partitions
         if facts is None:
             return
         request.call.replica_id = request.replica
-        for part in self.parts:
+        for part in list(self.parts):
+            yield
             region = part.region
             if region is not None or part.code:
                 size = 0 if region is None else region.length
@@ -182,6 +202,71 @@ class SessionFetch(Fetch):
             session.close()
         return reply
 
+    def look_in_steps(self) -> Steps[tuple[int, bool]]:
+        """`look` at many partitions. From here on each of them watches its log."""
+        session = self.session
+        session.watch_as_looked_at()
+        left, found, urgent = self.request.max_bytes, 0, False
+        parts = list(self.parts)
+        for at in range(0, len(parts), _PARTITIONS_OF_A_STEP):
+            some = parts[at : at + _PARTITIONS_OF_A_STEP]
+            left, found, is_urgent, quiet = self._look_at(some, left, found)
+            urgent = urgent or is_urgent
+            self._has_nothing(quiet)
+            for part in some:
+                if part in session.to_look:
+                    part.watch()
+            yield
+        return found, urgent
+
+    def recount(self, part: FetchPartition) -> tuple[int, bool]:
+        """Look again at one partition that has changed: how many bytes more there are, and whether something is to be
+        told at once."""
+        before = 0 if part.region is None else part.region.length
+        _, found, urgent, quiet = self._look_at((part,), part.max_bytes, 0)
+        if quiet:
+            self._has_nothing(quiet)
+        else:
+            part.watch()
+        return found - before, urgent
+
+    @property
+    def is_long(self) -> bool:
+        """Whether to look at its partitions, or to answer about them, takes long."""
+        session = self.session
+        return len(session.to_look) > AT_ONCE_MAX or (
+            session.id == NO_SESSION and len(session.partitions) > AT_ONCE_MAX
+        )
+
+    def answer_in_steps(self) -> Steps[Reply]:
+        """`answer` about many partitions: each is noted as told when it is packed."""
+        yield from self._noting()
+        session = self.session
+        if session.id != NO_SESSION:
+            told = yield from self._with_something_to_say()
+            reply = yield from pack_in_steps(self.request, told, session.id, self._note_told)
+        else:
+            everything = list(session.partitions.values())
+            is_new = self.request.session_epoch == FULL_EPOCH
+            if is_new and self._context.fetch_sessions.keep(session, session.asked_s):
+                reply = yield from pack_in_steps(self.request, everything, session.id, self._note_told)
+            else:
+                reply = yield from pack_in_steps(self.request, everything, NO_SESSION, _nothing)
+                yield from session.closing()
+                yield from let_go(everything)
+        return reply
+
+    def _with_something_to_say(self) -> Steps[list[FetchPartition]]:
+        session = self.session
+        looked = list(session.to_look)
+        found = yield from chosen(looked, lambda part: part.region is not None or part.code or part.has_news)
+        found += yield from chosen(list(session.to_tell), lambda part: part not in session.to_look)
+        return found
+
+    def _note_told(self, part: FetchPartition) -> None:
+        self.session.to_tell.pop(part, None)
+        part.note_told()
+
     @property
     def asks_for_something(self) -> bool:
         return bool(self.session.partitions)
@@ -190,9 +275,10 @@ class SessionFetch(Fetch):
         return self
 
     def abandoned(self) -> None:
-        """The client has gone while it waited."""
-        if self.session.id == NO_SESSION:
-            self.session.close()
+        """The client has gone before it was answered."""
+        session = self.session
+        if session.id == NO_SESSION or session.is_over:
+            self.request.call.do(session.closing())
 
 
 class RepeatedSessionFetch(SessionFetch):
@@ -225,8 +311,42 @@ class RepeatedSessionFetch(SessionFetch):
         _note_told(only_told)
         return reply
 
+    @property
+    def is_long(self) -> bool:
+        session = self._repeated
+        return len(session.to_look) > AT_ONCE_MAX or len(session.partitions) > _PACKED_AT_ONCE_MAX
+
+    def answer_in_steps(self) -> Steps[Reply]:
+        yield from self._noting()
+        request, session = self.request, self._repeated
+        yield from self._pack_news(list(session.to_look))
+        only_told = yield from chosen(list(session.to_tell), lambda part: part not in session.to_look)
+        yield from self._pack_news(only_told)
+        reply = yield from pack_all_in_steps(request, session.topics)
+        for part in list(session.to_look):
+            self._forget_packed(part)
+            yield
+        return reply
+
+    def _pack_news(self, parts: Iterable[FetchPartition]) -> Steps[None]:
+        for part in parts:
+            self._repeated.to_tell.pop(part, None)
+            pack_partition(part, self.request)
+            if part.code:
+                self.request.call.error = part.code
+            if part.region is None and not part.code:
+                part.note_told()
+            yield
+
+    def _forget_packed(self, part: FetchPartition) -> None:
+        """Packed with its records or its error, it is not for the next answer."""
+        if part.region is not None or part.code:
+            part.region = None
+            part.told = NOTHING
+
     def abandoned(self) -> None:
-        self._kept.forget(self.request.call.connection.peer)
+        if not self._kept.forget(self.request.call.connection.peer, self._repeated):
+            self.request.call.do(self._repeated.closing())
 
 
 class FollowerFetch(SessionFetch):
@@ -266,6 +386,10 @@ def _with_something_to_say(session: FetchSession) -> list[FetchPartition]:
 def _note_told(parts: Iterable[FetchPartition]) -> None:
     for part in parts:
         part.note_told()
+
+
+def _nothing(_: FetchPartition) -> None:
+    """The client has no session."""
 
 
 def _check_history(part: FetchPartition, log: Log) -> None:

@@ -5,7 +5,7 @@ others say of themselves in tagged fields of partitions (the folder of a replica
 watermark that it knows, KIP-1166) makes no difference to the answer.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 from uuid import UUID
@@ -13,8 +13,9 @@ from uuid import UUID
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.current_leaders import CurrentLeaders
 from broker_runtime.apis.fetch_partition import AskedPartition, PartitionKey
-from broker_runtime.apis.fetch_session import FINAL_EPOCH, NO_SESSION
+from broker_runtime.apis.fetch_session import FINAL_EPOCH, FULL_EPOCH, NO_SESSION
 from broker_runtime.apis.repeated_fetch import PARTITIONS_MIN, PartitionBytes
+from broker_runtime.steps import Steps, at_once, in_order
 from broker_runtime.wire.reader import RequestReader
 
 _BY_ID_SINCE = 13
@@ -33,10 +34,12 @@ _INT32 = Struct(">i")
 _REPLICA_STATE = Struct(">iq")
 _REPLICA_STATE_TAG = 1
 _READ_COMMITTED = 1
-_MANY_BYTES = 512
+SHORT_BYTES = 512
 """A request that goes on for longer may ask for many partitions."""
+_PARTITIONS_OF_A_STEP = 16
+_CHUNKS_OF_A_STEP = 500
 
-Repeatable = Mapping[str | UUID, Set[PartitionBytes]]
+Repeatable = Mapping[str | UUID, set[PartitionBytes]]
 
 
 @dataclass(slots=True)
@@ -64,6 +67,11 @@ class FetchRequest:
         return self.call.version >= _BY_ID_SINCE
 
     @property
+    def is_incremental(self) -> bool:
+        """It goes on with a session."""
+        return self.session_epoch not in (FULL_EPOCH, FINAL_EPOCH)
+
+    @property
     def can_be_told_leaders(self) -> bool:
         return self.call.version >= _LEADERS_SINCE
 
@@ -74,7 +82,34 @@ class FetchRequest:
 
 
 def read_request(reader: RequestReader, call: Call) -> FetchRequest:
-    """Raises ProtocolError."""
+    """A short request. Raises ProtocolError."""
+    request = _read_head(reader, call)
+    _read_topics(reader, request)
+    at_once(_read_tail(reader, request))
+    return request
+
+
+def read_in_steps(reader: RequestReader, call: Call) -> Steps[FetchRequest]:
+    """A request of any length. Raises ProtocolError, and RequestTooLargeError too."""
+    request = _read_head(reader, call)
+    if request.wants_no_session:
+        request.repeatable = yield from _read_chunks(reader, call.version)
+    if request.repeatable is None:
+        yield from _read_topics_in_steps(reader, request)
+    yield from _read_tail(reader, request)
+    if request.repeatable is not None and request.replica >= 0:
+        yield from not_repeated(request)
+    return request
+
+
+def not_repeated(request: FetchRequest) -> Steps[None]:
+    """Nothing is kept of the request: it asks for its partitions as others do."""
+    if request.repeatable is not None:
+        request.asked += yield from asked_in(request.repeatable, request.call.version)
+        request.repeatable = None
+
+
+def _read_head(reader: RequestReader, call: Call) -> FetchRequest:
     version = call.version
     replica, session_id, session_epoch = CONSUMER, NO_SESSION, FINAL_EPOCH
     if version >= 15:
@@ -84,21 +119,18 @@ def read_request(reader: RequestReader, call: Call) -> FetchRequest:
     else:
         replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
     committed = isolation == _READ_COMMITTED
-    request = FetchRequest(call, wait, min_bytes, max_bytes, committed, replica, -1, session_id, session_epoch)
-    if reader.left > _MANY_BYTES and request.wants_no_session:
-        request.repeatable = _read_chunks(reader, version)
-    if request.repeatable is None:
-        _read_topics(reader, request)
-    if version >= 15 or session_epoch > 0:
-        _read_forgotten(reader, request)
+    return FetchRequest(call, wait, min_bytes, max_bytes, committed, replica, -1, session_id, session_epoch)
+
+
+def _read_tail(reader: RequestReader, request: FetchRequest) -> Steps[None]:
+    """What stands behind the topics."""
+    version = request.call.version
+    if version >= 15 or request.session_epoch > 0:
+        yield from _read_forgotten(reader, request)
     if version >= 15:
         # The rack, which makes no difference.
         reader.string()
         _read_replica_state(reader, request)
-    if request.repeatable is not None and request.replica >= 0:
-        request.asked += asked_in(request.repeatable, version)
-        request.repeatable = None
-    return request
 
 
 def _read_topics(reader: RequestReader, request: FetchRequest) -> None:
@@ -112,6 +144,21 @@ def _read_topics(reader: RequestReader, request: FetchRequest) -> None:
                 reader.end_struct()
         if flexible:
             reader.end_struct()
+
+
+def _read_topics_in_steps(reader: RequestReader, request: FetchRequest) -> Steps[None]:
+    layout, flexible = _PARTITIONS[request.call.version], reader.flexible
+    asked, by_id = request.asked, request.uses_topic_ids
+    for _ in range(reader.array_length()):
+        topic: str | UUID = reader.uuid() if by_id else reader.string()
+        for number in range(reader.array_length()):
+            asked.append(_asked(topic, reader.fixed(layout)))
+            if flexible:
+                reader.end_struct()
+            if number % _PARTITIONS_OF_A_STEP == 0:
+                yield
+        reader.end_struct()
+        yield
 
 
 def _asked(topic: str | UUID, fields: tuple[int, ...]) -> AskedPartition:
@@ -130,44 +177,71 @@ def _asked(topic: str | UUID, fields: tuple[int, ...]) -> AskedPartition:
     return topic, index, offset, size, -1, -1, -1
 
 
-def _read_chunks(reader: RequestReader, version: int) -> Repeatable | None:
+def _read_chunks(reader: RequestReader, version: int) -> Steps[Repeatable | None]:
     """None, with nothing read, when there are few partitions, or some with tagged fields or named twice."""
-    place = reader.position
+    place, counts = reader.position, reader.counts
     size = _PARTITIONS[version].size + reader.flexible
-    layout = Struct(f"{size}s")
     found: dict[str | UUID, set[PartitionBytes]] = {}
     total = 0
     for _ in range(reader.array_length()):
         topic: str | UUID = reader.uuid() if version >= _BY_ID_SINCE else reader.string()
         count = reader.array_length()
-        view = reader.view(count * size)
-        if reader.flexible and any(bytes(view[size - 1 :: size])):
-            reader.position = place
+        read = yield from _read_some_chunks(reader, count, size, found.setdefault(topic, set()))
+        if not read:
+            reader.go_back(place, counts)
             return None
         reader.end_struct()
         total += count
-        found.setdefault(topic, set()).update(layout.iter_unpack(view))
+        yield
     if total < PARTITIONS_MIN or total != sum(map(len, found.values())):
-        reader.position = place
+        reader.go_back(place, counts)
         return None
     return found
+
+
+def _read_some_chunks(reader: RequestReader, count: int, size: int, found: set[PartitionBytes]) -> Steps[bool]:
+    """Whether none of the partitions of this topic has tagged fields."""
+    layout = Struct(f"{size}s")
+    while count > 0:
+        some = min(count, _CHUNKS_OF_A_STEP)
+        view = reader.view(some * size)
+        if reader.flexible and any(bytes(view[size - 1 :: size])):
+            return False
+        found.update(layout.iter_unpack(view))
+        count -= some
+        yield
+    return True
 
 
 def asked_by(topic: str | UUID, chunk: bytes, version: int) -> AskedPartition:
     return _asked(topic, _PARTITIONS[version].unpack_from(chunk))
 
 
-def asked_in(chunks: Repeatable, version: int) -> list[AskedPartition]:
-    return [asked_by(topic, chunk, version) for topic, some in chunks.items() for (chunk,) in sorted(some)]
+def asked_in(chunks: Repeatable, version: int) -> Steps[list[AskedPartition]]:
+    """The partitions in their order. `chunks` are empty afterwards: freeing all at once would be a long step."""
+    asked = []
+    for topic, some in chunks.items():
+        ordered = yield from in_order(some)
+        some.clear()
+        ordered.reverse()
+        while ordered:
+            (chunk,) = ordered.pop()
+            asked.append(asked_by(topic, chunk, version))
+            if len(ordered) % _PARTITIONS_OF_A_STEP == 0:
+                yield
+    return asked
 
 
-def _read_forgotten(reader: RequestReader, request: FetchRequest) -> None:
+def _read_forgotten(reader: RequestReader, request: FetchRequest) -> Steps[None]:
     for _ in range(reader.array_length()):
         topic: str | UUID = reader.uuid() if request.uses_topic_ids else reader.string()
-        for _ in range(reader.array_length()):
+        for number in range(reader.array_length()):
             (index,) = reader.fixed(_INT32)
             request.forgotten.append((topic, index))
+            if number % _PARTITIONS_OF_A_STEP == 0:
+                yield
         reader.end_struct()
+        yield
 
 
 def _read_replica_state(reader: RequestReader, request: FetchRequest) -> None:

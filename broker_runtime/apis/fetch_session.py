@@ -7,18 +7,107 @@ changes.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from broker_runtime.apis.fetch_partition import AskedPartition, FetchPartition, PartitionKey
 from broker_runtime.errors import ErrorCode
+from broker_runtime.steps import Steps, at_once
 
 NO_SESSION = 0
 FULL_EPOCH = 0
 FINAL_EPOCH = -1
 _FIRST_INCREMENTAL_EPOCH = 1
 _EPOCH_MAX = 2**31 - 1
+_PARTITIONS_OF_A_STEP = 32
+_ABSENT = object()
 
 
-class FetchSession:
+class _AskedPartitions:
+    """The partitions of a session: those that are to be looked at, and those that have news."""
+
+    __slots__ = ()
+
+    replica: int
+    broker_epoch: int
+    asked_s: float
+    partitions: dict[PartitionKey, FetchPartition]
+    to_look: dict[FetchPartition, None]
+    to_tell: dict[FetchPartition, None]
+    changed: dict[FetchPartition, None]
+    _is_watching: bool
+    _notes_changes: bool
+    _on_change: Callable[[], None] | None
+
+    def add(self, asked: Iterable[AskedPartition]) -> None:
+        """Ask for these, too, or ask for more of them: whoever got records last is the last to get more."""
+        partitions, to_look = self.partitions, self.to_look
+        for each in asked:
+            key = each[:2]
+            part = partitions.get(key)
+            if part is None:
+                partitions[key] = part = FetchPartition(each)
+                part.session = self
+            else:
+                part.ask(each)
+                to_look.pop(part, None)
+            to_look[part] = None
+
+    def adopt(self, parts: Iterable[FetchPartition]) -> None:
+        """Go on with partitions that were looked at before they had a session."""
+        for part in parts:
+            part.session = self
+            self.partitions[part.topic, part.index] = part
+            self.to_look[part] = None
+
+    def _drop(self, key: PartitionKey) -> None:
+        part = self.partitions.pop(key, None)
+        if part is not None:
+            self._leave(part)
+            for parts in (self.to_look, self.to_tell, self.changed):
+                parts.pop(part, None)
+
+    def drop(self, forgotten: Iterable[PartitionKey]) -> None:
+        """These are not asked for any more."""
+        for key in forgotten:
+            self._drop(key)
+
+    def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
+        """These were looked at: no records, no error."""
+        for part in quiet:
+            if self.to_look.pop(part, _ABSENT) is _ABSENT:
+                # It was taken out of the session between two steps.
+                continue
+            if self._is_watching:
+                part.watch()
+            if part.has_news:
+                self.to_tell[part] = None
+
+    def _was_caught_up(self, part: FetchPartition) -> None:
+        """There was nothing to fetch for a follower up to now."""
+        if part.leader is not None:
+            part.leader.was_caught_up(self.replica, self.broker_epoch, part.offset, self.asked_s)
+
+    def _leave(self, part: FetchPartition) -> None:
+        if part not in self.to_look:
+            self._was_caught_up(part)
+        part.unwatch()
+
+    def part_changed(self, part: FetchPartition) -> None:
+        if part not in self.to_look:
+            self._was_caught_up(part)
+            self.to_look[part] = None
+        if self._notes_changes:
+            self.changed[part] = None
+        if self._on_change is not None:
+            self._on_change()
+
+    def part_has_news(self, part: FetchPartition) -> None:
+        """That need not be told at once."""
+        if part not in self.to_look:
+            self.to_tell[part] = None
+
+
+class FetchSession(_AskedPartitions):
     """All partitions of one client's fetches, or of a single fetch of a client that wants no session.
 
     Invariant: a partition that is not in `to_look` has no records to read at its offset and no error; once a request
@@ -27,15 +116,19 @@ class FetchSession:
 
     __slots__ = (
         "_is_watching",
+        "_notes_changes",
         "_on_change",
         "_on_replaced",
         "asked_s",
         "broker_epoch",
+        "changed",
         "counted",
         "created_s",
         "epoch",
         "id",
+        "is_busy",
         "is_followers",
+        "is_over",
         "partitions",
         "replica",
         "to_look",
@@ -65,7 +158,14 @@ class FetchSession:
         self.to_look: dict[FetchPartition, None] = {}
         self.to_tell: dict[FetchPartition, None] = {}
         """Those with nothing to read and with news that need not be told at once."""
+        self.changed: dict[FetchPartition, None] = {}
+        """Those whose logs have changed since they were looked at, while a request waits or is carried out in steps."""
+        self.is_busy = False
+        """A request is carried out in steps: no other one may be."""
+        self.is_over = False
+        """Nothing is kept of it any more, or is about to be closed."""
         self._is_watching = False
+        self._notes_changes = False
         self._on_change: Callable[[], None] | None = None
         self._on_replaced: Callable[[ErrorCode], None] | None = None
         self.add(asked)
@@ -75,37 +175,7 @@ class FetchSession:
         """Whether a request waits."""
         return self._on_change is not None
 
-    def add(self, asked: Iterable[AskedPartition]) -> None:
-        """Ask for these, too, or ask for more of them: whoever got records last is the last to get more."""
-        partitions, to_look = self.partitions, self.to_look
-        for each in asked:
-            key = each[:2]
-            part = partitions.get(key)
-            if part is None:
-                partitions[key] = part = FetchPartition(each)
-                part.session = self
-            else:
-                part.ask(each)
-                to_look.pop(part, None)
-            to_look[part] = None
-
-    def adopt(self, parts: Iterable[FetchPartition]) -> None:
-        """Go on with partitions that were looked at before they had a session."""
-        for part in parts:
-            part.session = self
-            self.partitions[part.topic, part.index] = part
-            self.to_look[part] = None
-
-    def _drop(self, key: PartitionKey) -> None:
-        part = self.partitions.pop(key, None)
-        if part is not None:
-            self._leave(part)
-            self.to_look.pop(part, None)
-            self.to_tell.pop(part, None)
-
-    def update(
-        self, asked: Iterable[AskedPartition], forgotten: Iterable[PartitionKey], now_s: float, broker_epoch: int
-    ) -> None:
+    def go_on(self, now_s: float, broker_epoch: int) -> None:
         """A further request: the epoch it carried was right."""
         if self._on_replaced is not None:
             self._on_replaced(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -115,18 +185,11 @@ class FetchSession:
             # What the follower had, it had in another life.
             self.broker_epoch = broker_epoch
             self.to_look.update(dict.fromkeys(self.partitions.values()))
-        self.add(asked)
-        for key in forgotten:
-            self._drop(key)
 
-    def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
-        """These were looked at: no records, no error."""
-        for part in quiet:
-            del self.to_look[part]
-            if self._is_watching:
-                part.watch()
-            if part.has_news:
-                self.to_tell[part] = None
+    def watch_as_looked_at(self) -> None:
+        """For a request that is carried out in steps: partitions watch their logs from their look on."""
+        self._is_watching = self._notes_changes = True
+        self.changed.clear()
 
     def watch_quiet(self) -> None:
         """From here on the logs tell of what changes. Not before it is needed: most fetches are answered at once."""
@@ -135,50 +198,48 @@ class FetchSession:
             if part not in self.to_look:
                 part.watch()
 
-    def watch_all_looked_at(self) -> None:
-        """For a request that waits on: also those that have something, but too little."""
+    def wait(self, on_change: Callable[[], None], on_replaced: Callable[[ErrorCode], None]) -> None:
+        """A request waits: `on_change` when something comes into `changed`, `on_replaced` when it must not wait on."""
+        self._on_change, self._on_replaced = on_change, on_replaced
+        if self._notes_changes:
+            # All of them watch since their look, some of them may have changed.
+            if self.changed:
+                on_change()
+            return
+        self._notes_changes = True
+        self.changed.clear()
+        if not self._is_watching:
+            self.watch_quiet()
+        # Those that have something, but too little, watch as well.
         for part in self.to_look:
             part.watch()
 
-    def wait(self, on_change: Callable[[], None], on_replaced: Callable[[ErrorCode], None]) -> None:
-        """A request waits: `on_change` when something comes into `to_look`, `on_replaced` when it must not wait on."""
-        self._on_change, self._on_replaced = on_change, on_replaced
-        if not self._is_watching:
-            self.watch_quiet()
-        self.watch_all_looked_at()
-
     def stop_waiting(self) -> None:
         self._on_change = self._on_replaced = None
+        self._notes_changes = False
+        self.changed.clear()
 
-    def part_changed(self, part: FetchPartition) -> None:
-        if part not in self.to_look:
-            self._was_caught_up(part)
-            self.to_look[part] = None
-        if self._on_change is not None:
-            self._on_change()
-
-    def part_has_news(self, part: FetchPartition) -> None:
-        """That need not be told at once."""
-        if part not in self.to_look:
-            self.to_tell[part] = None
-
-    def _was_caught_up(self, part: FetchPartition) -> None:
-        """There was nothing to fetch for a follower up to now."""
-        if part.leader is not None:
-            part.leader.was_caught_up(self.replica, self.broker_epoch, part.offset, self.asked_s)
-
-    def _leave(self, part: FetchPartition) -> None:
-        if part not in self.to_look:
-            self._was_caught_up(part)
-        part.unwatch()
-
-    def close(self) -> None:
-        """Nothing is kept any more. A request that waits is answered with what is there."""
+    def end_waiting(self) -> None:
+        """The session is over: a request that waits is answered with what is there."""
         if self._on_replaced is not None:
             self._on_replaced(ErrorCode.NONE)
-        if self._is_watching:
-            for part in self.partitions.values():
-                self._leave(part)
-        # Each of them refers to this session, and no circle may outlive it: the garbage collector looks for none here.
-        for parts in (self.partitions, self.to_look, self.to_tell):
-            parts.clear()
+
+    def close(self) -> None:
+        """`end_waiting`, and nothing is kept any more."""
+        at_once(self.closing())
+
+    def closing(self) -> Steps[None]:
+        """`close` in steps."""
+        self.is_over = True
+        self.end_waiting()
+        parts = self.partitions
+        while parts:
+            for key in list(islice(parts, _PARTITIONS_OF_A_STEP)):
+                part = parts.pop(key)
+                if self._is_watching:
+                    self._leave(part)
+                # Each of them refers to this session, and no circle may outlive it: the garbage collector looks for
+                # none here.
+                for some in (self.to_look, self.to_tell, self.changed):
+                    some.pop(part, None)
+            yield

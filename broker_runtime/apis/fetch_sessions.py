@@ -4,9 +4,11 @@ Apache Kafka's rules: a session belongs to no connection; each request must carr
 taken, a session of less weight goes, or one that was not used for two minutes. Followers are privileged.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.apis.fetch_session import NO_SESSION, FetchSession
+from broker_runtime.steps import Steps, at_once
 
 _EVICTION_AGE_S = 120.0
 _NO_ROOM_S = 1.0
@@ -34,7 +36,9 @@ class FetchSessionCache:
     partitions of consumers. Lost with the process: clients then begin with a full request.
     """
 
-    def __init__(self, limits: SessionLimits, ids: RandomIds) -> None:
+    def __init__(self, limits: SessionLimits, ids: RandomIds, do: Callable[[Steps[None]], object] = at_once) -> None:
+        """`do` runs the steps that close a session."""
+        self._do = do
         self._slots = limits.max_incremental_fetch_session_cache_slots
         self._partitions_left = limits.sluicegate_fetch_session_partitions_max
         self._ids = ids
@@ -85,7 +89,8 @@ class FetchSessionCache:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._forget_count(session)
-            session.close()
+            session.end_waiting()
+            self._do(session.closing())
 
     def _evict(self, newcomer: FetchSession, now_s: float) -> bool:
         stalest = next(iter(self._sessions.values()), None)
@@ -104,7 +109,9 @@ class FetchSessionCache:
 
 
 def _may_go(session: FetchSession, newcomer: FetchSession, now_s: float) -> bool:
-    """A young session goes only if it is a consumer's and a follower comes."""
+    """A young session goes only if it is a consumer's and a follower comes. One with a request under way stays."""
+    if session.is_busy:
+        return False
     if now_s - session.created_s > _EVICTION_AGE_S:
         return True
     return newcomer.is_followers and not session.is_followers

@@ -12,6 +12,7 @@ from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.journal.seam import Snapshot
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import FetchSnapshotRequest, PartitionSnapshot
 from broker_runtime.wire.versions import FETCH_SNAPSHOT
@@ -20,14 +21,20 @@ NEWEST = -1
 PIECE_BYTES_MAX = 8 * 1024 * 1024
 
 
-def handle(request: FetchSnapshotRequest, call: Call, context: ControllerContext) -> Fields:
+def handle(request: FetchSnapshotRequest, call: Call, context: ControllerContext) -> Steps[Fields]:
     if request.cluster_id not in (None, context.cluster_id):
         return {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID, "topics": []}
     left = min(request.max_bytes, PIECE_BYTES_MAX)
-    topics = [
-        {"name": topic.name, "partitions": [_piece(topic.name, part, left, context) for part in topic.partitions]}
-        for topic in request.topics
-    ]
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for part in topic.partitions:
+            piece = _piece(topic.name, part, left, context)
+            left -= len(piece["unaligned_records"])
+            partitions.append(piece)
+            yield
+        topics.append({"name": topic.name, "partitions": partitions})
+        yield
     return {"error_code": ErrorCode.NONE, "topics": topics}
 
 

@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
     if call.version >= _SEVERAL_SINCE:
-        return _find_several(kept(reader), call, context)
+        return _find_several(kept(reader, call), call, context)
     key = reader.string()
     (key_type,) = reader.fixed(_INT8) if call.version >= _TYPE_SINCE else (_GROUP,)
     found = _finder(key_type, call.listener, context)(key)
@@ -62,9 +62,9 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
 
 async def _find_several(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     (key_type,) = reader.fixed(_INT8)
-    find, pace, tails = _finder(key_type, call.listener, context), Pace(), dict[Found, bytes]()
+    find, pace, tails = _finder(key_type, call.listener, context), Pace(call), dict[Found, bytes]()
     count = reader.array_length()
-    packed = Packed(_INT32.pack(call.throttle_ms), array_length(count, call.flexible))
+    packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(count, call.flexible))
     for _ in range(count):
         key = reader.string()
         found = find(key)

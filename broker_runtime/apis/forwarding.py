@@ -8,29 +8,28 @@ from dataclasses import replace
 from typing import Any
 
 from broker_runtime.apis.call import Call
-from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, ControllerRequests
+from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, ControllerRequests, ReadRequest
 from broker_runtime.errors import ProtocolError
+from broker_runtime.steps import Steps
 from broker_runtime.wire.header import prefix
-from broker_runtime.wire.messages import Fields, decode_request
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply
 
-Instead = Callable[[Any, Call, BrokerContext], Awaitable[Fields] | None]
+Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | None]]
 """What a broker answers itself; None for what is forwarded."""
 
 
 def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -> ApiSpec[BrokerContext]:
     """`api` on a broker."""
 
-    def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Fields | Reply]:
-        body = memoryview(reader.rest())
-        call.request = request = decode_request(api.key, call.version, body)
-        if instead is not None and (answer := instead(request, call, context)) is not None:
+    def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply]]:
+        request, body = read
+        if instead is not None and (answer := (yield from instead(request, call, context))) is not None:
             return answer
-        link = context.slow_controller if api.slow(call.request) else context.controller
-        return _forward(body, call, link)
+        link = context.slow_controller if (yield from api.slow(request)) else context.controller
+        return _forward(memoryview(body), call, link)
 
-    return ApiSpec(api.key, api.name, api.versions, handle, reads="frame")
+    return ApiSpec(api.key, api.name, api.versions, handle, reads="entity and body")
 
 
 async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Reply:

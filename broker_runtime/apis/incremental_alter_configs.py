@@ -5,19 +5,23 @@ from collections.abc import Sequence
 from broker_runtime.apis.alter_configs import alter_resources
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
-from broker_runtime.controller.configs import Change, alter_incrementally
+from broker_runtime.controller.configs import Change, alter_incrementally, check_count
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import IncrementalAlterConfigsRequest, IncrementalResource
 from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
 
 
-async def handle(request: IncrementalAlterConfigsRequest, call: Call, context: ControllerContext) -> Fields:
+async def handle(
+    request: IncrementalAlterConfigsRequest, call: Call, context: ControllerContext
+) -> Fields | Steps[Fields]:
     return await alter_resources(request, context, alter)
 
 
 def alter(resource: IncrementalResource, image: MetadataImage) -> Sequence[ConfigRecord]:
+    check_count(len(resource.configs))
     changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
     return alter_incrementally((resource.resource_type, resource.resource_name), changes, image)
 

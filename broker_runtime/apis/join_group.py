@@ -11,7 +11,7 @@ from struct import Struct
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.apis.many_items import Packed
+from broker_runtime.apis.many_items import Pace, Packed
 from broker_runtime.config.groups import GroupConfig
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.groups.classic.joining import join
@@ -88,7 +88,7 @@ def _read_protocols(reader: RequestReader, config: GroupConfig) -> Iterator[Clas
 
 async def _packed(answer: JoinAnswer, call: Call) -> Packed:
     version, flexible = call.version, call.flexible
-    packed = Packed(_INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
+    packed = Packed(Pace(call), _INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
     await packed.add(_ERROR_AND_GENERATION.pack(answer.error, answer.generation))
     if version >= _PROTOCOL_TYPE_SINCE:
         await packed.add(nullable_string(answer.protocol_type, flexible), nullable_string(answer.protocol, flexible))

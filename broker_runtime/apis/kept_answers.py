@@ -1,16 +1,52 @@
 """Encoded answers that are the same for everybody until the metadata changes. Pure.
 
 To encode what is about all partitions takes some milliseconds for a few thousand of them, and when a broker has been
-restarted all clients ask for it at once.
+restarted all clients ask for it at once. All who wait for one answer go on with the same steps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker_runtime.apis.call import Call
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.steps import Steps
+from broker_runtime.wire.limits import ResponseTooLargeError
 from broker_runtime.wire.reply import Reply
 
 _KEPT_MAX = 8
+
+Body = tuple[Sequence[bytes], int]
+"""The pieces of a body, and the first error code in it."""
+
+
+class _Making:
+    """A body that is being made by all calls that wait for it. Each of them runs some of the steps."""
+
+    __slots__ = ("body", "is_over", "problem", "steps")
+
+    def __init__(self, steps: Steps[Body]) -> None:
+        self.steps = steps
+        self.body: Body | None = None
+        self.problem = ""
+        """Why the body would be too large. Each call raises an error of its own."""
+        self.is_over = False
+        """There is a body, or there will be none."""
+
+    def made(self) -> Steps[Body]:
+        """Raises ResponseTooLargeError."""
+        while not self.is_over:
+            self.is_over = True
+            try:
+                next(self.steps)
+            except StopIteration as ended:
+                self.body = ended.value
+            except ResponseTooLargeError as error:
+                self.problem = str(error)
+            else:
+                self.is_over = False
+                yield
+        if self.body is None:
+            raise ResponseTooLargeError("response-too-large", self.problem)
+        return self.body
 
 
 class KeptAnswers:
@@ -24,21 +60,29 @@ class KeptAnswers:
     def __init__(self) -> None:
         self._topics: object = None
         self._offset = -1
-        self._bodies: dict[tuple[int, str, int], tuple[bytes, int]] = {}
+        self._bodies: dict[tuple[int, str, int], _Making] = {}
 
-    def reply(self, call: Call, image: MetadataImage, answer: Callable[[], bytes], options: int = 0) -> Reply:
-        """`answer` must follow from `image`, from the version and the listener of the call, and from `options` alone.
-        It leaves an error that it has in `call.error`."""
+    def reply(
+        self, call: Call, image: MetadataImage, answer: Callable[[], Steps[Body]], options: int = 0
+    ) -> Reply | Steps[Reply]:
+        """`answer` must follow from `image`, the version and the listener of the call, and `options` alone."""
         # A whole image that takes the place of another one may have its offset.
         if self._topics is not image.topics or self._offset != image.offset:
             self._bodies.clear()
             self._topics, self._offset = image.topics, image.offset
         key = call.version, call.listener, options
         kept = self._bodies.get(key)
-        if kept is None:
+        if kept is None or (kept.is_over and kept.body is None):
             if len(self._bodies) >= _KEPT_MAX:
                 self._bodies.clear()
-            kept = answer(), call.error
-            self._bodies[key] = kept
-        body, call.error = kept
-        return call.packed(body)
+            kept = self._bodies[key] = _Making(answer())
+        return _later(call, kept) if kept.body is None else _reply(call, kept.body)
+
+
+def _later(call: Call, kept: _Making) -> Steps[Reply]:
+    return _reply(call, (yield from kept.made()))
+
+
+def _reply(call: Call, body: Body) -> Reply:
+    pieces, call.error = body
+    return call.packed_of(pieces)

@@ -16,6 +16,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.leaving import SLICE, leave
 from broker_runtime.groups.classic.requests import LeaveRequest, LeavingMember
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
+from broker_runtime.steps import let_go
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import LEAVE_GROUP
@@ -28,7 +29,7 @@ _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _handle(kept(reader), call, context)
+    return _handle(kept(reader, call), call, context)
 
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
@@ -36,24 +37,27 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     if call.version < _SEVERAL_SINCE:
         members.append(LeavingMember(reader.string()))
     else:
-        await _read_members(reader, call.version, members)
+        await _read_members(reader, call, members)
     reader.end_struct()
     try:
         # Of a request without members too it is told whether the group may be named so.
-        slowly = in_turn(slices(deque(members), SLICE), lambda some: _leave(group_id, some, context))
+        slowly = in_turn(slices(deque(members), SLICE), lambda some: _leave(group_id, some, context), Pace(call))
         errors = [told async for told in slowly]
     except KafkaError as error:
+        await call.slices.finish(let_go(members))
         return await _answer(error.code, (), (), call)
     if call.version < _SEVERAL_SINCE:
         return await _answer(errors[0][0], (), (), call)
-    return await _answer(ErrorCode.NONE, members, chain.from_iterable(errors), call)
+    reply = await _answer(ErrorCode.NONE, members, chain.from_iterable(errors), call)
+    await call.slices.finish(let_go(members))
+    return reply
 
 
-async def _read_members(reader: RequestReader, version: int, members: list[LeavingMember]) -> None:
-    pace = Pace()
+async def _read_members(reader: RequestReader, call: Call, members: list[LeavingMember]) -> None:
+    pace = Pace(call)
     for _ in range(reader.array_length()):
         members.append(LeavingMember(reader.string(), reader.nullable_string()))
-        if version >= _REASON_SINCE:
+        if call.version >= _REASON_SINCE:
             reader.nullable_string()
         reader.end_struct()
         await pace.item(2)
@@ -70,7 +74,8 @@ async def _leave(group_id: str, members: Sequence[LeavingMember], context: Broke
 async def _answer(code: ErrorCode, members: Sequence[LeavingMember], errors: Iterable[ErrorCode], call: Call) -> Reply:
     flexible, call.error = call.flexible, code
     end = b"\x00" if flexible else b""
-    packed = Packed(_INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"", _INT16.pack(code))
+    throttle = _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b""
+    packed = Packed(Pace(call), throttle, _INT16.pack(code))
     if call.version >= _SEVERAL_SINCE:
         await packed.add(array_length(len(members), flexible))
         for member, error in zip(members, errors, strict=True):

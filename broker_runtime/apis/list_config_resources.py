@@ -9,6 +9,7 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.steps import Steps, distinct, each, in_order
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListConfigResourcesRequest
 from broker_runtime.wire.versions import LIST_CONFIG_RESOURCES
@@ -16,8 +17,8 @@ from broker_runtime.wire.versions import LIST_CONFIG_RESOURCES
 _CLIENT_METRICS, _GROUP = int(ResourceType.CLIENT_METRICS), int(ResourceType.GROUP)
 
 
-def handle(request: ListConfigResourcesRequest, call: Call, context: NodeContext) -> Fields:
-    topics = sorted(context.image.topics)
+def handle(request: ListConfigResourcesRequest, call: Call, context: NodeContext) -> Steps[Fields]:
+    topics = yield from in_order(list(context.image.topics))
     brokers = [str(broker) for broker in sorted(context.image.brokers)]
     names = {
         int(ResourceType.TOPIC): topics,
@@ -26,11 +27,13 @@ def handle(request: ListConfigResourcesRequest, call: Call, context: NodeContext
         _CLIENT_METRICS: sorted(context.image.configs.names(_CLIENT_METRICS)),
         _GROUP: sorted(context.image.configs.names(_GROUP)),
     }
-    asked: Iterable[int] = (_CLIENT_METRICS,) if call.version == 0 else dict.fromkeys(request.resource_types)
+    asked: Iterable[int] = (_CLIENT_METRICS,) if call.version == 0 else (yield from distinct(request.resource_types))
     wanted = tuple(asked) or tuple(names)
     if any(kind not in names for kind in wanted):
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION, "config_resources": []}
-    found = [{"resource_name": name, "resource_type": kind} for kind in wanted for name in names[kind]]
+    found: list[Fields] = []
+    for kind in wanted:
+        found += yield from each(names[kind], lambda name, kind=kind: {"resource_name": name, "resource_type": kind})  # type: ignore[misc]
     return {"error_code": ErrorCode.NONE, "config_resources": found}
 
 

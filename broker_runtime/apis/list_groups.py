@@ -26,19 +26,19 @@ _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _handle(kept(reader), call, context)
+    return _handle(kept(reader, call), call, context)
 
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
-    pace = Pace()
+    pace = Pace(call)
     states = await _read_lower(reader, pace) if call.version >= _STATES_SINCE else ()
     types = await _read_lower(reader, pace) if call.version >= _TYPES_SINCE else ()
     try:
         groups = await _groups(context)
     except KafkaError as error:
-        return await _answer(error.code, 0, Packed(), call)
-    count, listed = await _listed(groups, states, types, call)
-    return await _answer(ErrorCode.NONE, count, listed, call)
+        return await _answer(error.code, 0, Packed(pace), call, pace)
+    count, listed = await _listed(groups, states, types, call, pace)
+    return await _answer(ErrorCode.NONE, count, listed, call, pace)
 
 
 async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
@@ -65,10 +65,10 @@ async def _read_lower(reader: RequestReader, pace: Pace) -> Collection[str]:
 
 
 async def _listed(
-    groups: Sequence[Sequence[Group]], states: Collection[str], types: Collection[str], call: Call
+    groups: Sequence[Sequence[Group]], states: Collection[str], types: Collection[str], call: Call, pace: Pace
 ) -> tuple[int, Packed]:
     """How many they are, and each of them packed. No filter lets everything pass."""
-    count, packed, pace = 0, Packed(), Pace()
+    count, packed = 0, Packed(pace)
     for of_partition in groups:
         for group in of_partition:
             state, kind = group.state_name, group.type.told
@@ -89,9 +89,10 @@ def _packed(group: Group, state: str, kind: str, call: Call) -> bytes:
     return packed + b"\x00" if flexible else packed
 
 
-async def _answer(code: ErrorCode, count: int, groups: Packed, call: Call) -> Reply:
+async def _answer(code: ErrorCode, count: int, groups: Packed, call: Call, pace: Pace) -> Reply:
     call.error = code
-    packed = Packed(_INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b"", _INT16.pack(code))
+    throttle = _INT32.pack(call.throttle_ms) if call.version >= _THROTTLE_SINCE else b""
+    packed = Packed(pace, throttle, _INT16.pack(code))
     await packed.add(array_length(count, call.flexible))
     await packed.add_all(groups)
     await packed.add(b"\x00" if call.flexible else b"")

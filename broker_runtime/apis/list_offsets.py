@@ -7,8 +7,6 @@ another thread. A leader that was just elected does not know the high watermark 
 (KIP-207); followers are told the log's end instead.
 """
 
-import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +15,8 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.slices import Slices
+from broker_runtime.steps import Steps, counted, each, let_go
 from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListOffsetsPartition, ListOffsetsRequest
@@ -59,8 +59,10 @@ class _Answer:
         }
 
 
-def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
-    named = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> Steps[Fields | Awaitable[Steps[Fields]]]:
+    named = yield from counted(
+        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
+    )
     follower = request.replica_id >= 0
     searches: list[_PartitionSearch] = []
     topics: list[tuple[str, list[_Answer]]] = []
@@ -78,16 +80,25 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> F
             else:
                 if search is not None:
                     searches.append(search)
+            yield
+        yield
         topics.append((topic.name, answers))
     first, rest = searches[:_SEARCHES_PER_TURN], searches[_SEARCHES_PER_TURN:]
     waiting = _go_on(first, context)
-    return _searched(topics, waiting, rest, context) if waiting or rest else _reply(topics)
+    if waiting or rest:
+        return _searched(topics, waiting, rest, context, call.slices)
+    return (yield from _reply(topics))
 
 
-def _reply(topics: Sequence[tuple[str, Sequence[_Answer]]]) -> Fields:
-    return {
-        "topics": [{"name": name, "partitions": [answer.fields() for answer in answers]} for name, answers in topics]
-    }
+def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
+    """`topics` are empty afterwards."""
+    found = []
+    topics.reverse()
+    while topics:
+        name, answers = topics.pop()
+        found.append({"name": name, "partitions": (yield from each(answers, _Answer.fields))})
+        yield from let_go(answers)
+    return {"topics": found}
 
 
 def _answer(
@@ -115,14 +126,15 @@ def _answer(
 
 
 async def _searched(
-    topics: Sequence[tuple[str, Sequence[_Answer]]],
+    topics: list[tuple[str, list[_Answer]]],
     waiting: Sequence["_PartitionSearch"],
     rest: Sequence["_PartitionSearch"],
     context: BrokerContext,
-) -> Fields:
+    slices: Slices,
+) -> Steps[Fields]:
     await _search(waiting, context)
     for number in range(0, len(rest), _SEARCHES_PER_TURN):
-        await asyncio.sleep(0)
+        await slices.turn()
         await _search(_go_on(rest[number : number + _SEARCHES_PER_TURN], context), context)
     return _reply(topics)
 

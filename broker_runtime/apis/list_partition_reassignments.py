@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
-from broker_runtime.controller.reassignments import under_way
+from broker_runtime.controller.elections import partitions
+from broker_runtime.controller.reassignments import is_under_way
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, listed
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListPartitionReassignmentsRequest
 from broker_runtime.wire.versions import LIST_PARTITION_REASSIGNMENTS
+
+_PARTITIONS_OF_A_STEP = 64
 
 
 async def handle(request: ListPartitionReassignmentsRequest, call: Call, context: ControllerContext) -> Fields:
@@ -23,12 +27,17 @@ async def handle(request: ListPartitionReassignmentsRequest, call: Call, context
 
 def _list(
     request: ListPartitionReassignmentsRequest, image: MetadataImage
-) -> tuple[Sequence[Record], Sequence[Fields]]:
-    wanted = None
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+    wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+        named = ((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+        wanted = set((yield from listed(named)))
     found: dict[str, list[Fields]] = {}
-    for topic, index, part in under_way(image):
+    for number, (topic, index, part) in enumerate(partitions(image)):
+        if number % _PARTITIONS_OF_A_STEP == 0:
+            yield
+        if not is_under_way(part):
+            continue
         if wanted is None or (topic.name, index) in wanted:
             found.setdefault(topic.name, []).append(
                 {

@@ -14,11 +14,14 @@ from uuid import UUID
 from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
+from broker_runtime.apis.kept_answers import Body
 from broker_runtime.apis.packed_topics import PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
-from broker_runtime.metadata.topics import Partition, Topic
+from broker_runtime.metadata.topics import Partition
+from broker_runtime.steps import Steps, chosen, distinct, each, in_order
+from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.messages import Fields, encode_response_body
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import MetadataRequest, MetadataRequestTopic
@@ -34,29 +37,19 @@ _MAY_REFUSE_CREATION_SINCE = 4
 _ID_SINCE = 10
 _BY_ID_SINCE = 12
 API_VERSION_MAX = 13
+_CREATED_MAX = 100
+"""Topics that one request has made; who names more asks again."""
+_ONE_CHUNK_BYTES_MAX = 65_536
 
 
-def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fields | Reply:
-    wanted, image = request.topics, context.image
+def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Reply | Steps[Fields | Reply]:
+    wanted = request.topics
     if wanted is None or (call.version == 0 and not wanted):
         asked = _operations(request)
-        return context.all_topics.reply(call, image, lambda: _about_all(call, context, asked), _ASKED.index(asked))
-    if any(_cannot_be_found(item, call.version) for item in wanted):
-        return {
-            **_NO_CLUSTER,
-            "topics": [_refused(item) for item in wanted],
-            "error_code": ErrorCode.INVALID_REQUEST,
-        }
-    # Once for each, as in Kafka, however often it is named.
-    wanted = tuple(dict.fromkeys(wanted))
-    allowed = call.version < _MAY_REFUSE_CREATION_SINCE or request.allow_auto_topic_creation
-    if allowed and context.settings.config.auto_create_topics_enable:
-        missing = [item.name for item in wanted if item.name is not None and _can_be_created(item, call, image)]
-        if missing:
-            context.auto_topic_creation.ask_for(missing)
-    on_topics, on_cluster = _operations(request)
-    topics = [{**_wanted_topic(item, call, image), "topic_authorized_operations": on_topics} for item in wanted]
-    return _answer(topics, call, context, on_cluster)
+        return context.all_topics.reply(
+            call, context.image, lambda: _about_all(call, context, asked), _ASKED.index(asked)
+        )
+    return _about(request, wanted, call, context)
 
 
 def _operations(request: MetadataRequest) -> tuple[int, int]:
@@ -69,13 +62,64 @@ def _operations(request: MetadataRequest) -> tuple[int, int]:
 _ASKED = [(topics, cluster) for topics in (NOT_ASKED, ON_TOPIC) for cluster in (NOT_ASKED, ON_CLUSTER)]
 
 
-def _about_all(call: Call, context: BrokerContext, asked: tuple[int, int]) -> bytes:
-    image, (on_topics, on_cluster) = context.image, asked
-    packed = PackedTopics(image, call.listener, call.version, on_topics)
+def _about_all(call: Call, context: BrokerContext, asked: tuple[int, int]) -> Steps[Body]:
+    topics, (on_topics, on_cluster) = context.image.topics, asked
+    names = yield from in_order(list(topics))
+    packed = PackedTopics(context.image, call.listener, call.version, on_topics)
+    pieces = Pieces(call.limits.check_response)
+    count = 0
+    for name in names:
+        topic = topics.get(name)
+        if topic is not None:
+            count += 1
+            yield from packed.pack(topic, pieces)
+    return _with_brokers(packed, count, pieces, call, context, on_cluster), packed.error
+
+
+def _with_brokers(
+    packed: PackedTopics, count: int, pieces: Pieces, call: Call, context: BrokerContext, on_cluster: int
+) -> Sequence[bytes]:
+    """The whole body, of which `pieces` are the topics."""
     nothing = encode_response_body(METADATA, call.version, _answer((), call, context, on_cluster))
-    body = packed.in_place_of_none(nothing, [topic for _, topic in sorted(image.topics.items())])
+    head, end = packed.around(nothing, count)
+    found = [head, *pieces.all(), end]
+    return found if pieces.size > _ONE_CHUNK_BYTES_MAX else [b"".join(found)]
+
+
+def _about(
+    request: MetadataRequest, wanted: Sequence[MetadataRequestTopic], call: Call, context: BrokerContext
+) -> Steps[Fields | Reply]:
+    image, version = context.image, call.version
+    if (yield from chosen(wanted, lambda item: _cannot_be_found(item, version))):
+        refused = yield from each(wanted, _refused)
+        return {**_NO_CLUSTER, "topics": refused, "error_code": ErrorCode.INVALID_REQUEST}
+    # Once for each, as in Kafka, however often it is named.
+    wanted = yield from distinct(wanted)
+    allowed = version < _MAY_REFUSE_CREATION_SINCE or request.allow_auto_topic_creation
+    if allowed and context.settings.config.auto_create_topics_enable:
+        missing = yield from chosen(wanted, lambda item: _can_be_created(item, call, image))
+        if missing:
+            context.auto_topic_creation.ask_for([item.name or "" for item in missing[:_CREATED_MAX]])
+    on_topics, on_cluster = _operations(request)
+    packed, pieces = PackedTopics(image, call.listener, version, on_topics), Pieces(call.limits.check_response)
+    for item in wanted:
+        yield from _pack_wanted(item, call, image, packed, pieces)
     call.error = packed.error
-    return body
+    return call.packed_of(_with_brokers(packed, len(wanted), pieces, call, context, on_cluster))
+
+
+def _pack_wanted(
+    item: MetadataRequestTopic, call: Call, image: MetadataImage, packed: PackedTopics, pieces: Pieces
+) -> Steps[None]:
+    topic_id, name = _id_of(item, call.version), item.name or ""
+    topic = image.topics.get(name) if topic_id is None else image.topics.by_id(topic_id)
+    if topic is not None:
+        yield from packed.pack(topic, pieces)
+    elif topic_id is not None:
+        pieces.add(packed.absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+    else:
+        pieces.add(packed.absent(name, None, _name_problem(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    yield
 
 
 def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext, on_cluster: int) -> Fields:
@@ -123,17 +167,6 @@ def _id_of(item: MetadataRequestTopic, version: int) -> UUID | None:
     return None if version < _ID_SINCE or item.topic_id == ZERO_UUID else item.topic_id
 
 
-def _wanted_topic(item: MetadataRequestTopic, call: Call, image: MetadataImage) -> Fields:
-    topic_id, name = _id_of(item, call.version), item.name or ""
-    if topic_id is not None:
-        known = image.topics.by_id(topic_id)
-        return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID) if known is None else _topic(known, call, image)
-    topic = image.topics.get(name)
-    if topic is not None:
-        return _topic(topic, call, image)
-    return _absent(name, None, _name_problem(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
 def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
     return {
         "error_code": code,
@@ -141,20 +174,6 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
         "topic_id": topic_id,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
-        "topic_authorized_operations": NOT_ASKED,
-    }
-
-
-def _topic(topic: Topic, call: Call, image: MetadataImage) -> Fields:
-    return {
-        "error_code": ErrorCode.NONE,
-        "name": topic.name,
-        "topic_id": topic.id,
-        "is_internal": topic.name in INTERNAL_TOPICS,
-        "partitions": [
-            partition_fields(index, part, call.listener, image, call.version)
-            for index, part in sorted(topic.partitions.items())
-        ],
         "topic_authorized_operations": NOT_ASKED,
     }
 

@@ -7,6 +7,7 @@ before it is asked for.
 from collections.abc import Mapping, Sequence
 
 from broker_runtime.apis.call import Call, ClientSoftware
+from broker_runtime.steps import Steps
 
 ANONYMOUS = "User:ANONYMOUS"
 """Kafka's name for a client that has not said who it is."""
@@ -35,6 +36,21 @@ def error_code(call: Call) -> int:
     What a broker has forwarded it does not look into: of that the controller knows.
     """
     return call.error or _error_in(call.fields)
+
+
+def error_in_steps(answer: object) -> Steps[int]:
+    """The same of a long answer, before it is let go of."""
+    if isinstance(answer, Mapping):
+        code = answer.get("error_code")
+        if isinstance(code, int) and code:
+            return int(code)
+        return (yield from error_in_steps(list(answer.values())))
+    if isinstance(answer, Sequence) and not isinstance(answer, str | bytes | bytearray | memoryview):
+        for item in answer:
+            if code := (yield from error_in_steps(item)):
+                return code
+        yield
+    return 0
 
 
 def _error_in(answer: object) -> int:

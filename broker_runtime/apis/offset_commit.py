@@ -70,12 +70,12 @@ class _Request(NamedTuple):
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply | Awaitable[Reply]:
     """Raises ProtocolError where the frame is no request."""
     if reader.left > _AT_ONCE_BYTES_MAX:
-        return _slowly(kept(reader), call, context)
+        return _slowly(kept(reader, call), call, context)
     at = reader.position
     request = _read_head(reader, call.version)
     if is_push_group(context.groups, request.group_id):
         reader.position = at
-        return _slowly(kept(reader), call, context)
+        return _slowly(kept(reader, call), call, context)
     for _ in _read_topics(reader, call.version, context.image, request):
         pass
     if not request.offsets:
@@ -106,7 +106,8 @@ def _complete(request: _Request, call: Call, answer: asyncio.Future[Sequence[Err
 
 
 async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
-    pace, packed, taken = Pace(), Packed(), deque[Iterable[ErrorCode]]()
+    pace, taken = Pace(call), deque[Iterable[ErrorCode]]()
+    packed = Packed(pace)
     request = _read_head(reader, call.version)
     for items in _read_topics(reader, call.version, context.image, request):
         await pace.item(items)
@@ -115,7 +116,7 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     if request.offsets:
         offsets = deque(request.offsets)
         request.offsets.clear()
-        answers = in_turn(slices(offsets, SLICE), lambda some: _commit(request, some, context))
+        answers = in_turn(slices(offsets, SLICE), lambda some: _commit(request, some, context), pace)
         taken.extend([codes async for codes in answers])
     for part in _parts(request, chain.from_iterable(emptied(taken)), call):
         await packed.add(part)

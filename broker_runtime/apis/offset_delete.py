@@ -18,6 +18,7 @@ from broker_runtime.apis.many_items import Pace, Packed, emptied, kept, slices
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.offsets.delete import SLICE, delete
 from broker_runtime.metadata.topics import Topics
+from broker_runtime.steps import drain
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_DELETE
@@ -35,27 +36,29 @@ class _Topic(NamedTuple):
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _handle(kept(reader), call, context)
+    return _handle(kept(reader, call), call, context)
 
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     group_id = reader.string()
-    topics, known = await _read(reader, context.image.topics)
+    topics, known = await _read(reader, context.image.topics, Pace(call))
     try:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has a name")
         # Of a request without partitions too it is told whether there is such a group.
-        slowly = in_turn(slices(known, SLICE), lambda some: _delete(group_id, some, context))
+        slowly = in_turn(slices(known, SLICE), lambda some: _delete(group_id, some, context), Pace(call))
         told: deque[Iterable[ErrorCode]] = deque([codes async for codes in slowly])
     except KafkaError as error:
         call.error = error.code
+        await call.slices.finish(drain(topics))
+        await call.slices.finish(drain(known))
         return call.packed(_HEAD.pack(error.code, call.throttle_ms, 0))
     return await _answer(topics, chain.from_iterable(emptied(told)), call)
 
 
-async def _read(reader: RequestReader, topics: Topics) -> tuple[deque[_Topic], deque[tuple[str, int]]]:
+async def _read(reader: RequestReader, topics: Topics, pace: Pace) -> tuple[deque[_Topic], deque[tuple[str, int]]]:
     """What the request names, and what of it exists, in order."""
-    found, known, pace = deque[_Topic](), deque[tuple[str, int]](), Pace()
+    found, known = deque[_Topic](), deque[tuple[str, int]]()
     for _ in range(reader.array_length()):
         begin, name = reader.position, reader.string()
         topic, exists = _Topic(reader.since(begin), array("i"), bytearray()), topics.get(name)
@@ -77,7 +80,7 @@ async def _delete(group_id: str, partitions: Sequence[tuple[str, int]], context:
 
 
 async def _answer(topics: deque[_Topic], told: Iterator[ErrorCode], call: Call) -> Reply:
-    packed = Packed(_HEAD.pack(ErrorCode.NONE, call.throttle_ms, len(topics)))
+    packed = Packed(Pace(call), _HEAD.pack(ErrorCode.NONE, call.throttle_ms, len(topics)))
     for named, indexes, there in emptied(topics):
         await packed.add(named, _INT32.pack(len(indexes)))
         for index, is_there in zip(indexes, there, strict=True):

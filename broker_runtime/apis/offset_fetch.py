@@ -25,6 +25,7 @@ from broker_runtime.groups.offsets.delete import SLICE
 from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
 from broker_runtime.groups.records import OffsetCommitValue
 from broker_runtime.metadata.topics import Topics
+from broker_runtime.steps import drain, let_go
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_FETCH
@@ -57,14 +58,15 @@ class _Group(NamedTuple):
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
-    return _handle(kept(reader), call, context)
+    return _handle(kept(reader, call), call, context)
 
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
-    pace, topics, version = Pace(), context.image.topics, call.version
-    packed = Packed(_INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
+    pace, topics, version = Pace(call), context.image.topics, call.version
+    packed = Packed(pace, _INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
     if version < _SEVERAL_SINCE:
-        await packed.add_all(await _answered(await _read_group(reader, topics, {}, version, pace), call, context))
+        group = await _read_group(reader, topics, {}, version, pace)
+        await packed.add_all(await _answered(group, call, context, pace))
         return packed.reply(call)
     asked, groups, ids = set[str](), deque[tuple[_Group, bool]](), dict[str, UUID]()
     for _ in range(reader.array_length()):
@@ -72,19 +74,20 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
         groups.append((group, group.group_id in asked))
         asked.add(group.group_id)
     await packed.add(array_length(len(groups), call.flexible))
-    async for answer in in_turn(emptied(groups), lambda each: _one_of_several(*each, call, context)):
+    async for answer in in_turn(emptied(groups), lambda each: _one_of_several(*each, call, context, pace), pace):
         await packed.add_all(answer)
     await packed.add(b"\x00")
+    await call.slices.finish(drain(asked))
     return packed.reply(call)
 
 
-async def _one_of_several(group: _Group, again: bool, call: Call, context: BrokerContext) -> Packed:
-    packed = Packed(string(group.group_id, call.flexible))
+async def _one_of_several(group: _Group, again: bool, call: Call, context: BrokerContext, pace: Pace) -> Packed:
+    packed = Packed(pace, string(group.group_id, call.flexible))
     if again:
         call.error = ErrorCode.INVALID_REQUEST
         await packed.add(array_length(0, call.flexible), _INT16.pack(call.error), b"\x00")
     else:
-        await packed.add_all(await _answered(group, call, context))
+        await packed.add_all(await _answered(group, call, context, pace))
     return packed
 
 
@@ -129,14 +132,14 @@ async def _read_topic(reader: RequestReader, topics: Topics, version: int, ids: 
     return topic
 
 
-async def _answered(group: _Group, call: Call, context: BrokerContext) -> Packed:
+async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pace) -> Packed:
     """From its topics on."""
-    packed, code = Packed(), ErrorCode.NONE
+    packed, code = Packed(pace), ErrorCode.NONE
     try:
         if group.topics is None:
-            await _pack_all(await _fetched_all(group, context), packed, call, context)
+            await _pack_all(await _fetched_all(group, context), packed, call, context, pace)
         else:
-            await _pack_topics(group.topics, await _fetched(group, context), packed, call)
+            await _pack_topics(group.topics, await _fetched(group, context, pace), packed, call)
     except KafkaError as error:
         call.error = code = error.code
         shown = () if call.version >= _GROUP_ERROR_SINCE else group.topics or ()
@@ -146,6 +149,8 @@ async def _answered(group: _Group, call: Call, context: BrokerContext) -> Packed
     if call.version >= _GROUP_ERROR_SINCE:
         await packed.add(_INT16.pack(code))
     await packed.add(_end(call))
+    if group.topics is not None:
+        await call.slices.finish(let_go(group.topics))
     return packed
 
 
@@ -155,15 +160,19 @@ async def _fetched_all(group: _Group, context: BrokerContext) -> Sequence[tuple[
     )
 
 
-async def _fetched(group: _Group, context: BrokerContext) -> Iterator[FetchedOffset]:
+async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterator[FetchedOffset]:
     """So many that others have their turn before the next ones. Raises KafkaError."""
-    pace, partitions = Pace(), deque[tuple[str, int]]()
+    partitions = deque[tuple[str, int]]()
     for topic in group.topics or ():
         for index in topic.indexes if topic.name is not None else ():
             partitions.append((topic.name or "", index))
             await pace.item()
-    slowly = in_turn(slices(partitions, SLICE), lambda some: _fetched_some(group, some, context))
-    return chain.from_iterable(emptied(deque([some async for some in slowly])))
+    slowly = in_turn(slices(partitions, SLICE), lambda some: _fetched_some(group, some, context), pace)
+    try:
+        return chain.from_iterable(emptied(deque([some async for some in slowly])))
+    except KafkaError:
+        await pace.drain(partitions)
+        raise
 
 
 async def _fetched_some(
@@ -196,10 +205,14 @@ async def _pack_refused(topic: _Topic, code: ErrorCode, packed: Packed, call: Ca
 
 
 async def _pack_all(
-    found: Sequence[tuple[tuple[str, int], OffsetCommitValue]], packed: Packed, call: Call, context: BrokerContext
+    found: Sequence[tuple[tuple[str, int], OffsetCommitValue]],
+    packed: Packed,
+    call: Call,
+    context: BrokerContext,
+    pace: Pace,
 ) -> None:
     """From version 10 on without topics that are gone: there is no id to call them by."""
-    pace, by_topic = Pace(), dict[str, list[FetchedOffset]]()
+    by_topic = dict[str, list[FetchedOffset]]()
     for (name, index), value in found:
         fetched = FetchedOffset(index, value.offset, value.leader_epoch, value.metadata)
         by_topic.setdefault(name, []).append(fetched)

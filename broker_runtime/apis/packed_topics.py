@@ -6,20 +6,25 @@ After each change all clients ask about all topics, so this is the answer that t
 from collections.abc import Sequence
 from functools import cache, partial
 from struct import Struct, pack
+from uuid import UUID
 
 from broker_runtime.apis.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.metadata.topics import Topic
-from broker_runtime.wire.writer import array_length, string
+from broker_runtime.steps import Steps
+from broker_runtime.wire.encode import Pieces
+from broker_runtime.wire.writer import array_length, nullable_string
 
 _INTERNAL_SINCE, _OFFLINE_SINCE, _LEADER_EPOCH_SINCE, _OPERATIONS_SINCE, _ID_SINCE = 1, 5, 7, 8, 10
 _FLEXIBLE_SINCE = 9
 _CLUSTER_OPERATIONS_IN = range(8, 11)
 _ERROR_SINCE = 13
 _LISTENER_NOT_FOUND_SINCE = 6
-_NO_ERROR = b"\x00\x00"
+_NO_ID = UUID(int=0)
+_INT16 = Struct(">h")
+_PARTITIONS_OF_A_STEP = 32
 _NOT_INTERNAL, _INTERNAL = b"\x00", b"\x01"
 _INT32 = Struct(">i")
 _PARTITION_V0 = Struct(">hii")
@@ -42,7 +47,9 @@ def offline(replicas: Sequence[int], image: MetadataImage) -> list[int]:
 
 
 class PackedTopics:
-    """Packs the topics of one image for one version and listener; `error` is the first that one of them has.
+    """Packs topics for one version and listener; `error` is the first that one of their partitions has.
+
+    The image may change between two steps: each topic is packed as it is when its turn comes.
 
     `operations` are those that the client may carry out on each topic.
     """
@@ -57,25 +64,38 @@ class PackedTopics:
         self._replicas = cache(partial(_packed, flexible=flexible))
         self._offline = cache(lambda replicas: _packed(offline(replicas, image), flexible))
 
-    def in_place_of_none(self, answer: bytes, topics: Sequence[Topic]) -> bytes:
-        """`answer` is a whole body that names no topic."""
+    def around(self, answer: bytes, count: int) -> tuple[bytes, bytes]:
+        """What stands before and behind so many topics; `answer` is a whole body that names none."""
         behind = self._flexible + (4 if self._version in _CLUSTER_OPERATIONS_IN else 0)
         behind += 2 if self._version >= _ERROR_SINCE else 0
         end = len(answer) - behind
         begin = end - (1 if self._flexible else 4)
-        packed = (part for topic in topics for part in self._pack(topic))
-        return b"".join((answer[:begin], array_length(len(topics), self._flexible), *packed, answer[end:]))
+        return answer[:begin] + array_length(count, self._flexible), answer[end:]
 
-    def _pack(self, topic: Topic) -> list[bytes]:
+    def absent(self, name: str | None, topic_id: UUID | None, code: ErrorCode) -> bytes:
+        """A topic that does not exist; from version 12 on it may have an id and no name."""
+        return self._head(code, name, topic_id or _NO_ID, 0) + self._end
+
+    def _head(self, code: int, name: str | None, topic_id: UUID, partitions: int) -> bytes:
         version, flexible = self._version, self._flexible
-        found = [_NO_ERROR, string(topic.name, flexible)]
+        found = [_INT16.pack(code), nullable_string(name, flexible)]
         if version >= _ID_SINCE:
-            found.append(topic.id.bytes)
+            found.append(topic_id.bytes)
         if version >= _INTERNAL_SINCE:
-            found.append(_INTERNAL if topic.name in INTERNAL_TOPICS else _NOT_INTERNAL)
-        found.append(array_length(len(topic.partitions), flexible))
+            found.append(_INTERNAL if name in INTERNAL_TOPICS else _NOT_INTERNAL)
+        found.append(array_length(partitions, flexible))
+        return b"".join(found)
+
+    @property
+    def _end(self) -> bytes:
+        return (self._operations if self._version >= _OPERATIONS_SINCE else b"") + (b"\x00" if self._flexible else b"")
+
+    def pack(self, topic: Topic, pieces: Pieces) -> Steps[None]:
+        version, flexible = self._version, self._flexible
+        partitions = sorted(topic.partitions.items())
+        found = [self._head(ErrorCode.NONE, topic.name, topic.id, len(partitions))]
         end = b"\x00" if flexible else b""
-        for index, part in sorted(topic.partitions.items()):
+        for number, (index, part) in enumerate(partitions, 1):
             leader, code = self._leader(part.leader)
             if code and not self.error:
                 self.error = code
@@ -87,10 +107,13 @@ class PackedTopics:
             if version >= _OFFLINE_SINCE:
                 found.append(self._offline(part.replicas))
             found.append(end)
-        if version >= _OPERATIONS_SINCE:
-            found.append(self._operations)
-        found.append(end)
-        return found
+            if number % _PARTITIONS_OF_A_STEP == 0:
+                pieces.add(b"".join(found))
+                found.clear()
+                yield
+        found.append(self._end)
+        pieces.add(b"".join(found))
+        yield
 
 
 def _packed(ids: Sequence[int], flexible: bool) -> bytes:

@@ -14,17 +14,19 @@ to the log as they came (one checksum, one append) and one reply is joined from 
 """
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from broker_runtime.apis import refused_transactions
 from broker_runtime.apis.call import NO_ACKS, Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.produce_answer import Refused, success, tail
-from broker_runtime.apis.produce_request import read_request
+from broker_runtime.apis.produce_request import read_in_steps, read_request
 from broker_runtime.apis.produce_wait import ProduceWait, Waiting, safe_below
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.steps import Steps, at_once
 from broker_runtime.storage.batch import TIMESTAMPS, TIMESTAMPS_AT
 from broker_runtime.storage.log import AppendResult
 from broker_runtime.storage.record_check import check_records, is_quick
@@ -39,15 +41,18 @@ _ADMIN_CLIENT = "__admin_client"
 """Who says this of itself may write to internal topics, as in Apache Kafka."""
 
 
-def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
+def handle(
+    reader: RequestReader, call: Call, context: BrokerContext
+) -> Reply | PendingReply | Steps[Reply | PendingReply]:
     version = call.version
     by_id = context.image.topics if version >= _BY_ID_SINCE else None
-    transactional_id, acks, timeout_ms, appends, answer = read_request(reader, by_id)
+    request = read_request(reader, by_id)
+    if request is None:
+        return _in_steps(reader.counting(PRODUCE).kept(call.connection.keep_frame), call, context)
+    transactional_id, acks, timeout_ms, appends, answer = request
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refused: Refused | None = None
-    refusal = _refusal(transactional_id, acks)
-    if transactional_id is not None:
-        context.refused_transactions.note(call, transactional_id)
+    refusal = _refusal(transactional_id, call, acks, context)
     if refusal is not None and appends:
         refused = Refused(answer, call, context.image)
         refused.add_all(appends, refusal)
@@ -72,7 +77,9 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
             refused.add(place, topic, index, error)
     answer.append(tail(call.throttle_ms, call.flexible) if refused is None else refused.tail())
     if unchecked:
-        return _WhenChecked(answer, unchecked, waiting, refused, call, timeout_ms, context).call
+        checked = _WhenChecked(answer, waiting, refused, call, timeout_ms, context)
+        at_once(checked.look(unchecked))
+        return checked.call
     if acks == 0:
         if refused is not None:
             raise ProtocolError(*_refused_without_reply(refused))
@@ -80,8 +87,68 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     if waiting:
         later = call.later()
         later.admits = _is_produce
-        return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).call
+        return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).wait()
     return call.packed(b"".join(answer))
+
+
+def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | PendingReply]:
+    """`handle` for many partitions. No other request of the connection is carried out before these are appended, and
+    they are appended when the client has gone meanwhile, too."""
+    version = call.version
+    by_id = context.image.topics if version >= _BY_ID_SINCE else None
+    transactional_id, acks, timeout_ms, appends, answer = yield from read_in_steps(reader, by_id)
+    call.acks = acks if -1 <= acks <= 1 else NO_ACKS
+    refused: Refused | None = None
+    refusal = _refusal(transactional_id, call, acks, context)
+    waiting: list[Waiting] = []
+    unchecked: list[Unchecked] = []
+    appends.reverse()
+    while appends:
+        place, topic, index, records = appends.pop()
+        try:
+            if refusal is not None:
+                refused = refused or Refused(answer, call, context.image)
+                refused.add(place, topic, index, refusal)
+                yield
+                continue
+            done = _asked_append(place, topic, index, records, call, context)
+            if isinstance(done, Unchecked):
+                unchecked.append(done)
+                continue
+            leader, result = done
+            if safe_below(leader, acks) <= result.last_offset:
+                waiting.append(Waiting(place, leader, leader.leader_epoch, index, result))
+            answer[place] = success(version, index, result)
+        except KafkaError as error:
+            refused = refused or Refused(answer, call, context.image)
+            refused.add(place, topic, index, error)
+        yield
+    answer.append(tail(call.throttle_ms, call.flexible) if refused is None else refused.tail())
+    call.connection.release_frame()
+    if unchecked:
+        checked = _WhenChecked(answer, waiting, refused, call, timeout_ms, context)
+        yield from checked.look(unchecked)
+        return checked.call
+    if acks == 0:
+        if refused is not None:
+            raise ProtocolError(*_refused_without_reply(refused))
+        return NO_REPLY
+    if waiting and not call.done:
+        later = call.later()
+        return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).wait()
+    return (yield from call.joined(answer))
+
+
+def _asked_append(
+    place: int, topic: str | UUID, index: int, records: memoryview | None, call: Call, context: BrokerContext
+) -> Unchecked | tuple[LeaderReplica, AppendResult]:
+    """Raises KafkaError."""
+    if not isinstance(topic, str):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
+    leader = context.led(topic, index)
+    if leader.log.config.checks_records and _takes_long(records, leader, context):
+        return Unchecked(place, topic, leader.topic_id, index, bytes(records or b""), leader.log.config)
+    return leader, _append(call, leader, records)
 
 
 def _is_produce(frame: memoryview) -> bool:
@@ -98,7 +165,6 @@ class _WhenChecked:
     def __init__(
         self,
         answer: list[bytes],
-        unchecked: Sequence[Unchecked],
         waiting: list[Waiting],
         refused: Refused | None,
         call: Call,
@@ -110,7 +176,10 @@ class _WhenChecked:
         self._timeout_ms, self._context = timeout_ms, context
         # Who goes away is not answered; its records are appended, as if it had gone a moment later.
         self.call = call.later()
-        look_aside(unchecked, context, call, self._append, self._finish)
+
+    def look(self, unchecked: Sequence[Unchecked]) -> Steps[None]:
+        """Have these looked at."""
+        return look_aside(unchecked, self._context, self.call, self._append, self._finish)
 
     def _append(self, item: Unchecked, fault: KafkaError | None) -> None:
         """`fault` is what is wrong with the records; None where they may be appended."""
@@ -143,7 +212,7 @@ class _WhenChecked:
             self.call.complete(NO_REPLY)
         elif self._waiting and not self.call.done:
             longest_s = _longest_wait_s(acks, self._timeout_ms)
-            ProduceWait(answer, self._waiting, self.call, self._context, longest_s, refused)
+            ProduceWait(answer, self._waiting, self.call, self._context, longest_s, refused).wait()
         else:
             self.call.complete(self.call.packed(b"".join(answer)))
 
@@ -165,8 +234,10 @@ def _takes_long(records: memoryview | None, leader: LeaderReplica, context: Brok
     return False
 
 
-def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
+def _refusal(transactional_id: str | None, call: Call, acks: int, context: BrokerContext) -> KafkaError | None:
+    """The error of every partition of the request, or None."""
     if transactional_id is not None:
+        context.refused_transactions.note(call, transactional_id)
         return KafkaError(refused_transactions.CODE, refused_transactions.WHY)
     if acks not in (-1, 0, 1):
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
@@ -200,4 +271,12 @@ def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> Ap
     return done
 
 
-API = ApiSpec(key=PRODUCE, name="Produce", versions=(3, 13), handle=handle, reads="frame")
+API = ApiSpec(
+    key=PRODUCE,
+    name="Produce",
+    versions=(3, 13),
+    handle=handle,
+    reads="frame",
+    counts_itself=True,
+    outlives_client=True,
+)

@@ -8,11 +8,15 @@ from struct import Struct
 from uuid import UUID
 
 from broker_runtime.metadata.topics import Topics
+from broker_runtime.steps import Steps
 from broker_runtime.wire.reader import RequestReader
 
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">i")
 _NO_TAGS = b"\x00"
+_AT_ONCE_MAX = 50
+"""Topics and partitions of a request that is read and carried out at once: about a millisecond of appends."""
+_PARTITIONS_OF_A_STEP = 8
 
 AskedAppend = tuple[int, str | UUID, int, memoryview | None]
 """The place of its result in the answer, topic, partition, and records, which are valid as long as the frame is.
@@ -27,9 +31,11 @@ counts as they were asked, and an empty place for each partition's result.
 """
 
 
-def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest:
-    """`by_id`: where to look topics up of a version that names them so. Raises ProtocolError."""
-    flexible = reader.flexible
+def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest | None:
+    """`by_id`: where to look topics up of a version that names them so. None where the request names many partitions,
+    and is to be read in steps: the reader is where it was then. Raises ProtocolError.
+    """
+    begin, flexible = reader.position, reader.flexible
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
     appends: list[AskedAppend] = []
@@ -38,7 +44,9 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest:
     topics = reader.array_length()
     if not topics:
         answer.append(reader.since(topics_at))
-    for _ in range(topics):
+    left = _AT_ONCE_MAX - topics
+    for _ in range(topics if left >= 0 else 0):
+        # As `_read_topic`, without the call.
         topic: str | UUID
         if by_id is None:
             topic = reader.string()
@@ -48,6 +56,9 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest:
             if known is not None:
                 topic = known.name
         partitions = reader.array_length()
+        left -= partitions
+        if left < 0:
+            break
         # In the answer all that stands before a partition's result is the same.
         answer.append(reader.since(topics_at))
         for _ in range(partitions):
@@ -60,5 +71,45 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest:
             reader.end_struct()
             answer.append(_NO_TAGS)
         topics_at = reader.position
+    if left < 0:
+        reader.position = begin
+        return None
     reader.end_struct()
     return transactional_id, acks, timeout_ms, appends, answer
+
+
+def read_in_steps(reader: RequestReader, by_id: Topics | None) -> Steps[ProduceRequest]:
+    """As `read_request`, however many partitions there are. Raises ProtocolError, and RequestTooLargeError too."""
+    flexible = reader.flexible
+    transactional_id = reader.nullable_string()
+    acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
+    appends: list[AskedAppend] = []
+    answer: list[bytes] = []
+    topics_at = reader.position
+    for _ in range(reader.array_length()):
+        topic = _read_topic(reader, by_id)
+        partitions = reader.array_length()
+        answer.append(reader.since(topics_at))
+        for number in range(partitions):
+            (index,) = reader.fixed(_PARTITION)
+            appends.append((len(answer), topic, index, reader.nullable_bytes()))
+            answer.append(b"")
+            if flexible:
+                reader.end_struct()
+            if number % _PARTITIONS_OF_A_STEP == 0:
+                yield
+        if flexible:
+            reader.end_struct()
+            answer.append(_NO_TAGS)
+        topics_at = reader.position
+        yield
+    reader.end_struct()
+    return transactional_id, acks, timeout_ms, appends, answer
+
+
+def _read_topic(reader: RequestReader, by_id: Topics | None) -> str | UUID:
+    if by_id is None:
+        return reader.string()
+    topic_id = reader.uuid()
+    known = by_id.by_id(topic_id)
+    return topic_id if known is None else known.name

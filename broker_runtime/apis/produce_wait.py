@@ -8,7 +8,11 @@ from broker_runtime.apis.context import BrokerContext
 from broker_runtime.apis.produce_answer import Refused
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.log import AppendResult, Log
+from broker_runtime.steps import Steps, at_once, chosen, let_go
+from broker_runtime.storage.log import AppendResult
+
+_AT_ONCE_MAX = 50
+"""Partitions of a request that is answered at once."""
 
 
 class Waiting(NamedTuple):
@@ -27,15 +31,27 @@ def safe_below(leader: LeaderReplica, acks: int) -> int:
 
 
 class ProduceWait:
-    """Answers when no partition of a request waits any more: its records are as safe as was asked for, or never will be
-    as another broker leads or the disk has failed. With acks=all, for as many seconds as the timer says at most."""
+    """After `wait`, answers when no partition of a request waits any more: its records are as safe as was asked for, or
+    never will be, as another broker leads or the disk has failed. With acks=all it waits as long as the timer says, at
+    most."""
 
-    __slots__ = ("_context", "_for_all", "_left", "_out", "_refused", "_timer", "_undo", "_waiting", "call")
+    __slots__ = (
+        "_context",
+        "_for_all",
+        "_is_answering",
+        "_left",
+        "_out",
+        "_refused",
+        "_timer",
+        "_undo",
+        "_waiting",
+        "call",
+    )
 
     def __init__(
         self,
         out: list[bytes],
-        waiting: Sequence[Waiting],
+        waiting: list[Waiting],
         call: Call,
         context: BrokerContext,
         timeout_s: float | None,
@@ -48,21 +64,43 @@ class ProduceWait:
         self.call = call
         call.on_cancel = self._stop
         self._timer = None if timeout_s is None else context.call_later(timeout_s, call.guarded(self._answer))
-        is_over = call.guarded(self._one_less)
-        # Of what came about with the append, or while another batch was looked at, nobody will be told any more.
-        open_ones = [item for item in waiting if self._is_open(item)]
-        self._left = len(open_ones)
-        self._undo = [self._wait_for(item.leader.log, item.done.last_offset, is_over) for item in open_ones]
-        if not open_ones:
-            self._answer()
+        self._left = 1
+        """Partitions that are waited for, and `wait` itself."""
+        self._undo: list[Callable[[], None]] = []
+        self._is_answering = False
+
+    def wait(self) -> Call:
+        """Begin. The call, which is complete already where there is nothing to wait for any more."""
+        if len(self._waiting) <= _AT_ONCE_MAX:
+            is_over = self.call.guarded(self._one_less)
+            for item in self._waiting:
+                self._wait_for(item, is_over)
+            self._one_less()
+        else:
+            self.call.do(self._wait_in_steps())
+        return self.call
+
+    def _wait_in_steps(self) -> Steps[None]:
+        is_over = self.call.guarded(self._one_less)
+        for item in self._waiting:
+            if self._is_answering or self.call.done:
+                return
+            self._wait_for(item, is_over)
+            yield
+        self._one_less()
 
     def _is_open(self, item: Waiting) -> bool:
         leader, log = item.leader, item.leader.log
         is_safe = (log.high_watermark if self._for_all else log.counted_end) > item.done.last_offset
         return not is_safe and log.failure is None and leader.leader_epoch == item.leader_epoch
 
-    def _wait_for(self, log: Log, last_offset: int, is_over: Callable[[], None]) -> Callable[[], None]:
-        return (log.add_waiter if self._for_all else log.add_sync_waiter)(last_offset, is_over)
+    def _wait_for(self, item: Waiting, is_over: Callable[[], None]) -> None:
+        # Of what came about with the append, or while another batch was looked at, nobody will be told any more.
+        if self._is_open(item):
+            log = item.leader.log
+            self._left += 1
+            add = log.add_waiter if self._for_all else log.add_sync_waiter
+            self._undo.append(add(item.done.last_offset, is_over))
 
     def _one_less(self) -> None:
         self._left -= 1
@@ -70,29 +108,52 @@ class ProduceWait:
             self._answer()
 
     def _answer(self) -> None:
-        self._stop()
-        call = self.call
-        failed = [(item, error) for item in self._waiting if (error := self._not_done(item)) is not None]
-        if failed and call.partitions is not None:
-            in_vain = {(item.leader.topic, item.partition) for item, _ in failed}
-            call.partitions = [facts for facts in call.partitions if facts[:2] not in in_vain]
-        if failed:
-            self._refuse(failed)
-        call.complete(call.packed(b"".join(self._out)))
-
-    def _refuse(self, failed: Sequence[tuple[Waiting, KafkaError]]) -> None:
-        out = self._out
-        refused = self._refused or Refused(out, self.call, self._context.image)
-        for item, error in failed:
-            refused.add(item.place, item.leader.topic, item.partition, error)
-        out[-1] = refused.tail()
-
-    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        undo_all, self._undo = self._undo, []
-        for undo in undo_all:
-            undo()
+            self._timer = None
+        if self._is_answering:
+            return
+        self._is_answering = True
+        if len(self._waiting) <= _AT_ONCE_MAX:
+            at_once(self._answer_in_steps())
+        else:
+            self.call.do(self._answer_in_steps())
+
+    def _answer_in_steps(self) -> Steps[None]:
+        call = self.call
+        yield from self._take_back()
+        failed = yield from chosen(self._waiting, lambda item: self._not_done(item) is not None)
+        if failed and call.partitions is not None:
+            in_vain = {(item.leader.topic, item.partition) for item in failed}
+            call.partitions = yield from chosen(call.partitions, lambda facts: facts[:2] not in in_vain)
+        if failed:
+            yield from self._refuse(failed)
+        call.complete((yield from call.joined(self._out)))
+        yield from let_go(self._waiting)
+
+    def _refuse(self, failed: Sequence[Waiting]) -> Steps[None]:
+        out = self._out
+        refused = self._refused or Refused(out, self.call, self._context.image)
+        for item in failed:
+            error = self._not_done(item)
+            if error is not None:
+                refused.add(item.place, item.leader.topic, item.partition, error)
+            yield
+        out[-1] = refused.tail()
+
+    def _take_back(self) -> Steps[None]:
+        while self._undo:
+            self._undo.pop()()
+            yield
+
+    def _stop(self) -> None:
+        """The client has gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if len(self._undo) <= _AT_ONCE_MAX:
+            at_once(self._take_back())
+        else:
+            self.call.do(self._take_back())
 
     def _not_done(self, item: Waiting) -> KafkaError | None:
         leader, log = item.leader, item.leader.log

@@ -14,6 +14,7 @@ from uuid import UUID
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, detached
+from broker_runtime.steps import Steps
 from broker_runtime.storage.record_check import check_records
 from broker_runtime.wire.reply import PendingReply
 
@@ -38,7 +39,7 @@ def look_aside(
     reply: PendingReply,
     append: Callable[[Unchecked, KafkaError | None], None],
     finish: Callable[[], None],
-) -> None:
+) -> Steps[None]:
     """Call `append` for each batch when a thread has checked it, with its fault or None; then call `finish` once."""
     left = len(unchecked)
     limit = context.settings.config.sluicegate_record_validation_max_bytes
@@ -64,6 +65,7 @@ def look_aside(
             tell(item, error)
         else:
             looked.add_done_callback(partial(looked_at, item))
+        yield
 
 
 def _fault(item: Unchecked, unpacked_bytes_max: int) -> KafkaError | None:

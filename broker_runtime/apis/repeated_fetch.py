@@ -5,15 +5,18 @@ said is kept for each connection, and only those partitions are read that differ
 others watch their logs, and their part of the answer, which names all of them, is packed already.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
+from itertools import islice
 from uuid import UUID
 
 from broker_runtime.apis.fetch_partition import AskedPartition, FetchPartition
 from broker_runtime.apis.fetch_session import FetchSession
+from broker_runtime.steps import Steps, at_once, each, in_order
 
 PARTITIONS_MIN = 32
 """Where fewer are asked for, reading them costs less than finding out what differs."""
 
+_LOOKED_UP_IN_A_STEP = 500
 _UNUSED_S = 10.0
 """Who has not asked for so long, and does not wait for an answer either, has gone or is busy with what it got."""
 
@@ -35,46 +38,64 @@ class RepeatedFetch(FetchSession):
         self._chunks: dict[str | UUID, dict[PartitionBytes, FetchPartition]] = {}
         self.watch_quiet()
 
-    def say(self, asked: Mapping[str | UUID, Set[PartitionBytes]], read: ReadPartition, now_s: float) -> bool:
+    def say(self, asked: Mapping[str | UUID, Set[PartitionBytes]], read: ReadPartition, now_s: float) -> Steps[bool]:
         """Take over what a request says; False when it names a partition more than once, and this is of no use."""
         self.asked_s = now_s
         for topic in self._chunks.keys() - asked.keys():
-            self._forget(self._chunks.pop(topic).values())
+            yield from self._forget(self._chunks.pop(topic).values())
         for topic, chunks in asked.items():
             known = self._chunks.setdefault(topic, {})
-            new = chunks - known.keys()
+            new = yield from _not_in(known, chunks)
             if new or len(known) != len(chunks):
-                self._replace(
-                    topic, known, known.keys() - chunks, [(chunk, read(topic, *chunk)) for chunk in sorted(new)]
+                added = yield from each(
+                    (yield from in_order(new)),
+                    lambda chunk, topic=topic: (chunk, read(topic, *chunk)),  # type: ignore[misc]
                 )
+                yield from self._replace(known, (yield from _not_in(chunks, list(known))), added)
+            yield
         return len(self.partitions) == sum(map(len, asked.values()))
 
     def _replace(
         self,
-        topic: str | UUID,
         known: dict[PartitionBytes, FetchPartition],
-        gone: Set[PartitionBytes],
+        gone: Iterable[PartitionBytes],
         new: Collection[tuple[PartitionBytes, AskedPartition]],
-    ) -> None:
+    ) -> Steps[None]:
         before = [known.pop(chunk) for chunk in gone]
-        self.add(asked for _, asked in new)
         renewed = set()
         for chunk, asked in new:
+            self.add((asked,))
             known[chunk] = kept = self.partitions[asked[:2]]
             renewed.add(kept)
-        self._forget(part for part in before if part not in renewed)
+            yield
+        yield from self._forget(part for part in before if part not in renewed)
 
-    def close(self) -> None:
-        super().close()
-        self._chunks.clear()
+    def closing(self) -> Steps[None]:
+        yield from super().closing()
+        while self._chunks:
+            _, known = self._chunks.popitem()
+            while known:
+                for _ in range(min(len(known), _LOOKED_UP_IN_A_STEP)):
+                    known.popitem()
+                yield
 
     @property
     def topics(self) -> Collection[tuple[str | UUID, Collection[FetchPartition]]]:
         return [(topic, known.values()) for topic, known in self._chunks.items()]
 
-    def _forget(self, parts: Iterable[FetchPartition]) -> None:
+    def _forget(self, parts: Iterable[FetchPartition]) -> Steps[None]:
         for part in parts:
             self._drop((part.topic, part.index))
+            yield
+
+
+def _not_in(known: Container[PartitionBytes], chunks: Iterable[PartitionBytes]) -> Steps[list[PartitionBytes]]:
+    found: list[PartitionBytes] = []
+    rest = iter(chunks)
+    while some := list(islice(rest, _LOOKED_UP_IN_A_STEP)):
+        found += [chunk for chunk in some if chunk not in known]
+        yield
+    return found
 
 
 class RepeatedFetches:
@@ -87,7 +108,9 @@ class RepeatedFetches:
     Nobody listens for the end of a connection while none of its requests waits: what was kept for it goes in its turn.
     """
 
-    def __init__(self, partitions_max: int) -> None:
+    def __init__(self, partitions_max: int, do: Callable[[Steps[None]], object] = at_once) -> None:
+        """`do` runs the steps that close a fetch that is not kept any more."""
+        self._do = do
         self._partitions_max = partitions_max
         self._partitions = 0
         self._of: dict[ClientAddress, tuple[RepeatedFetch, int]] = {}
@@ -100,8 +123,9 @@ class RepeatedFetches:
         """
         kept, kept_size = self._of.pop(client, (None, 0))
         self._partitions -= kept_size
-        if kept is not None and (kept.form != form or kept.waits or not self._make_room(size, now_s)):
-            kept.close()
+        if kept is not None and (kept.form != form or kept.waits or kept.is_busy or not self._make_room(size, now_s)):
+            kept.end_waiting()
+            self._do(kept.closing())
             kept = None
         if kept is None and self._make_room(size, now_s):
             kept = RepeatedFetch(form, now_s)
@@ -116,7 +140,7 @@ class RepeatedFetches:
         for client, (fetch, _) in self._of.items():
             if now_s - fetch.asked_s < _UNUSED_S:
                 break
-            if not fetch.waits:
+            if not fetch.waits and not fetch.is_busy:
                 unused.append(client)
         for client in unused:
             self.forget(client)
@@ -127,8 +151,13 @@ class RepeatedFetches:
         self._of[client] = (fetch, size)
         self._partitions += size
 
-    def forget(self, client: ClientAddress) -> None:
-        kept = self._of.pop(client, None)
-        if kept is not None:
-            self._partitions -= kept[1]
-            kept[0].close()
+    def forget(self, client: ClientAddress, only: RepeatedFetch | None = None) -> bool:
+        """Close the fetch that is kept for this client, or only this one. Returns whether a fetch was closed."""
+        kept, size = self._of.get(client, (None, 0))
+        if kept is None or only not in (None, kept):
+            return False
+        del self._of[client]
+        self._partitions -= size
+        kept.end_waiting()
+        self._do(kept.closing())
+        return True

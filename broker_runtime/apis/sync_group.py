@@ -9,7 +9,7 @@ from struct import Struct
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.apis.many_items import Pace, kept
+from broker_runtime.apis.many_items import Pace
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
@@ -31,7 +31,7 @@ _BYTES_OF_AN_ITEM = 8_192
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
     if reader.left > context.settings.config.sluicegate_group_assignments_bytes_max:
         return _refused(call)
-    return _sync(kept(reader, reader.left), call, context)
+    return _sync(reader.kept(call.connection.keep_frame), call, context)
 
 
 async def _refused(call: Call) -> Reply:
@@ -39,7 +39,7 @@ async def _refused(call: Call) -> Reply:
 
 
 async def _sync(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
-    request = await _read(reader, call.version, context.settings.config.group_max_size)
+    request = await _read(reader, call, context.settings.config.group_max_size)
     if call.version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol is None):
         answer = SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     else:
@@ -53,15 +53,15 @@ async def _sync(reader: RequestReader, call: Call, context: BrokerContext) -> Re
     return call.packed(_packed(answer, call))
 
 
-async def _read(reader: RequestReader, version: int, members_max: int) -> SyncRequest:
+async def _read(reader: RequestReader, call: Call, members_max: int) -> SyncRequest:
     """Of assignments one more than there may be members: then `sync` refuses them."""
-    group_id = reader.string()
+    version, group_id = call.version, reader.string()
     (generation,) = reader.fixed(_INT32)
     member_id = reader.string()
     instance_id = reader.nullable_string() if version >= _INSTANCE_SINCE else None
     protocol_type = reader.nullable_string() if version >= _PROTOCOL_SINCE else None
     protocol = reader.nullable_string() if version >= _PROTOCOL_SINCE else None
-    assignments, pace = list[tuple[str, bytes]](), Pace()
+    assignments, pace = list[tuple[str, bytes]](), Pace(call)
     for _ in range(min(reader.array_length(), members_max + 1)):
         assignments.append(_read_assignment(reader))
         await pace.item(1 + len(assignments[-1][1]) // _BYTES_OF_AN_ITEM)

@@ -37,6 +37,13 @@ class LoopbackLink:
     def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
         """There is no connection to end: who asked hears that there is no answer."""
 
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        """Each request has a buffer of its own."""
+        return frame
+
+    def release_frame(self) -> None:
+        """There is nothing to be given back."""
+
     def push(self, frame: bytes) -> bool:
         """Nobody reads here what answers nothing."""
         del frame

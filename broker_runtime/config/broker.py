@@ -21,6 +21,7 @@ from broker_runtime.config.groups import GroupConfig
 from broker_runtime.config.identity import IdentityConfig
 from broker_runtime.config.log_times import LogTimesConfig
 from broker_runtime.config.observers import observer_key, observer_names_problem
+from broker_runtime.config.requests import RequestConfig
 from broker_runtime.config.resources import ResourcesConfig
 from broker_runtime.config.tags import tag_key
 from broker_runtime.config.topic import TopicConfig
@@ -419,6 +420,7 @@ class BrokerConfig(
     QuotaConfig,
     ProxyConfig,
     NetworkConfig,
+    RequestConfig,
     ClusterConfig,
     ReplicationConfig,
     ControllerConfig,

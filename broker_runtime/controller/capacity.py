@@ -12,8 +12,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord
+from broker_runtime.steps import Steps
 
 RECORDS_MAX = 10_000
+_PARTITIONS_OF_A_STEP = 16
 
 
 def check_partitions(asked: Iterable[int]) -> None:
@@ -44,14 +46,18 @@ class Capacity:
         self._image = image
         self._replicas: Counter[int] | None = None
 
-    def take(self, records: Sequence[Record]) -> Sequence[Record]:
+    def take(self, records: Sequence[Record]) -> Steps[Sequence[Record]]:
         """`records`, if there is room for the replicas that they make; else raises KafkaError and takes nothing."""
         limit = self._image.defaults.replicas_max
         if limit is None:
             return records
         if self._replicas is None:
-            self._replicas = replicas_by_broker(self._image)
-        added = Counter(broker for record in records for broker in self._added(record))
+            self._replicas = yield from replicas_by_broker(self._image)
+        added: Counter[int] = Counter()
+        for number, record in enumerate(records):
+            added.update(self._added(record))
+            if number % _PARTITIONS_OF_A_STEP == 0:
+                yield
         for broker, count in sorted(added.items()):
             after = self._replicas[broker] + count
             if after > limit:
@@ -73,7 +79,12 @@ class Capacity:
         return record.replicas if known is None else set(record.replicas) - set(known.replicas)
 
 
-def replicas_by_broker(image: MetadataImage) -> Counter[int]:
-    return Counter(
-        broker for topic in image.topics.values() for part in topic.partitions.values() for broker in part.replicas
-    )
+def replicas_by_broker(image: MetadataImage) -> Steps[Counter[int]]:
+    """How many replicas of partitions each broker has."""
+    found: Counter[int] = Counter()
+    for topic in image.topics.values():
+        for number, part in enumerate(topic.partitions.values()):
+            found.update(part.replicas)
+            if number % _PARTITIONS_OF_A_STEP == 0:
+                yield
+    return found

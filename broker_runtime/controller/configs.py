@@ -22,6 +22,8 @@ from broker_runtime.metadata.topic_names import check_topic_name
 
 VALUE_LENGTH_MAX = 32_767
 """As in Kafka's controller, whose records hold a value of at most so many characters."""
+CONFIGS_MAX = 1_000
+"""Of one resource in one request: no resource has as many keys."""
 
 
 class Operation(IntEnum):
@@ -73,6 +75,14 @@ class RoomForResources:
                 f"{advice or ' (sluicegate.config.resources.max)'}",
             )
         self._added[kind] += 1
+
+
+def check_count(count: int) -> None:
+    """How many configurations a request has for one resource. Raises KafkaError."""
+    if count > CONFIGS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{count} configurations for one resource; at most {CONFIGS_MAX} may be."
+        )
 
 
 def alter_incrementally(resource: Resource, changes: Sequence[Change], image: MetadataImage) -> Sequence[ConfigRecord]:

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from broker_runtime.clock import Clock
 from broker_runtime.controller.history import History
 from broker_runtime.controller.journal.seam import Backing, DeposedError
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.steps import Steps
+from broker_runtime.storage.batch import BatchBody, encode_batch
 from broker_runtime.storage.batching import FRAME_BYTES_MAX, KeyValue
 from broker_runtime.storage.log import Log
+
+_RECORDS_OF_A_STEP = 16
 
 
 class JournalLog:
@@ -39,7 +42,18 @@ class JournalLog:
         return self._log.high_watermark
 
     def append(self, records: Sequence[KeyValue]) -> int:
-        batch = encode_batch(records, self._clock.wall_ms())
+        return self._write(encode_batch(records, self._clock.wall_ms()))
+
+    def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
+        """The records are encoded in steps, and written as one batch."""
+        body = BatchBody()
+        for number, (key, value) in enumerate(records, 1):
+            body.add(key, value)
+            if number % _RECORDS_OF_A_STEP == 0:
+                yield
+        return self._write(body.batch(self._clock.wall_ms()))
+
+    def _write(self, batch: bytes) -> int:
         base = self._log.append(memoryview(batch), leader_epoch=self.epoch).base_offset
         self._history.appended(len(batch))
         return base

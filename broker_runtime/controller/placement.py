@@ -12,9 +12,10 @@ from itertools import zip_longest
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.steps import Steps
 
 
-def place(partitions: int, replication_factor: int, image: MetadataImage, start: int) -> list[tuple[int, ...]]:
+def place(partitions: int, replication_factor: int, image: MetadataImage, start: int) -> Steps[list[tuple[int, ...]]]:
     """Replicas of each new partition, the leader first. `start` spreads topics: any number will do."""
     usable = [b for b in image.brokers.values() if b.stopping_offset is None]
     live = _rack_by_rack([b for b in usable if not b.fenced])
@@ -26,6 +27,7 @@ def place(partitions: int, replication_factor: int, image: MetadataImage, start:
     for leader in spread.leaders:
         turn = turns[leader.id]
         placed.append(spread.replicas(leader, [*everyone[turn + 1 :], *everyone[:turn]], replication_factor))
+        yield
     return placed
 
 

@@ -6,15 +6,15 @@ target's from the beginning. A reassignment that replaces another starts from th
 before either.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from broker_runtime.controller.elections import candidates, changed_partition, partitions
+from broker_runtime.controller.elections import candidates, changed_partition
 from broker_runtime.controller.placement import check_assignment
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.metadata.topics import Partition, Topic
+from broker_runtime.metadata.topics import Partition
 
 
 def reassign(
@@ -39,8 +39,9 @@ def reassign(
     return () if new is part else (new.record(topic.id, index),)
 
 
-def under_way(image: MetadataImage) -> Iterator[tuple[Topic, int, Partition]]:
-    return ((topic, index, part) for topic, index, part in partitions(image) if part.adding or part.removing)
+def is_under_way(part: Partition) -> bool:
+    """Whether the partition is being moved."""
+    return bool(part.adding or part.removing)
 
 
 def _origin(part: Partition) -> tuple[int, ...]:

@@ -17,8 +17,10 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, check_topic_name
 from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord, RemoveTopic, Topic, TopicRecord
+from broker_runtime.steps import Steps
 
 USE_DEFAULT = -1
+_NAMES_OF_A_STEP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,11 @@ class CreatedTopic:
     configs: Mapping[str, str]
 
 
-def partitions_asked_for(wanted: NewTopic, defaults: TopicDefaults) -> int:
-    if wanted.assignments:
-        return len(wanted.assignments)
-    return defaults.partitions if wanted.partitions == USE_DEFAULT else wanted.partitions
+def partitions_asked_for(partitions: int, assignments: int, defaults: TopicDefaults) -> int:
+    """How many partitions a request for a topic comes to, which gives their number or so many assignments."""
+    if assignments:
+        return assignments
+    return defaults.partitions if partitions == USE_DEFAULT else partitions
 
 
 def create_topic(
@@ -61,27 +64,29 @@ def create_topic(
     image: MetadataImage,
     defaults: TopicDefaults,
     new_id: Callable[[], UUID],
-    taken: Mapping[str, str],
-) -> tuple[Sequence[Record], CreatedTopic]:
-    """`taken` are the collision keys (see `collision_key`) of topics that the same request makes."""
+    taken: "TakenNames",
+) -> Steps[tuple[Sequence[Record], CreatedTopic]]:
+    """Raises KafkaError."""
     check_topic_name(wanted.name)
     if wanted.name == METADATA_TOPIC:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     if wanted.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
-    _check_collision(wanted.name, image, taken)
+    yield from taken.check(wanted.name)
     configs = check_topic_configs(wanted.configs)
     topic_id = new_id()
-    replicas = _replicas(wanted, image, defaults, topic_id)
+    replicas = yield from _replicas(wanted, image, defaults, topic_id)
     records: list[Record] = [TopicRecord(wanted.name, topic_id)]
     records += [ConfigRecord(ResourceType.TOPIC, wanted.name, key, value) for key, value in configs.items()]
-    records += [_new_partition(topic_id, index, chosen, image) for index, chosen in enumerate(replicas)]
+    for index, chosen in enumerate(replicas):
+        records.append(_new_partition(topic_id, index, chosen, image))
+        yield
     return records, CreatedTopic(topic_id, len(replicas), len(replicas[0]), configs)
 
 
 def grow_topic(
     name: str, count: int, assignments: Sequence[Sequence[int]] | None, image: MetadataImage
-) -> Sequence[Record]:
+) -> Steps[Sequence[Record]]:
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -98,7 +103,7 @@ def grow_topic(
     # While a partition is moved it has more replicas than it will have.
     factor = len(set(topic.partitions[0].replicas) - set(topic.partitions[0].removing))
     if assignments is None:
-        chosen: Sequence[Sequence[int]] = place(extra, factor, image, topic.id.int % 1_000_003 + have)
+        chosen: Sequence[Sequence[int]] = yield from place(extra, factor, image, topic.id.int % 1_000_003 + have)
     else:
         if len(assignments) != extra:
             raise KafkaError(
@@ -109,8 +114,15 @@ def grow_topic(
                 else f"Attempted to add {extra} additional partition(s), but {len(assignments)} assignment(s) "
                 "were specified.",
             )
-        chosen = [_checked(replicas, have + number, image, factor) for number, replicas in enumerate(assignments)]
-    return [_new_partition(topic.id, have + number, replicas, image) for number, replicas in enumerate(chosen)]
+        chosen = []
+        for number, replicas in enumerate(assignments):
+            chosen.append(_checked(replicas, have + number, image, factor))
+            yield
+    records = []
+    for number, replicas in enumerate(chosen):
+        records.append(_new_partition(topic.id, have + number, replicas, image))
+        yield
+    return records
 
 
 def delete_topic(name: str | None, topic_id: UUID | None, image: MetadataImage) -> tuple[Sequence[Record], Topic]:
@@ -139,20 +151,44 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _check_collision(name: str, image: MetadataImage, taken: Mapping[str, str]) -> None:
-    key = collision_key(name)
-    other = taken.get(key)
-    if other is None and ("." in name or "_" in name):
-        other = next((known for known in image.topics if collision_key(known) == key), None)
-    if other is not None and other != name:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+class TakenNames:
+    """Names that a new topic collides with: those of topics that exist, and of those that the same request makes."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._known: dict[str, str] | None = None
+        """By collision key: topics that exist. Made when the first name needs it."""
+        self._new: dict[str, str] = {}
+
+    def add(self, name: str) -> None:
+        """The request makes this topic."""
+        self._new[collision_key(name)] = name
+
+    def check(self, name: str) -> Steps[None]:
+        """Raises KafkaError."""
+        key = collision_key(name)
+        other = self._new.get(key)
+        if other is None and ("." in name or "_" in name):
+            if self._known is None:
+                self._known = yield from self._by_key()
+            other = self._known.get(key)
+        if other is not None and other != name:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+    def _by_key(self) -> Steps[dict[str, str]]:
+        found: dict[str, str] = {}
+        for number, known in enumerate(self._image.topics):
+            found.setdefault(collision_key(known), known)
+            if number % _NAMES_OF_A_STEP == 0:
+                yield
+        return found
 
 
 def _replicas(
     wanted: NewTopic, image: MetadataImage, defaults: TopicDefaults, topic_id: UUID
-) -> Sequence[Sequence[int]]:
+) -> Steps[Sequence[Sequence[int]]]:
     if wanted.assignments:
-        return _assigned(wanted, image)
+        return (yield from _assigned(wanted, image))
     if wanted.replication_factor < USE_DEFAULT or wanted.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -162,10 +198,10 @@ def _replicas(
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     partitions = defaults.partitions if wanted.partitions == USE_DEFAULT else wanted.partitions
     factor = defaults.replication_factor if wanted.replication_factor == USE_DEFAULT else wanted.replication_factor
-    return place(partitions, factor, image, topic_id.int % 1_000_003)
+    return (yield from place(partitions, factor, image, topic_id.int % 1_000_003))
 
 
-def _assigned(wanted: NewTopic, image: MetadataImage) -> Sequence[Sequence[int]]:
+def _assigned(wanted: NewTopic, image: MetadataImage) -> Steps[Sequence[Sequence[int]]]:
     for value, name in ((wanted.replication_factor, "replication factor"), (wanted.partitions, "numPartitions")):
         if value != USE_DEFAULT:
             raise KafkaError(
@@ -182,6 +218,7 @@ def _assigned(wanted: NewTopic, image: MetadataImage) -> Sequence[Sequence[int]]
             )
         chosen[index] = _checked(replicas, index, image, factor)
         factor = len(replicas)
+        yield
     if sorted(chosen) != list(range(len(chosen))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.batching import FRAME_BYTES_MAX, KeyValue
 from broker_runtime.storage.log import Log
@@ -76,6 +77,11 @@ class ReplicatedLog:
         self._gathered += records
         self._gathered_bytes += size
         return offset
+
+    def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
+        """Its batches are of bounded size: a step is long enough for one."""
+        yield
+        return self.append(records)
 
     def flush(self) -> None:
         """Raises LeadershipLostError and BatchRefusedError."""

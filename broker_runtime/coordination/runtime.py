@@ -5,6 +5,9 @@ together in the log, which may make one batch of all those of a turn. One commit
 commit); then they are answered, with refusals too, as these may come of what others of the group have changed. While a
 commit runs nothing is appended.
 
+A decision about very many things is made in steps, over several turns: nothing else is decided meanwhile, and its
+records are encoded and applied in steps, too.
+
 When a commit fails, or the task that runs it is cancelled, nobody knows here what is durable: everybody who waits is
 told so, and the state counts no more. Whoever runs the coordinator next loads the log anew.
 """
@@ -19,10 +22,11 @@ from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.deciding_turns import DecidingTurns
-from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T, Whole
+from broker_runtime.coordination.seam import Decided, Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.storage.batching import KeyValue, in_batches
+from broker_runtime.steps import Steps, at_once
+from broker_runtime.storage.batching import Batches, KeyValue, in_batches
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +37,11 @@ _NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 """What the log says to records that it will not take later either."""
 _GROUP_TIMERS_MIN = 100
 """Of those that are due so many are decided with whatever many requests: nothing waits for ever."""
+_RECORDS_AT_ONCE_MAX = 50
+"""More records than these are written and applied in steps."""
+_RECORDS_OF_A_STEP = 8
+_STEPS_OF_A_TURN = 500
+"""A turn also ends after so many steps: the clock of a simulation stands still."""
 _TURN_ANSWERS = 50
 """As many are answered in one turn: who was answered has work of its own to do then."""
 
@@ -147,7 +156,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake.set()
 
     def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> _Waiting:
-        def decide_in_turn(state: S) -> tuple[Sequence[R], None]:
+        def decide_in_turn(state: S) -> Decided[R, None] | Steps[Decided[R, None]]:
             self._timers.begin(key)
             return ((), None) if key in self._timers else decide(state)
 
@@ -169,7 +178,7 @@ class CoordinatorRuntime(Generic[S, R]):
         try:
             self.state = await self._shard.load()
             for decide in self._shard.opening(self.state):
-                self._append(decide(self.state)[0])
+                self._append(in_one_go(decide(self.state))[0])
             self._durable.flush()
             await self._durable.commit()
         except BaseException:
@@ -224,56 +233,99 @@ class CoordinatorRuntime(Generic[S, R]):
                         self._turns.end()
                         stop_s = await self._turns.begin()
                     group.append(next_ones.popleft())
-                    self._decide(group[-1])
+                    steps = self._decide(group[-1])
+                    if steps is not None:
+                        stop_s = await self._over_turns(steps, stop_s)
                     for key, goes_on in self._timers.take_next():
                         if group[-1].refused is None:
                             next_ones.appendleft(self._of_timer(key, goes_on))
             self._turns.end()
             self._durable.flush()
             await self._durable.commit()
-            answered = 0
-            for waiting in group:
-                if waiting.again is not None:
-                    self._timer_was_decided(waiting.timer, waiting.again, waiting.refused)
-                elif waiting.answer is not None:
-                    _answer(waiting, waiting.answer)
-                    answered += 1
-                    if answered % _TURN_ANSWERS == 0:
-                        await asyncio.sleep(0)
+            await self._answer_all(group)
         except BaseException:
             # Whether the records are durable is not known: whoever loads the log next may find them.
             for waiting in group:
                 self._fail(waiting, Refusal.LOST)
             raise
 
+    async def _answer_all(self, group: Sequence[_Waiting]) -> None:
+        answered = 0
+        for waiting in group:
+            if waiting.again is not None:
+                self._timer_was_decided(waiting.timer, waiting.again, waiting.refused)
+            elif waiting.answer is not None:
+                _answer(waiting, waiting.answer)
+                answered += 1
+                if answered % _TURN_ANSWERS == 0:
+                    await asyncio.sleep(0)
+
     def _fail(self, waiting: _Waiting, why: Refusal) -> None:
         if waiting.answer is not None and not waiting.answer.done():
             waiting.answer.set_exception(self._shard.refuse(why))
 
-    def _decide(self, waiting: _Waiting) -> None:
+    async def _over_turns(self, steps: Steps[None], stop_s: float) -> float:
+        """Make all steps. Returns when the turn of the last one ends, in seconds of the loop's clock."""
+        now = asyncio.get_running_loop().time
+        for number, _ in enumerate(steps, 1):
+            if now() >= stop_s or number % _STEPS_OF_A_TURN == 0:
+                self._durable.flush()
+                self._turns.end()
+                stop_s = await self._turns.begin()
+        return stop_s
+
+    def _decide(self, waiting: _Waiting) -> Steps[None] | None:
         """Of what is refused by its own error nothing is written; Refusal.LOST where the log has taken a part of it.
 
-        An exception from here would be that state and log differ.
+        What takes long is left to the steps that are returned. An exception from here, or from a step, would be that
+        state and log differ.
         """
         try:
-            records, waiting.decided = waiting.decide(self.state)
-        except KafkaError as error:
-            waiting.refused = detached(error)
-            return
-        except Exception as error:
-            log.exception("a request to a coordinator failed")
-            waiting.refused = detached(error)
-            return
+            decided = waiting.decide(self.state)
+        except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+            self._refuse(waiting, error)
+            return None
+        if not isinstance(decided, tuple):
+            return self._decide_in_steps(waiting, decided)
+        records, waiting.decided = decided
+        if len(records) > _RECORDS_AT_ONCE_MAX:
+            return self._take_in_steps(waiting, records)
         before = self.state.next_offset
         try:
             self._append(records)
             self._append(self._shard.consequences(records, self.state))
         except KafkaError as error:
-            is_whole = self.state.next_offset == before
-            waiting.refused = detached(error) if is_whole else self._shard.refuse(Refusal.LOST)
-            if waiting.timer is not None:
-                # It has set its own next step, which counts on what was refused: the same is tried again instead.
-                self._timers.cancel(waiting.timer)
+            self._not_taken(waiting, error, before)
+        return None
+
+    def _decide_in_steps(self, waiting: _Waiting, deciding: Steps[tuple[Sequence[R], Any]]) -> Steps[None]:
+        try:
+            records, waiting.decided = yield from deciding
+        except Exception as error:  # noqa: BLE001 - as in `_decide`
+            self._refuse(waiting, error)
+            return
+        yield from self._take_in_steps(waiting, records)
+
+    def _take_in_steps(self, waiting: _Waiting, records: Sequence[R]) -> Steps[None]:
+        before = self.state.next_offset
+        try:
+            yield from self._append_in_steps(records)
+            yield from self._append_in_steps(self._shard.consequences(records, self.state))
+        except KafkaError as error:
+            self._not_taken(waiting, error, before)
+
+    def _refuse(self, waiting: _Waiting, error: Exception) -> None:
+        if not isinstance(error, KafkaError):
+            log.error("a request to a coordinator failed", exc_info=error)
+        waiting.refused = detached(error)
+
+    def _not_taken(self, waiting: _Waiting, error: KafkaError, before: int) -> None:
+        """The log has refused the records, of which those from `before` on are applied."""
+        is_whole = self.state.next_offset == before
+        waiting.refused = detached(error) if is_whole else self._shard.refuse(Refusal.LOST)
+        if waiting.timer is not None:
+            # It has set its own next step, which counts on what was refused: the same is tried again instead.
+            self._timers.cancel(waiting.timer)
 
     def _append(self, records: Sequence[R]) -> None:
         """Into the log, then apply. A request of very many records takes several batches, each of them a valid state,
@@ -281,16 +333,38 @@ class CoordinatorRuntime(Generic[S, R]):
 
         Where a record is too large for the log nothing is written: a group's end, say, without what it becomes.
         """
+        batches: Sequence[list[tuple[R, KeyValue]]]
         batches = list(in_batches(records, self._shard.encode, self._durable.batch_bytes_max))
-        if len(batches) > 1:
-            self._check_sizes(batches)
-            if isinstance(records, Whole):
-                batches = [self._as_one(batches)]
-        for batch in batches:
+        for batch in self._checked(records, batches):
             base = self._durable.append([encoded for _, encoded in batch])
             for offset, (record, _) in enumerate(batch, base):
                 self.state.apply(record, offset)
                 self._shard.applied(record, self.state)
+
+    def _append_in_steps(self, records: Sequence[R]) -> Steps[None]:
+        """The same, with breaks."""
+        batches = Batches(self._shard.encode, self._durable.batch_bytes_max)
+        for number, record in enumerate(records):
+            batches.add(record)
+            if number % _RECORDS_OF_A_STEP == 0:
+                yield
+        for batch in self._checked(records, batches.all):
+            base = yield from self._durable.append_in_steps([encoded for _, encoded in batch])
+            for offset, (record, _) in enumerate(batch, base):
+                self.state.apply(record, offset)
+                self._shard.applied(record, self.state)
+                if offset % _RECORDS_OF_A_STEP == 0:
+                    yield
+
+    def _checked(
+        self, records: Sequence[R], batches: Sequence[list[tuple[R, KeyValue]]]
+    ) -> Sequence[list[tuple[R, KeyValue]]]:
+        """`batches` of these records, as they are written. Raises KafkaError."""
+        if len(batches) > 1:
+            self._check_sizes(batches)
+            if isinstance(records, Whole):
+                return [self._as_one(batches)]
+        return batches
 
     def _as_one(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> list[tuple[R, KeyValue]]:
         """Raises KafkaError. The log says by itself where their headers make them too many."""
@@ -306,6 +380,11 @@ class CoordinatorRuntime(Generic[S, R]):
             size = sum(len(part or b"") for part in batch[0][1])
             if size > self._durable.record_bytes_max:
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")
+
+
+def in_one_go(decided: Decided[R, T] | Steps[Decided[R, T]]) -> Decided[R, T]:
+    """The decision, with all its steps made at once."""
+    return decided if isinstance(decided, tuple) else at_once(decided)
 
 
 def _answer(waiting: _Waiting, answer: asyncio.Future[Any]) -> None:

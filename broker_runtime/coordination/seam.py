@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from broker_runtime.errors import KafkaError
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batching import KeyValue
 
 S = TypeVar("S", bound="State[Any]")
@@ -34,8 +35,11 @@ class State(Protocol[R_contra]):
         ...
 
 
-Decision = Callable[[S], tuple[Sequence[R], T]]
-"""Decides one request: the records to write, and the answer once they are durable. Raises KafkaError to refuse.
+Decided = tuple[Sequence[R], T]
+"""The records to write, and the answer once they are durable."""
+
+Decision = Callable[[S], Decided[R, T] | Steps[Decided[R, T]]]
+"""Decides one request, at once or in steps, during which the state does not change. Raises KafkaError to refuse.
 
 The records get the offsets from `state.next_offset` on, one after the other. A decision may count on that where a
 record says its own offset, and `State.apply` checks it. A decision changes nothing that the log says, only records
@@ -106,6 +110,10 @@ class DurableLog(Protocol):
     @property
     def held(self) -> bool:
         """False from the moment on when another process might write the log."""
+        ...
+
+    def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
+        """`append` of very many records: what takes long of it is done in steps before anything is written."""
         ...
 
     def append(self, records: Sequence[KeyValue]) -> int:

@@ -11,12 +11,15 @@ from uuid import uuid4
 from broker_runtime.clock import Clock
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.push.calls import Call, Callers, HangUp
 from broker_runtime.groups.push.log_ends import Asked, Ends
+from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.image import MetadataImage
 
@@ -44,7 +47,7 @@ class Surroundings:
 class ShardEnds:
     """Implements `push.log_ends.LogEnds`: answers of other leaders come in their turn like timers."""
 
-    def __init__(self, ends: EpochEnds, timers: TimerService[GroupTimer]) -> None:
+    def __init__(self, ends: EpochEnds, timers: "TimerService[Decision[GroupsState, GroupRecord, None]]") -> None:
         self.known_ends = ends.known_ends
         self._ends = ends
         self._timers = timers
@@ -65,7 +68,7 @@ class ShardEnvironment:
     the term is."""
 
     def __init__(self, surroundings: Surroundings) -> None:
-        self.timers: TimerService[GroupTimer] = TimerService()
+        self.timers: TimerService[Decision[GroupsState, GroupRecord, None]] = TimerService()
         self.outbox = Outbox()
         self.image = surroundings.image
         self.ends = ShardEnds(surroundings.ends, self.timers)

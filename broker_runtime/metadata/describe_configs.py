@@ -27,6 +27,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
+from broker_runtime.steps import Steps
 
 _SHOWN_AS_READ_ONLY = (BrokerConfig.advertised_listeners.name,)
 """Kafka calls it read-only, and clients expect that. A broker still accepts a change of it (KIP-226)."""
@@ -68,7 +69,7 @@ class Described:
 
 def describe_resource(
     resource: tuple[int, str], wanted: Collection[str] | None, image: MetadataImage, settings: BrokerSettings
-) -> Sequence[Described]:
+) -> Steps[Sequence[Described]]:
     """`wanted` None or empty asks for all keys. Raises KafkaError for a resource that is not there or not described."""
     kind, name = resource
     if kind == ResourceType.TOPIC:
@@ -91,7 +92,12 @@ def describe_resource(
         found = _client_metrics(image.configs.of(kind, name))
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
-    return [entry for entry in found if not wanted or entry.name in wanted]
+    kept = []
+    for entry in found:
+        if not wanted or entry.name in wanted:
+            kept.append(entry)
+        yield
+    return kept
 
 
 def _check_is_self(name: str, settings: BrokerSettings) -> None:

@@ -1,15 +1,17 @@
 """Describing client quotas (KIP-546): which entities a filter finds. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, QuotaEntity
+from broker_runtime.steps import Steps, each, in_order
 
 USER, CLIENT_ID = "user", "client-id"
 ENTITY_TYPES = (USER, CLIENT_ID, IP, CONNECTION_GROUP)
+_COMPONENTS_MAX = 10
 
 Described = tuple[QuotaEntity, Mapping[str, float]]
 
@@ -31,29 +33,29 @@ class Component:
     match: str | None
 
 
-def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Iterator[Described]:
+def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Steps[Sequence[Described]]:
     """The entities that every component matches, in order; with `strict` those that have no other types. Raises
-    KafkaError, at once and for all of them.
+    KafkaError.
 
     Connection groups are found by filters that name their type, and by no others: who knows nothing of them sees what
-    Apache Kafka has, and does not take their members for `ip` entities. They come as they are when it is their turn:
-    the image may change meanwhile.
+    Apache Kafka has, and does not take their members for `ip` entities. The image may change between two steps.
     """
     names, types = _filter(components)
     if CONNECTION_GROUP in names or CONNECTION_GROUP in types:
-        return _groups(names, types, strict, image)
-    return iter(_quotas(names, types, strict, image))
+        return (yield from _groups(names, types, strict, image))
+    return (yield from _quotas(names, types, strict, image))
 
 
 def _quotas(
     names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
-) -> Sequence[Described]:
+) -> Steps[Sequence[Described]]:
     if strict and not types:
         # One entity, however many there are.
         entity = tuple(sorted(names.items()))
         return [(entity, image.quotas[entity])] if entity in image.quotas else []
     found = []
-    for entity, values in image.quotas.items():
+    for entity, values in list(image.quotas.items()):
+        yield
         named = dict(entity)
         if strict and len(named) != len(names) + len(types):
             continue
@@ -61,30 +63,43 @@ def _quotas(
             kind in named and named[kind] == name for kind, name in names.items()
         ):
             found.append((entity, values))
-    return sorted(found, key=lambda item: [(kind, name is not None, name or "") for kind, name in item[0]])
+    return (yield from in_order(found, lambda item: [(kind, name is not None, name or "") for kind, name in item[0]]))
 
 
 def _groups(
     names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
-) -> Iterator[Described]:
+) -> Steps[Sequence[Described]]:
     """Each group, unless members are asked for, and behind it those of its members that are wanted."""
     of_members = IP in names or IP in types
-    asked = [names[CONNECTION_GROUP]] if CONNECTION_GROUP in names else sorted(image.connection_groups)
+    found: list[Described] = []
+    by_name = CONNECTION_GROUP in names
+    asked = [names[CONNECTION_GROUP]] if by_name else (yield from in_order(list(image.connection_groups)))
     for name in asked:
+        yield
         group = None if name is None else image.connection_groups.get(name)
         if group is None:
             continue
         entity = (CONNECTION_GROUP, name)
         if group.keys and not of_members:
-            yield (entity,), dict(group.keys)
+            found.append(((entity,), dict(group.keys)))
         members: Sequence[tuple[str, float]] = ()
         if IP in names:
             asked_for = names[IP] or ""
             members = [(asked_for, group.members[asked_for])] if asked_for in group.members else []
         elif of_members or not strict:
-            members = sorted(group.members.items())
-        for member, number in members:
-            yield (entity, (IP, member)), {MEMBER_KEY: number}
+            members = yield from in_order(list(group.members.items()))
+        found += yield from each(members, lambda member, entity=entity: _member(entity, *member))  # type: ignore[misc]
+    return found
+
+
+def _member(group: tuple[str, str | None], member: str, number: float) -> Described:
+    return (group, (IP, member)), {MEMBER_KEY: number}
+
+
+def check_count(components: int) -> None:
+    """How many filter components a request has. Raises KafkaError."""
+    if components > _COMPONENTS_MAX:
+        raise _invalid(f"{components} filter components; there are {len(ENTITY_TYPES)} entity types.")
 
 
 def _filter(components: Sequence[Component]) -> tuple[dict[str, str | None], set[str]]:

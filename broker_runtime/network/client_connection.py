@@ -124,6 +124,9 @@ class ClientConnection:
             # The transport had to write before it could go on reading.
             self.on_readable()
 
+    def was_heavy(self) -> None:
+        """What comes from another broker is never put off."""
+
     def on_hang_up(self) -> None:
         self._end("it hung up")
 

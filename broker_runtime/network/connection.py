@@ -36,7 +36,28 @@ Origin = tuple[int, str, tuple[str, int], float]
 """Connection id, listener, peer, time of the accept in seconds."""
 
 
-class Connection:
+class _Considerate:
+    """The part of a connection that lets others have their turns while its requests take long."""
+
+    __slots__ = ("_is_heavy",)
+
+    _machine: ConnectionMachine
+    _is_heavy: bool
+
+    def was_heavy(self) -> None:
+        """As of `poller.Pollable` and `turns.Waiting`."""
+        self._is_heavy = True
+
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        """As of `wire.handler.ServedConnection`."""
+        return self._machine.hold(frame)
+
+    def release_frame(self) -> None:
+        """As above."""
+        self._machine.release()
+
+
+class Connection(_Considerate):
     """Owns `transport`. `state` belongs to the API layer. Times are seconds of the clock given in `Shared`.
 
     What handlers may know of it and do to it is `wire.handler.ServedConnection`.
@@ -78,6 +99,8 @@ class Connection:
         self._interest = Interest(transport, shared.poller)
         """Reading ends only when bytes come while the client is muted: most of the time none do."""
         self._turn_asked = False
+        self._is_heavy = False
+        """Its last request held the event loop for long: it is read from in its next turn."""
 
     def __str__(self) -> str:
         return f"the client {self.peer[0]}:{self.peer[1]} of {self.listener}"
@@ -90,6 +113,10 @@ class Connection:
 
     def on_readable(self) -> None:
         shared, machine = self._shared, self._machine
+        if self._is_heavy and machine.state is _READING:
+            self._pause_reading()
+            self.ask_turn()
+            return
         now_s = shared.now()
         if machine.state is not _READING and not self._reads_on(now_s):
             self._readable_while_muted()
@@ -396,7 +423,10 @@ class Connection:
             self._forget_throttle_end()
             machine.turn(self._shared.now())
             self._go_on(machine.state)
-        elif state is _READING and self._transport.holds_bytes:
+        elif state is _READING and (self._is_heavy or self._transport.holds_bytes):
+            self._is_heavy = False
+            self._interest.read = True
+            self._interest.tell()
             self.on_readable()
 
     def _stream_failed(self, error: OSError) -> None:

@@ -49,7 +49,35 @@ class Buffers:
         )
 
 
-class ConnectionMachine:
+class _HeldFrame:
+    """The frame that a handler reads after its call."""
+
+    __slots__ = ("_held", "_holds")
+
+    _holds: bool
+    _held: int
+    _holder: int
+    _address: str
+    _buffers: Buffers
+
+    def hold(self, frame: memoryview) -> memoryview:
+        """Bytes of the request that is being handled, valid until `release`. A frame that is larger than the shared
+        buffer lies in a buffer of its own, whose memory counts for as long."""
+        if len(frame) <= SCRATCH_BYTES:
+            return memoryview(bytes(frame))
+        self._holds = True
+        return frame
+
+    def release(self) -> None:
+        """The frame that was held is not read any more."""
+        self._holds = False
+        held, self._held = self._held, 0
+        if held:
+            self._buffers.memory.give_back(self._holder, self._address, held)
+            self._buffers.freed()
+
+
+class ConnectionMachine(_HeldFrame):
     """`holder` names the connection, and `address` its client, to the memory for requests.
 
     `outgoing` is what the socket has still to take: whole replies in the order of their requests, and frames that
@@ -86,6 +114,10 @@ class ConnectionMachine:
         """When the unfinished request must have gone further; never while the client is muted."""
         self._owing = False
         """A reply comes later."""
+        self._holds = False
+        """The handler reads its frame after its call."""
+        self._held = 0
+        """Bytes of such a frame that count as memory of requests, though nothing of it is unfinished any more."""
         self._pushed_bytes = 0
         """Of frames that answer nothing, since everything was sent last."""
         self._data: memoryview | None = None
@@ -210,6 +242,8 @@ class ConnectionMachine:
         if after is ConnectionState.CLOSED:
             self.outgoing = None
             return after
+        if self._holds and not deferred:
+            self.release()
         if deferred:
             self._owing = True
             self._deadline_s = inf
@@ -233,6 +267,8 @@ class ConnectionMachine:
         """The reply that was to come later is there; `more`: others are to come still."""
         self._tell(ConnectionEvent.REPLY_WITH_MORE if more else ConnectionEvent.REPLY)
         self._owing = more
+        if not more:
+            self.release()
         if self.state is not ConnectionState.CLOSED:
             if self.outgoing is None:
                 self.outgoing = []
@@ -300,6 +336,9 @@ class ConnectionMachine:
         frame = self._frame
         if frame is not None:
             self._frame = None
+            if self._holds:
+                self._held += frame.filled
+                return
             self._buffers.memory.give_back(self._holder, self._address, frame.filled)
             self._buffers.freed()
 
@@ -338,6 +377,7 @@ class ConnectionMachine:
         if self.state is not ConnectionState.CLOSED or before is ConnectionState.CLOSED:
             return False
         self._forget_frame()
+        self.release()
         self.outgoing = None
         return True
 

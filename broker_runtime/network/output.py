@@ -29,8 +29,8 @@ def send(transport: Transport, chunks: list[Chunk]) -> int:
             chunk = chunks[index] = _read_region(chunk)
         total += len(chunk)
         plain.append(chunk)
-    if len(plain) > _MAX_VECTORS:
-        return _send_in_parts(transport, chunks)
+        if len(plain) > _MAX_VECTORS:
+            return _send_in_parts(transport, chunks)
     try:
         sent = transport.write(plain)
     except BlockingIOError:
@@ -57,7 +57,8 @@ def _send_in_parts(transport: Transport, chunks: list[Chunk]) -> int:
             plain = _leading_bytes(chunks)
             sent = transport.write(plain)
             total += sent
-            if not _drop_sent(chunks, plain, sent):
+            if not _drop_sent(chunks, plain, sent) or len(plain) >= _MAX_VECTORS:
+                # The socket takes no more, or the others have their turn: to read so many regions takes a millisecond.
                 break
     except BlockingIOError:
         pass

@@ -12,6 +12,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Protocol
 
+from broker_runtime.network.settings import HEAVY_S
 from broker_runtime.turn_lengths import TurnLengths
 
 _MAX_EVENTS = 256
@@ -23,6 +24,10 @@ class Pollable(Protocol):
     def on_readable(self) -> None: ...
 
     def on_writable(self) -> None: ...
+
+    def was_heavy(self) -> None:
+        """What it was told has held the event loop for HEAVY_S."""
+        ...
 
     def on_hang_up(self) -> None:
         """The connection is gone in both directions, told while nothing is read."""
@@ -105,7 +110,9 @@ if hasattr(select, "epoll"):
             count = len(events)
             for position, (fd, event) in enumerate(events, 1):
                 self._tell(fd, event)
-                now_s = self._now()
+                told_s, now_s = now_s, self._now()
+                if now_s - told_s >= HEAVY_S and (target := self._targets.get(fd)) is not None:
+                    target.was_heavy()
                 if now_s >= stop_s and position < count:
                     # What is left is ready still, so the loop comes back in its next turn.
                     self._untold = [event for event in events[position:] if event[0] in self._targets]

@@ -11,6 +11,9 @@ from enum import Enum
 from broker_runtime.config import INT_MAX, BrokerConfig
 from broker_runtime.config.addresses import Network
 
+HEAVY_S = 0.00025
+"""A connection that held the event loop for so long at a time waits for its turn among the others that did, once it
+sends something again: those with short requests are served before it."""
 UNLIMITED = INT_MAX
 """Kafka's INT_MAX: a rate or count that large is no limit, and is not even compared with."""
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from broker_runtime.network.settings import HEAVY_S
 from broker_runtime.turn_lengths import TurnLengths
 
 
@@ -17,6 +18,10 @@ class Waiting(Protocol):
 
     def take_turn(self) -> None:
         """Go on for a bounded time; whoever has more to do then calls `Turns.add` again."""
+        ...
+
+    def was_heavy(self) -> None:
+        """Its turn has held the event loop for HEAVY_S."""
         ...
 
 
@@ -75,7 +80,9 @@ class Turns:
             while queue:
                 waiting = queue.popleft()
                 waiting.take_turn()
-                now_s = self._now()
+                began_s, now_s = now_s, self._now()
+                if now_s - began_s >= HEAVY_S:
+                    waiting.was_heavy()
                 if now_s >= stop_s:
                     break
         finally:

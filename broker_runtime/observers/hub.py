@@ -13,11 +13,13 @@ from broker_runtime.observers.layout import layout_of
 from broker_runtime.observers.source import Source
 from broker_runtime.observers.surroundings import TopicName
 from broker_runtime.observers.topics import topic_fields, topics_in
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX, message_type
+from broker_runtime.wire.messages import message_type
 from broker_runtime.wire.reply import FileRegion, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, FORMATS, PRODUCE
 
 _WHY = {Ending.REFUSED: NoResponse.REFUSED, Ending.HUNG_UP: NoResponse.HUNG_UP, Ending.CANCELLED: NoResponse.CANCELLED}
+_SHOWN_BYTES_MAX = 1024 * 1024
+"""Of a request that is no Produce."""
 _RESPONSE_HEADER_BYTES = 8
 """With the size field."""
 
@@ -112,7 +114,7 @@ class ObserverHub:
             # It is answered without being read.
             return
         kind: Any = message_type(key, version, "Request")
-        if len(frame) > REQUEST_BYTES_MAX and key != PRODUCE:
+        if len(frame) > _SHOWN_BYTES_MAX and key != PRODUCE:
             return
         connection, who = call.connection, principal(call)
         source = Source(frame)

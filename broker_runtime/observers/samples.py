@@ -34,6 +34,11 @@ class _Connection:
         self.state: object = None
         self.throttle_s = 0.0
 
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        return frame
+
+    def release_frame(self) -> None: ...
+
     def push(self, frame: bytes) -> bool:
         del frame
         return False

@@ -143,15 +143,36 @@ def encode_batch(
     """An uncompressed batch of these (key, value) pairs, all with the same timestamp, at base offset 0."""
     if not records:
         raise ValueError("a record batch holds at least one record")
-    varints = _VARINTS
-    parts: list[bytes] = []
-    for delta, (key, value) in enumerate(records):
+    body = BatchBody()
+    for key, value in records:
+        body.add(key, value)
+    return body.batch(base_timestamp, producer, attributes=attributes)
+
+
+class BatchBody:
+    """The records of an uncompressed batch, added one by one."""
+
+    __slots__ = ("_parts", "count")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.count = 0
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        varints = _VARINTS
         key_length = varints[-1 if key is None else len(key)]
         value_length = varints[-1 if value is None else len(value)]
-        record = b"".join((b"\x00\x00", varints[delta], key_length, key or b"", value_length, value or b"", b"\x00"))
-        parts += (varints[len(record)], record)
-    body = b"".join(parts)
-    count = len(records)
+        delta = varints[self.count]
+        record = b"".join((b"\x00\x00", delta, key_length, key or b"", value_length, value or b"", b"\x00"))
+        self._parts += (varints[len(record)], record)
+        self.count += 1
+
+    def batch(self, base_timestamp: int, producer: ProducerStamp = NO_PRODUCER, *, attributes: int = 0) -> bytes:
+        """The whole batch, at base offset 0."""
+        return _headed(b"".join(self._parts), self.count, base_timestamp, producer, attributes)
+
+
+def _headed(body: bytes, count: int, base_timestamp: int, producer: ProducerStamp, attributes: int) -> bytes:
     length = HEADER_BYTES - OVERHEAD_BYTES + len(body)
     times = (base_timestamp, base_timestamp)
     head = bytearray(HEADER.pack(0, length, -1, MAGIC, 0, attributes, count - 1, *times, *producer, count))

@@ -1,7 +1,7 @@
 """Records in batches of bounded size. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 KeyValue = tuple[bytes | None, bytes | None]
@@ -11,19 +11,32 @@ FRAME_BYTES_MAX = 128
 """What a batch of one record is larger than its key and value, at most."""
 
 
+class Batches(Generic[T]):
+    """Records with their encodings, cut where a batch would become larger than `bytes_max`; none is empty."""
+
+    def __init__(self, encode: Callable[[T], KeyValue], bytes_max: int) -> None:
+        self._encode = encode
+        self._bytes_max = bytes_max
+        self._size = 0
+        self.all: list[list[tuple[T, KeyValue]]] = []
+
+    def add(self, record: T) -> None:
+        encoded = key, value = self._encode(record)
+        added = len(key or b"") + len(value or b"")
+        if not self.all or self._size + added > self._bytes_max:
+            self.all.append([])
+            self._size = 0
+        self.all[-1].append((record, encoded))
+        self._size += added
+
+
 def in_batches(
     records: Iterable[T], encode: Callable[[T], KeyValue], bytes_max: int
 ) -> Iterator[list[tuple[T, KeyValue]]]:
-    """Each record with its encoding, cut where a batch would become larger than `bytes_max`; none is empty."""
-    batch: list[tuple[T, KeyValue]] = []
-    size = 0
+    """Each record with its encoding, as of `Batches`."""
+    batches = Batches(encode, bytes_max)
     for record in records:
-        encoded = key, value = encode(record)
-        added = len(key or b"") + len(value or b"")
-        if batch and size + added > bytes_max:
-            yield batch
-            batch, size = [], 0
-        batch.append((record, encoded))
-        size += added
-    if batch:
-        yield batch
+        batches.add(record)
+        if len(batches.all) > 1:
+            yield batches.all.pop(0)
+    yield from batches.all

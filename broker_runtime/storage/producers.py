@@ -49,10 +49,10 @@ class ProducerStates:
         return len(self._producers)
 
     def newest_batches(self) -> Iterator[tuple[int, int, StoredBatch]]:
-        """(producer id, epoch, its newest batch) of each producer that is remembered."""
+        """(producer id, epoch, its newest batch) of each producer that is remembered now."""
         return (
             (producer_id, state.epoch, state.batches[-1])
-            for producer_id, state in self._producers.items()
+            for producer_id, state in list(self._producers.items())
             if state.batches
         )
 

@@ -94,7 +94,11 @@ class SegmentReader:
             return hint
         entry = self.indexes.offsets.entries.floor(offset - self.base_offset)
         position = None if entry is None else self._position_behind(entry, offset)
-        return self._search(offset, 0) if position is None else position
+        if position is None:
+            position = self._search(offset, 0)
+        # A reader that waits for more asks again and again.
+        self._remember(offset, position)
+        return position
 
     def _position_behind(self, entry: tuple[int, int], offset: int) -> int | None:
         """As `_search` from an index entry; None when it names no batch of the log, as a damaged index does."""

@@ -17,10 +17,13 @@ from struct import Struct, unpack_from
 from typing import Any, get_args, get_origin, get_type_hints
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.steps import Steps, let_go
+from broker_runtime.wire.limits import ItemBudget
 from broker_runtime.wire.primitives import (
     Buffer,
     Part,
     Read,
+    ReadInSteps,
     compact_length,
     end_of,
     int_length,
@@ -35,6 +38,8 @@ Step = Callable[[Buffer, int, dict[str, Any]], int]
 """Reads one or more fields into the values, returns the offset after them."""
 
 _INT8 = Struct(">b")
+_LEAVES_OF_A_STEP = 8
+"""Structs without arrays that are read between two breaks: some tens of microseconds."""
 
 
 def read_entity(kind: Any, body: bytes) -> Any:
@@ -42,37 +47,105 @@ def read_entity(kind: Any, body: bytes) -> Any:
     return _entity(kind).read(body, 0)[0]
 
 
+def read_in_steps(kind: Any, body: Buffer, budget: ItemBudget) -> Steps[Any]:
+    """The same for a long message, whose items and tagged fields are counted. Raises RequestTooLargeError, too."""
+    part = _entity(kind)
+    assert part.in_steps is not None
+    value, _ = yield from part.in_steps(body, 0, budget)
+    return value
+
+
+def zeros(kind: Any) -> Any:
+    """The struct whose fields are all zero: kio leaves out the default of a struct in a tagged field."""
+    part = _entity(kind)
+    return part.read(bytes(part.least), 0)[0]
+
+
+def released(entity: Any) -> Steps[None]:
+    """Take apart a message that is not needed any more: freeing all of its items at once would be a long step."""
+    for field in fields(entity):
+        left = getattr(entity, field.name)
+        if not isinstance(left, tuple):
+            continue
+        left = list(left)
+        object.__setattr__(entity, field.name, ())
+        while left and _has_arrays(left[-1]):
+            yield from released(left.pop())
+        yield from let_go(left)
+
+
+def _has_arrays(entity: Any) -> bool:
+    return is_struct(entity) and any(isinstance(getattr(entity, field.name), tuple) for field in fields(entity))
+
+
+class _Fields:
+    """How the fields of one struct are read: the plain ones in their order, then the tagged ones by their tag."""
+
+    def __init__(self, kind: Any) -> None:
+        self.flexible = bool(kind.__flexible__)
+        self.tagged: dict[int, tuple[str, Part]] = {}
+        self.defaults: dict[str, Any] = {}
+        self.plain: list[tuple[str, Part]] = []
+        hints = get_type_hints(kind)
+        for field in fields(kind):
+            part = _field(field, hints[field.name], self.flexible)
+            tag = field.metadata.get("tag")
+            if tag is None:
+                self.plain.append((field.name, part))
+            else:
+                self.tagged[int(tag)] = field.name, part
+                if field.default is MISSING:
+                    # In FetchSnapshot's answer.
+                    self.defaults[field.name] = zeros(hints[field.name])
+        self.least = sum(part.least for _, part in self.plain) + self.flexible
+        parts = [part for _, part in (*self.plain, *self.tagged.values())]
+        self.is_leaf = all(part.in_steps is None for part in parts)
+
+
 @cache
 def _entity(kind: Any) -> Part:
     """The class is analysed once."""
-    flexible = bool(kind.__flexible__)
-    hints = get_type_hints(kind)
-    plain: list[tuple[str, Part]] = []
-    tagged: dict[int, tuple[str, Part]] = {}
-    defaults: dict[str, Any] = {}
-    for field in fields(kind):
-        part = _field(field, hints[field.name], flexible)
-        tag = field.metadata.get("tag")
-        if tag is None:
-            plain.append((field.name, part))
-        else:
-            tagged[int(tag)] = field.name, part
-            if field.default is MISSING:
-                # A struct (in FetchSnapshot's answer), of which kio leaves the default to us: its fields are zero.
-                defaults[field.name] = part.read(bytes(part.least), 0)[0]
-    steps = _steps(plain)
+    known = _Fields(kind)
+    steps, flexible, tagged, defaults = _steps(known.plain), known.flexible, known.tagged, known.defaults
 
-    def read(buffer: Buffer, at: int) -> tuple[Any, int]:
+    def read(buffer: Buffer, at: int, budget: ItemBudget | None = None) -> tuple[Any, int]:
         values: dict[str, Any] = {}
         for step in steps:
             at = step(buffer, at, values)
         if flexible:
-            at = _read_tags(tagged, values, buffer, at)
+            at = _read_tags(tagged, values, buffer, at, budget)
             for name in defaults:
                 values.setdefault(name, defaults[name])
         return kind(**values), at
 
-    return Part(read, sum(part.least for _, part in plain) + flexible)
+    return Part(read, known.least, in_steps=_in_steps(kind, known), counted=read if known.is_leaf else None)
+
+
+def _in_steps(kind: Any, known: _Fields) -> ReadInSteps:
+    short: list[tuple[str, Part]] = []
+    plan: list[tuple[Sequence[Step], str, ReadInSteps | None]] = []
+    for name, part in known.plain:
+        if part.in_steps is None:
+            short.append((name, part))
+        else:
+            plan.append((_steps(short), name, part.in_steps))
+            short = []
+    plan.append((_steps(short), "", None))
+
+    def read(buffer: Buffer, at: int, budget: ItemBudget) -> Steps[tuple[Any, int]]:
+        values: dict[str, Any] = {}
+        for steps, name, long in plan:
+            for step in steps:
+                at = step(buffer, at, values)
+            if long is not None:
+                values[name], at = yield from long(buffer, at, budget)
+        if known.flexible:
+            at = yield from _tags_in_steps(known.tagged, values, buffer, at, budget)
+            for name in known.defaults:
+                values.setdefault(name, known.defaults[name])
+        return kind(**values), at
+
+    return read
 
 
 def _steps(plain: Sequence[tuple[str, Part]]) -> list[Step]:
@@ -106,19 +179,66 @@ def _single_step(name: str, read: Read) -> Step:
     return step
 
 
-def _read_tags(tagged: Mapping[int, tuple[str, Part]], values: dict[str, Any], buffer: Buffer, at: int) -> int:
+def _read_tags(
+    tagged: Mapping[int, tuple[str, Part]],
+    values: dict[str, Any],
+    buffer: Buffer,
+    at: int,
+    budget: ItemBudget | None = None,
+) -> int:
+    if at < len(buffer) and not buffer[at]:
+        return at + 1
     count, at = read_uvarint(buffer, at)
+    if budget is not None:
+        budget.limits.check_tagged_fields(count)
+    unknown_bytes = 0
     for _ in range(count):
-        tag, at = read_uvarint(buffer, at)
-        size, at = read_uvarint(buffer, at)
-        end = end_of(buffer, at, size)
+        tag, at, end = _tag(buffer, at)
         if tag in tagged:
             name, part = tagged[tag]
             values[name], after = part.read(buffer, at)
-            if after != end:
-                raise ProtocolError("malformed", f"{name} does not fill the {size} bytes of its tag")
+            _check_fills(name, after, at, end)
+        else:
+            unknown_bytes += end - at
         at = end
+    if budget is not None:
+        budget.limits.check_tagged_bytes(unknown_bytes)
     return at
+
+
+def _tags_in_steps(
+    tagged: Mapping[int, tuple[str, Part]], values: dict[str, Any], buffer: Buffer, at: int, budget: ItemBudget
+) -> Steps[int]:
+    """As `_read_tags`, where a tagged field may be an array."""
+    count, at = read_uvarint(buffer, at)
+    budget.limits.check_tagged_fields(count)
+    unknown_bytes = 0
+    for _ in range(count):
+        tag, at, end = _tag(buffer, at)
+        if tag in tagged:
+            name, part = tagged[tag]
+            if part.in_steps is None:
+                values[name], after = part.read(buffer, at)
+            else:
+                values[name], after = yield from part.in_steps(buffer, at, budget)
+            _check_fills(name, after, at, end)
+        else:
+            unknown_bytes += end - at
+        at = end
+    budget.limits.check_tagged_bytes(unknown_bytes)
+    return at
+
+
+def _tag(buffer: Buffer, at: int) -> tuple[int, int, int]:
+    """A tag, and where its content begins and ends."""
+    tag, at = read_uvarint(buffer, at)
+    size, at = read_uvarint(buffer, at)
+    return tag, at, end_of(buffer, at, size)
+
+
+def _check_fills(name: str, after: int, begin: int, end: int) -> None:
+    if after != end:
+        raise ProtocolError("malformed", f"{name} does not fill the {end - begin} bytes of its tag")
 
 
 def _field(field: Any, hint: Any, flexible: bool) -> Part:
@@ -129,7 +249,7 @@ def _field(field: Any, hint: Any, flexible: bool) -> Part:
         return _array(field.name, part, flexible, nullable)
     if is_struct(inner):
         part = _entity(inner)
-        return _nullable_struct(part.read) if nullable else part
+        return _nullable_struct(part) if nullable else part
     return _value(field, flexible, nullable)
 
 
@@ -138,14 +258,20 @@ def _value(field: Any, flexible: bool, nullable: bool) -> Part:
     return part if nullable or part.layout is not None else Part(_not_null(part.read, field.name), part.least)
 
 
-def _nullable_struct(read: Read) -> Part:
+def _nullable_struct(struct: Part) -> Part:
     """KIP-893: a byte in front says whether there is one."""
+    in_steps = struct.in_steps
+    assert in_steps is not None
 
     def read_nullable(buffer: Buffer, at: int) -> tuple[Any, int]:
         (marker,) = unpack(_INT8, buffer, at)
-        return (None, at + 1) if marker < 0 else read(buffer, at + 1)
+        return (None, at + 1) if marker < 0 else struct.read(buffer, at + 1)
 
-    return Part(read_nullable, 1)
+    def read_nullable_in_steps(buffer: Buffer, at: int, budget: ItemBudget) -> Steps[tuple[Any, int]]:
+        (marker,) = unpack(_INT8, buffer, at)
+        return (None, at + 1) if marker < 0 else (yield from in_steps(buffer, at + 1, budget))
+
+    return Part(read_nullable, 1, in_steps=read_nullable_in_steps)
 
 
 def _not_null(read: Read, name: str) -> Read:
@@ -160,15 +286,20 @@ def _not_null(read: Read, name: str) -> Read:
 
 def _array(name: str, item: Part, flexible: bool, nullable: bool) -> Part:
     letter = None if item.layout is None else item.layout.format[1:]
+    items_in_steps = _items_in_steps(item)
 
-    def read(buffer: Buffer, at: int) -> tuple[tuple[Any, ...] | None, int]:
+    def length(buffer: Buffer, at: int) -> tuple[int, int]:
         count, at = compact_length(buffer, at) if flexible else int_length(buffer, at)
-        if count < 0:
-            if not nullable:
-                raise ProtocolError("malformed", f"{name} is null")
-            return None, at
+        if count < 0 and not nullable:
+            raise ProtocolError("malformed", f"{name} is null")
         if count * item.least > len(buffer) - at:
             raise ProtocolError("truncated", f"{count} {name} are announced and {len(buffer) - at} bytes are left")
+        return count, at
+
+    def read(buffer: Buffer, at: int) -> tuple[tuple[Any, ...] | None, int]:
+        count, at = length(buffer, at)
+        if count < 0:
+            return None, at
         if letter is not None:
             return unpack_from(f">{count}{letter}", buffer, at), at + count * item.least
         items = []
@@ -177,4 +308,42 @@ def _array(name: str, item: Part, flexible: bool, nullable: bool) -> Part:
             items.append(value)
         return tuple(items), at
 
-    return Part(read, 1 if flexible else 4)
+    def read_in_steps(buffer: Buffer, at: int, budget: ItemBudget) -> Steps[tuple[tuple[Any, ...] | None, int]]:
+        count, at = length(buffer, at)
+        if count < 0:
+            return None, at
+        budget.take(count)
+        if letter is not None:
+            yield
+            return unpack_from(f">{count}{letter}", buffer, at), at + count * item.least
+        return (yield from items_in_steps(buffer, at, count, budget))
+
+    return Part(read, 1 if flexible else 4, in_steps=read_in_steps)
+
+
+def _items_in_steps(item: Part) -> Callable[[Buffer, int, int, ItemBudget], Steps[tuple[tuple[Any, ...], int]]]:
+    leaf = item.counted or _uncounted(item)
+
+    def read(buffer: Buffer, at: int, count: int, budget: ItemBudget) -> Steps[tuple[tuple[Any, ...], int]]:
+        items = []
+        for number in range(count):
+            if leaf is None:
+                assert item.in_steps is not None
+                value, at = yield from item.in_steps(buffer, at, budget)
+                yield
+            else:
+                value, at = leaf(buffer, at, budget)
+                if not number % _LEAVES_OF_A_STEP:
+                    yield
+            items.append(value)
+        return tuple(items), at
+
+    return read
+
+
+def _uncounted(item: Part) -> Callable[[Buffer, int, ItemBudget], tuple[Any, int]] | None:
+    """Reads a text or the like, in which there is nothing to be counted; None for a struct with arrays."""
+    if item.in_steps is not None:
+        return None
+    read = item.read
+    return lambda buffer, at, _: read(buffer, at)

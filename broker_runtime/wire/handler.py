@@ -47,6 +47,15 @@ class ServedConnection(Protocol):
         """For whoever keeps something for this client beyond a call."""
         ...
 
+    def keep_frame(self, frame: memoryview, /) -> memoryview:
+        """The same bytes, valid until the reply or `release_frame`: for a handler that reads on after its call. Only
+        during the call. A large frame is not copied, and counts as memory of requests for as long."""
+        ...
+
+    def release_frame(self) -> None:
+        """The kept frame is not read any more. A second call does nothing."""
+        ...
+
     def push(self, frame: bytes, /) -> bool:
         """Send a whole frame, size field included, that answers nothing; False when the connection has ended."""
         ...
@@ -59,8 +68,8 @@ class ServedConnection(Protocol):
 class FrameHandler(Protocol):
     """Answers one frame, now or later.
 
-    The frame, without its size field, is valid during the call only: a handler copies what it keeps, and its reply must
-    not point into it.
+    The frame, without its size field, is valid during the call only: a handler copies what it keeps, or has it kept
+    (`ServedConnection.keep_frame`), and its reply must not point into it.
     """
 
     def __call__(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:

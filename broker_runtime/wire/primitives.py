@@ -15,11 +15,15 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.steps import Steps
+from broker_runtime.wire.limits import ItemBudget
 from broker_runtime.wire.varint import read_uvarint
 
 Buffer = bytes | memoryview
 Read = Callable[[Buffer, int], tuple[Any, int]]
 """(buffer, offset) -> the value and the offset after it."""
+ReadInSteps = Callable[[Buffer, int, ItemBudget], Steps[tuple[Any, int]]]
+"""The same for what may be long."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
@@ -40,13 +44,16 @@ _NUMBERS: Mapping[str, Struct] = {
 @dataclass(frozen=True, slots=True)
 class Part:
     """How to read a value, and how many bytes it takes at least. A plain number has a `layout`; what begins with its
-    length, -1 for null, has `length` to read that.
+    length, -1 for null, has `length` to read that. An array, and a struct, have `in_steps`; a struct without arrays has
+    `counted` beside it, which reads it at once.
     """
 
     read: Read
     least: int
     layout: Struct | None = None
     length: Read | None = None
+    in_steps: ReadInSteps | None = None
+    counted: Callable[[Buffer, int, ItemBudget], tuple[Any, int]] | None = None
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
@@ -58,6 +65,11 @@ def without_none(hint: Any) -> tuple[Any, bool]:
 
 def is_struct(hint: Any) -> bool:
     return is_dataclass(hint)
+
+
+def number_layout(kind: str) -> Struct | None:
+    """The layout of one of Kafka's kinds of numbers; None for other kinds."""
+    return _NUMBERS.get(kind)
 
 
 def primitive(field: Any, flexible: bool) -> Part:

@@ -3,11 +3,13 @@
 Pure. Raises ProtocolError when a field runs past the end: nothing of the request is used then.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct, error
 from uuid import UUID
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget, RequestLimits
 from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
 
 _INT16 = Struct(">h")
@@ -75,12 +77,31 @@ class FrameCursor:
 class RequestReader(FrameCursor):
     """Reads the fields of one request's body. `flexible` chooses compact lengths and tagged fields (KIP-482)."""
 
-    __slots__ = ("flexible",)
+    __slots__ = ("flexible", "limits")
 
-    def __init__(self, frame: memoryview, at: int, flexible: bool) -> None:
+    def __init__(self, frame: memoryview, at: int, flexible: bool, limits: RequestLimits = DEFAULT_LIMITS) -> None:
         self._frame = frame
         self.position = at
         self.flexible = flexible
+        self.limits = limits
+
+    def kept(self, keep: Callable[[memoryview], memoryview]) -> "RequestReader":
+        """A reader of what `keep` makes of the frame, at the same place."""
+        return RequestReader(keep(self._frame), self.position, self.flexible, self.limits)
+
+    @property
+    def counts(self) -> int:
+        """Items counted so far, for `go_back`."""
+        return 0
+
+    def go_back(self, position: int, counts: int) -> None:
+        """Nothing was read from there on, nor counted."""
+        del counts
+        self.position = position
+
+    def counting(self, api_key: int) -> "RequestReader":
+        """A reader at the same place that holds the items of this API's request against the limits."""
+        return CountingReader(self._frame, self.position, self.flexible, ItemBudget(self.limits, api_key))
 
     def array_length(self) -> int:
         """Items of an array that may not be null. Never more than the bytes that are left."""
@@ -125,18 +146,20 @@ class RequestReader(FrameCursor):
             if at < len(frame) and frame[at] == 0:
                 self.position = at + 1
             else:
-                self.position = skip_tagged_fields(frame, at)
+                self.position = skip_tagged_fields(frame, at, self.limits)
 
     def tagged_field(self, wanted: int) -> memoryview | None:
         """End the struct as `end_struct` does; the content of this one tagged field, None when it is not there."""
-        found = None
-        count, self.position = read_uvarint(self._frame, self.position)
+        found, begin = None, self.position
+        count, self.position = read_uvarint(self._frame, begin)
+        self.limits.check_tagged_fields(count)
         for _ in range(count):
             tag, self.position = read_uvarint(self._frame, self.position)
             size, self.position = read_uvarint(self._frame, self.position)
             content = self._take(size)
             if tag == wanted:
                 found = content
+        self.limits.check_tagged_bytes(self.position - begin)
         return found
 
     def _length(self, layout: Struct) -> int:
@@ -168,3 +191,35 @@ class RequestReader(FrameCursor):
             return str(frame[at:end], "utf-8")
         except UnicodeDecodeError:
             raise ProtocolError("malformed", "a name is not UTF-8") from None
+
+
+class CountingReader(RequestReader):
+    """Reads a request that is long enough to name too much: its items are counted as they are announced."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self, frame: memoryview, at: int, flexible: bool, budget: ItemBudget) -> None:
+        super().__init__(frame, at, flexible, budget.limits)
+        self._budget = budget
+
+    def kept(self, keep: Callable[[memoryview], memoryview]) -> "CountingReader":
+        return CountingReader(keep(self._frame), self.position, self.flexible, self._budget)
+
+    @property
+    def counts(self) -> int:
+        return self._budget.left
+
+    def go_back(self, position: int, counts: int) -> None:
+        self.position = position
+        self._budget.left = counts
+
+    def array_length(self) -> int:
+        count = super().array_length()
+        self._budget.take(count)
+        return count
+
+    def nullable_array_length(self) -> int:
+        count = super().nullable_array_length()
+        if count > 0:
+            self._budget.take(count)
+        return count

@@ -1,6 +1,7 @@
 """Unsigned varints and what is built of them: compact lengths and tagged fields (KIP-482). Pure."""
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestLimits
 
 
 def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
@@ -31,15 +32,18 @@ def write_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def skip_tagged_fields(buffer: bytes | memoryview, at: int) -> int:
+def skip_tagged_fields(buffer: bytes | memoryview, at: int, limits: RequestLimits = DEFAULT_LIMITS) -> int:
     """The offset after a block of tagged fields; unknown tags are ignored, as the protocol asks."""
     if at < len(buffer) and not buffer[at]:
         return at + 1
+    begin = at
     count, at = read_uvarint(buffer, at)
+    limits.check_tagged_fields(count)
     for _ in range(count):
         _tag, at = read_uvarint(buffer, at)
         size, at = read_uvarint(buffer, at)
         at += size
         if at > len(buffer):
             raise ProtocolError("truncated", "a tagged field runs past the end of the request")
+    limits.check_tagged_bytes(at - begin)
     return at

@@ -135,6 +135,12 @@ FORMATS: Mapping[int, ApiFormat] = {
     ACCEPT_LOG_LOSS: ApiFormat("accept_log_loss", 1),
 }
 
+
+def api_keys() -> Mapping[str, int]:
+    """The keys of all APIs by Kafka's names: OffsetCommit."""
+    return {"".join(part.title() for part in form.module.split("_")): key for key, form in FORMATS.items()}
+
+
 OWN_MESSAGES: Mapping[tuple[int, int, str], str] = {
     (BROKER_METADATA, 0, "Request"): "broker_runtime.wire.broker_metadata",
     (BROKER_METADATA, 0, "Response"): "broker_runtime.wire.broker_metadata",

@@ -26,6 +26,7 @@ from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Decision, DurableLog
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batching import KeyValue
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
@@ -180,6 +181,10 @@ class Fetched:
     def append(self, records: Sequence[KeyValue]) -> int:
         asyncio.get_running_loop().call_soon(self.place.fetch)
         return self.log.append(records)
+
+    def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
+        asyncio.get_running_loop().call_soon(self.place.fetch)
+        return self.log.append_in_steps(records)
 
     def flush(self) -> None:
         self.log.flush()

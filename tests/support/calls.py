@@ -1,10 +1,16 @@
 """Requests for handlers without a dispatcher, and a connection that only notes what is done to it."""
 
+import asyncio
+from collections.abc import Awaitable
+from types import GeneratorType
 from typing import Any
 
+from broker_runtime.apis.answering import settled
 from broker_runtime.apis.call import Call, Completion
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.network.closed_observers import ClosedObservers
+from broker_runtime.slices import Slices
+from broker_runtime.steps import at_once
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
@@ -29,6 +35,12 @@ class NotedConnection:
     def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
         (self.refusals if ends else self.noted).append((kind, text))
 
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        return memoryview(bytes(frame))
+
+    def release_frame(self) -> None:
+        pass
+
     def push(self, frame: bytes) -> bool:
         self.pushed.append(frame)
         return True
@@ -40,6 +52,37 @@ class NotedConnection:
 
 def a_call(api: ApiSpec[Any], version: int) -> Call:
     return Call(api, version, 1, "test", NotedConnection(), Completion(lambda: 0.0))
+
+
+def settled_at_once(call: Call, answer: Any) -> Reply | PendingReply | Awaitable[Any]:
+    """What a handler has returned, with all its steps done, and packed."""
+    return at_once(settled(call, answer))
+
+
+async def reply_to(call: Call, answer: Any) -> Reply | None:
+    """The reply that comes of what a handler has returned; None where the connection is closed instead."""
+    while not isinstance(answer, tuple):
+        if isinstance(answer, PendingReply):
+            given: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+            answer.on_complete(given.set_result)
+            return await given
+        answer = await call.slices.finish(settled(call, answer))
+        if isinstance(answer, Awaitable):
+            answer = await answer
+    return answer
+
+
+def fields_of(answer: Any) -> Any:
+    """What a handler has returned, with all its steps done; it may still have to be awaited."""
+    return at_once(answer) if isinstance(answer, GeneratorType) else answer
+
+
+async def fields_later(answer: Any) -> Any:
+    """The same, awaited, and in slices as in a broker."""
+    slices = Slices(lambda: 0.0)
+    while isinstance(answer, GeneratorType | Awaitable):
+        answer = await (slices.finish(answer) if isinstance(answer, GeneratorType) else answer)
+    return answer
 
 
 def handled(api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_000) -> Reply | PendingReply:
@@ -57,6 +100,6 @@ def handled_call(
         call.keep_details()
     if call.flexible:
         body = skip_tagged_fields(frame, body)
-    answer = api.handle(RequestReader(frame, body, call.flexible), call, context)
+    answer = settled_at_once(call, api.handle(RequestReader(frame, body, call.flexible), call, context))
     assert isinstance(answer, tuple | PendingReply)
     return call, answer

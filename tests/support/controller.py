@@ -20,7 +20,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
-from tests.support.calls import a_call
+from tests.support.calls import a_call, fields_later
 from tests.support.inline_executor import InlineExecutor
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -136,8 +136,7 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         answer: Any = api.handle(
             decode_request(api.key, version, body), a_call(api, version), cast("Any", node or self)
         )
-        if not isinstance(answer, dict):
-            answer = await answer
+        answer = await fields_later(answer)
         if isinstance(answer, tuple):
             return read_answer(
                 re.sub("(?<!^)(?=[A-Z])", "_", api.name).lower(), version, b"".join(answer)[_SIZE_BYTES:]

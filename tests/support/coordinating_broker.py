@@ -31,11 +31,9 @@ from broker_runtime.wire.messages import (
     decode_request,
     decode_response,
     encode_request_body,
-    encode_response_body,
 )
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import PendingReply, Reply
-from tests.support.calls import a_call
+from tests.support.calls import a_call, reply_to
 from tests.support.controller import Metadata
 from tests.support.logs import LOG_DIR
 from tests.support.manual_clock import ManualClock
@@ -164,23 +162,9 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         call = a_call(api, version)
         reads_itself = api.reads == "frame"
         request = RequestReader(body, 0, call.flexible) if reads_itself else decode_request(api.key, version, body)
-        answer: Any = api.handle(request, call, cast("Any", self))
-        if isinstance(answer, PendingReply):
-            answer = await _given(answer)
-        elif not isinstance(answer, dict | tuple):
-            answer = await answer
-        if isinstance(answer, tuple):
-            packed = b"".join(answer)[len(prefix(0, 0, call.flexible)) :]
-        else:
-            packed = encode_response_body(api.key, version, answer)
+        reply: Any = await reply_to(call, api.handle(request, call, cast("Any", self)))
+        packed = b"".join(reply)[len(prefix(0, 0, call.flexible)) :]
         return decode_response(api.key, version, memoryview(packed))
-
-
-async def _given(answer: PendingReply) -> Reply | None:
-    """None where the connection is closed instead."""
-    given: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
-    answer.on_complete(given.set_result)
-    return await given
 
 
 def versions(api: ApiSpec[Any]) -> range:

@@ -1,7 +1,7 @@
 """Leaders and followers of one partition in memory, joined by real requests without sockets."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Any, TypeVar, cast
@@ -24,7 +24,7 @@ from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response, frame_request
 from broker_runtime.wire.reply import FileRegion, PendingReply
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
-from tests.support.calls import a_call, handled
+from tests.support.calls import a_call, fields_of, handled
 from tests.support.logs import TOPIC_ID
 
 TOPIC = "orders"
@@ -150,7 +150,7 @@ class LinkTo:
         else:
             api = list_offsets.API if api_key == LIST_OFFSETS else offset_for_leader_epoch.API
             answer = api.handle(decode_request(api_key, version, memoryview(body)), a_call(api, version), node)
-            whole = encode_response(api_key, version, 0, cast("Mapping[str, object]", answer))
+            whole = encode_response(api_key, version, 0, fields_of(answer))
         return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
 
     def close(self) -> None:

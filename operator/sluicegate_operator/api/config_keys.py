@@ -34,6 +34,12 @@ _PROTOCOLS = Matching(
     "set",
 )
 
+_ITEMS_OF_APIS = Matching(
+    "^( *[A-Za-z]+:0*(10(2[4-9]|[3-9][0-9])|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,8}) *,?)*$",
+    "must be API:count pairs such as OffsetCommit:200000, with commas between them and counts of at least 1024",
+    "list",
+)
+
 OPERATOR_KEYS = (
     "advertised.listeners",
     "broker.rack",
@@ -216,6 +222,13 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.record.validation": one_of("header", "all"),
     "sluicegate.record.validation.max.bytes": Whole(1),
     "sluicegate.record.validation.queue.max": Whole(1),
+    "sluicegate.request.items.max": Whole(1_024),
+    "sluicegate.request.items.max.overrides": _ITEMS_OF_APIS,
+    "sluicegate.request.max.bytes": Whole(1_024),
+    "sluicegate.request.tagged.bytes.max": Whole(1_024),
+    "sluicegate.request.tagged.fields.max": Whole(1),
+    "sluicegate.requests.long.max.bytes": Whole(1),
+    "sluicegate.response.max.bytes": Whole(1_048_576),
     "socket.connection.setup.timeout.ms": long(1),
     "socket.listen.backlog.size": Whole(1),
     "socket.receive.buffer.bytes": Whole(-1),

@@ -444,6 +444,10 @@ def page() -> str:
         "A broker that cannot read some offsets of a log answers a fetch of them with CORRUPT_MESSAGE, serves all",
         "others, and mends the log from other replicas (durability.md, Damaged files). Kafka sends the damaged bytes.",
         "For that a leader may leave the in-sync set by AlterPartition; Kafka's controller refuses that.",
+        "",
+        "One request names at most `sluicegate.request.items.max` items in all its arrays together, and its tagged",
+        "fields are bounded (request-limits.md); Kafka has no such limit. A request beyond it is answered with",
+        "INVALID_REQUEST, or its connection ends where its response has no place for that.",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]

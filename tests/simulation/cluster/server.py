@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
 from broker_runtime.network.connection import Connection
+from broker_runtime.network.machine import SCRATCH_BYTES
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.network.shared import OwnedConnection, Shared
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
@@ -141,7 +142,9 @@ def _forgetting(handler: FrameHandler) -> FrameHandler:
         try:
             return handler(frame, connection)
         finally:
-            frame[:] = bytes(len(frame))
+            # A larger one has a buffer of its own, and may be kept.
+            if len(frame) <= SCRATCH_BYTES:
+                frame[:] = bytes(len(frame))
 
     return handle
 

@@ -7,7 +7,8 @@ import pytest
 from broker_runtime.apis import create_acls, delete_acls, describe_acls
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX, encode_request_body
+from broker_runtime.wire.limits import DEFAULT_LIMITS
+from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.reader import RequestReader
 from tests.support.calls import a_call
 from tests.support.coordinating_broker import versions
@@ -59,7 +60,7 @@ def test_none_are_described() -> None:
 
 @pytest.mark.parametrize("api", [create_acls.API, delete_acls.API], ids=["create", "delete"])
 @pytest.mark.parametrize(
-    "body", [b"\x00\x00\x00\x02" + b"x" * 15, b"\xff\xff\xff\xff", bytes(REQUEST_BYTES_MAX + 1)], ids=range(3)
+    "body", [b"\x00\x00\x00\x02" + b"x" * 15, b"\xff\xff\xff\xff", bytes(DEFAULT_LIMITS.bytes_max + 1)], ids=range(3)
 )
 def test_what_is_no_such_request_ends_the_connection(api: ApiSpec[Any], body: bytes) -> None:
     with pytest.raises(ProtocolError):

@@ -8,27 +8,17 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis import alter_configs, incremental_alter_configs
-from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.context import ApiSpec, ReadRequest
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import decode_request, decode_response, encode_request_body, encode_response_body
-from tests.support.calls import a_call
+from tests.support.calls import a_call, fields_later
 from tests.support.controller import ControllerInMemory
 
 INCREMENTAL, REPLACE = incremental_alter_configs.API, alter_configs.API
 LISTENERS = "PLAINTEXT://127.0.0.1:9092,EXTERNAL://127.0.0.1:9094"
 NONE, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
-
-
-class Body:
-    """As far as a forwarding handler reads a request: all of it."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def rest(self) -> bytes:
-        return self._body
 
 
 class Broker:
@@ -88,8 +78,9 @@ class Broker:
             "validate_only": validate,
         }
         served = next(each for each in BROKER_APIS if each.key == api.key)
-        body = Body(encode_request_body(api.key, version, content))
-        answer = await served.handle(body, a_call(api, version), self)  # type: ignore[misc,arg-type]
+        body = encode_request_body(api.key, version, content)
+        read = ReadRequest(decode_request(api.key, version, memoryview(body)), body)
+        answer = await fields_later(served.handle(read, a_call(api, version), self))  # type: ignore[arg-type]
         if isinstance(answer, tuple):
             answer = {"responses": [_fields(r) for r in decode_response(api.key, version, answer[-1]).responses]}
         return [(r["resource_name"], r["error_code"]) for r in answer["responses"]]

@@ -11,10 +11,13 @@ import pytest
 
 from broker_runtime.apis import broker_metadata, broker_registration, incremental_alter_configs
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
+from broker_runtime.config import broker_settings
 from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.limits import request_limits
 from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker
+from broker_runtime.wire.limits import ItemBudget, RequestTooLargeError
 from broker_runtime.wire.messages import decode_response
-from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reader import CountingReader, RequestReader
 from broker_runtime.wire.versions import (
     API_VERSIONS,
     BROKER_METADATA,
@@ -146,9 +149,12 @@ async def test_a_broker_that_says_too_much_is_not_registered() -> None:
 
 
 async def test_a_request_names_so_many_brokers_at_most() -> None:
+    limits = request_limits(broker_settings({"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:9092"}))
+    body = struct.pack(">i10001i", 10_001, *range(10_001))
+    reader = CountingReader(memoryview(body), 0, False, ItemBudget(limits, BROKER_METADATA))
     async with ControllerInMemory() as node:
-        with pytest.raises(ProtocolError, match="10001 brokers"):
-            await asked(node, *range(10_001))
+        with pytest.raises(RequestTooLargeError, match="more than 10000 items"):
+            broker_metadata.API.handle(reader, a_call(broker_metadata.API, 0), cast("Any", node))
 
 
 @pytest.mark.parametrize(

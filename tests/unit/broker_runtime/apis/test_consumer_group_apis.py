@@ -9,6 +9,7 @@ import pytest
 from broker_runtime.apis import consumer_group_describe, consumer_group_heartbeat
 from broker_runtime.apis.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
+from broker_runtime.steps import at_once
 from broker_runtime.wire.reader import RequestReader
 from tests.support.coordinating_broker import CoordinatingBroker, versions
 
@@ -104,6 +105,6 @@ def test_a_topic_that_is_named_very_often_owns_all_its_partitions_and_holds_nobo
     topic = UUID(int=1).bytes
     frame = b"".join(topic + b"\x02" + index.to_bytes(4, "big") + b"\x00" for index in range(40_000))
     began_s = process_time()
-    found = consumer_group_heartbeat._read_owned(RequestReader(memoryview(frame), 0, True), 40_000)
+    found = at_once(consumer_group_heartbeat._read_owned(RequestReader(memoryview(frame), 0, True), 40_000))
     assert found == {UUID(int=1): tuple(range(40_000))}
     assert process_time() - began_s < 1.0, "it took three seconds where each was added to a copy of the others"

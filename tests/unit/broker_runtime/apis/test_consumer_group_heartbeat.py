@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat's own reader and packer against kio's codec, and which heartbeats wait for nobody."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -14,15 +14,12 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.wire.decode import read_entity
+from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX
 from broker_runtime.wire.header import prefix
-from broker_runtime.wire.messages import (
-    ERROR_MESSAGE_CHARACTERS_MAX,
-    REQUEST_BYTES_MAX,
-    decode_response,
-    encode_request_body,
-)
+from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestTooLargeError
+from broker_runtime.wire.messages import decode_response, encode_request_body
 from broker_runtime.wire.reader import RequestReader
-from tests.support.calls import a_call
+from tests.support.calls import a_call, reply_to
 from tests.support.coordinating_broker import CoordinatingBroker, versions
 from tests.support.random_messages import messages
 
@@ -96,8 +93,10 @@ def test_what_is_cut_or_changed_is_read_or_refused_as_elsewhere(message: tuple[A
 
 def test_what_is_larger_than_a_heartbeat_may_be_is_refused() -> None:
     body = encode_request_body(API.key, 1, STEADY)
-    assert read_here(1, body.ljust(REQUEST_BYTES_MAX, b"\0")).group_id == "g"
-    assert outcome(read_here, 1, body.ljust(REQUEST_BYTES_MAX + 1, b"\0")) == "too-large"
+    frame = memoryview(body.ljust(DEFAULT_LIMITS.bytes_max + 1, b"\0"))
+    with pytest.raises(RequestTooLargeError, match="at most 4194304"):
+        handle(RequestReader(frame, 0, True), a_call(API, 1), cast("Any", None))
+    assert read_here(1, body.ljust(100_000, b"\0")).group_id == "g"
 
 
 class Answering:
@@ -122,7 +121,7 @@ async def decoded(version: int, told: HeartbeatAnswer | KafkaError, throttle_ms:
     call.throttle_ms = throttle_ms
     body = memoryview(encode_request_body(API.key, version, STEADY))
     answer: Any = handle(RequestReader(body, 0, True), call, Answering(told))  # type: ignore[arg-type]
-    (frame,) = answer if isinstance(answer, tuple) else await answer
+    (frame,) = cast("Any", await reply_to(call, answer))
     found = memoryview(frame)[len(prefix(0, 0, flexible=True)) :]
     return decode_response(API.key, version, found), call.error
 

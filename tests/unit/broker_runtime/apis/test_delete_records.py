@@ -17,7 +17,7 @@ from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import LOG_STARTS, read_offsets
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
-from tests.support.calls import a_call
+from tests.support.calls import a_call, fields_later, fields_of
 from tests.support.logs import LOG_DIR, LogHouse
 from tests.support.replicas import LeadingNode, broker_info, brokers, leading
 
@@ -44,12 +44,12 @@ class Scene:
         request = decode_request(21, VERSION, memoryview(encode_request_body(21, VERSION, content)))
         node: Any = LeadingNode(self.leader, self.house.clock)
         node.logs = self.house.logs
-        return delete_records.handle(request, a_call(delete_records.API, VERSION), node)
+        return fields_of(delete_records.handle(request, a_call(delete_records.API, VERSION), node))
 
     async def begin(self, *before: int, timeout_ms: int = 60_000) -> "asyncio.Task[Any]":
         answer = self.ask(*before, timeout_ms=timeout_ms)
         assert not isinstance(answer, dict), "it was answered before the followers had heard of it"
-        task = asyncio.ensure_future(cast("Awaitable[Any]", answer))
+        task = asyncio.ensure_future(fields_later(answer))
         await asyncio.sleep(0)
         return task
 
@@ -189,7 +189,7 @@ async def test_the_starts_of_many_partitions_are_noted_with_one_write_and_surviv
     content = {"topics": [{"name": "many", "partitions": partitions}], "timeout": 60_000}
     request = decode_request(21, VERSION, memoryview(encode_request_body(21, VERSION, content)))
     before = house.fs.fsyncs
-    answer = delete_records.handle(request, a_call(delete_records.API, VERSION), node)
+    answer = fields_of(delete_records.handle(request, a_call(delete_records.API, VERSION), node))
     assert {code for code, _ in told(answer)} == {ErrorCode.NONE}
     assert house.fs.fsyncs - before <= 4, "the checkpoint and the ledger, and their names"
     starts = read_offsets(house.fs.power_loss(random.Random(1)), LOG_DIR / LOG_STARTS)
@@ -221,8 +221,8 @@ async def test_what_happens_before_the_wait_has_begun_ends_it_too() -> None:
     scene.fetch(2, 2)
     scene.fetch(3, 2)
     async with asyncio.timeout(30):
-        assert told(await answer) == [(ErrorCode.NONE, 2)]
+        assert told(await fields_later(answer)) == [(ErrorCode.NONE, 2)]
     answer = cast("Awaitable[Any]", scene.ask(3))
     scene.leader.resign()
     async with asyncio.timeout(30):
-        assert told(await answer) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+        assert told(await fields_later(answer)) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]

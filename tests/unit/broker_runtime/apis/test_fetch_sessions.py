@@ -517,7 +517,8 @@ def asked(*indexes: int) -> list[AskedPartition]:
 
 def test_who_got_records_last_is_the_last_to_get_more() -> None:
     session = FetchSession(asked(0, 1, 2), 0.0)
-    session.update(asked(0), (), 1.0, -1)
+    session.go_on(1.0, -1)
+    session.add(asked(0))
     assert [part.index for part in session.to_look] == [1, 2, 0]
 
 
@@ -525,7 +526,7 @@ def test_all_of_a_follower_that_was_started_again_is_looked_at() -> None:
     """What it has asked for in another life says nothing of what it has."""
     session = FetchSession(asked(0, 1), 0.0, replica=2, broker_epoch=5)
     session.has_nothing(list(session.to_look))
-    session.update((), (), 1.0, 5)
+    session.go_on(1.0, 5)
     assert not session.to_look
-    session.update((), (), 2.0, 6)
+    session.go_on(2.0, 6)
     assert [part.index for part in session.to_look] == [0, 1]

@@ -8,7 +8,7 @@ from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.metadata import API
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import decode_response
-from tests.support.calls import a_call
+from tests.support.calls import a_call, settled_at_once
 from tests.support.controller import Metadata
 
 
@@ -23,7 +23,7 @@ class Broker:
         context: Any = SimpleNamespace(
             image=image or self.metadata.image, cluster_id="c", all_topics=self.kept, settings=None
         )
-        (frame,) = cast("Any", API.handle(SimpleNamespace(topics=None, **asked), call, context))
+        (frame,) = cast("Any", settled_at_once(call, API.handle(SimpleNamespace(topics=None, **asked), call, context)))
         return call, frame
 
     def topics(self, **how: Any) -> list[str]:

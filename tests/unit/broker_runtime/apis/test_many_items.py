@@ -159,12 +159,12 @@ async def test_all_offsets_of_a_group_are_told_once_however_often_they_are_asked
 
 
 async def test_a_long_answer_stays_in_pieces_that_are_the_answer() -> None:
-    packed = Packed(b"head")
+    call = a_call(describe_groups.API, 4)
+    packed = Packed(Pace(call), b"head")
     for number in range(MANY):
         await packed.add(b"%d," % number)
-    other = Packed(b"tail")
+    other = Packed(Pace(call), b"tail")
     await packed.add_all(other)
-    call = a_call(describe_groups.API, 4)
     first, *rest = packed.reply(call)
     assert len(rest) >= TURNS
     body = b"".join(map(bytes, rest))  # type: ignore[arg-type]
@@ -175,8 +175,11 @@ async def test_a_long_answer_stays_in_pieces_that_are_the_answer() -> None:
 async def test_names_are_read_over_many_turns_and_each_of_them_is_told_once() -> None:
     frame = encode_request_body(DELETE_GROUPS, 2, {"groups_names": [*NAMES, *NAMES]})
     with counted_turns() as turns:
-        names = await read_names(RequestReader(memoryview(frame), 0, flexible=True), Pace())
-    assert (list(names), turns.count) == (NAMES, 2 * TURNS)
+        names = await read_names(
+            RequestReader(memoryview(frame), 0, flexible=True), Pace(a_call(describe_groups.API, 4))
+        )
+    assert list(names) == NAMES
+    assert turns.count >= 2 * TURNS
 
 
 def test_what_has_been_taken_is_let_go_of() -> None:

@@ -11,7 +11,8 @@ from broker_runtime.apis import offset_commit, offset_fetch
 from broker_runtime.apis.call import Call
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX, encode_request_body
+from broker_runtime.wire.limits import DEFAULT_LIMITS
+from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.reader import RequestReader
 from tests.support.calls import a_call
 from tests.support.coordinating_broker import CoordinatingBroker, versions
@@ -205,8 +206,8 @@ async def test_a_commit_that_breaks_off_is_no_request_and_commits_nothing(versio
         for end in range(len(body)):
             with pytest.raises(ProtocolError):
                 offset_commit.handle(RequestReader(memoryview(body[:end]), 0, call.flexible), call, context)
-        large = memoryview(body + bytes(REQUEST_BYTES_MAX))
-        with pytest.raises(ProtocolError, match="at most 1048576"):
+        large = memoryview(body + bytes(DEFAULT_LIMITS.bytes_max))
+        with pytest.raises(ProtocolError, match="at most 4194304"):
             offset_commit.handle(RequestReader(large, 0, call.flexible), call, context)
         assert not [state for state in node.groups.states() if state.groups]
 

@@ -1,7 +1,7 @@
 """ListOffsets, DeleteRecords and FindCoordinator on every version, over a log in memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -13,7 +13,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
-from tests.support.calls import a_call
+from tests.support.calls import a_call, fields_later
 from tests.support.logs import LogHouse
 from tests.support.packed_batches import timed
 from tests.support.replicas import leading
@@ -60,13 +60,9 @@ class Leader:
 def ask(api: ApiSpec[Any], version: int, content: dict[str, Any], node: Leader) -> Any:
     body = memoryview(encode_request_body(api.key, version, content))
     handled = api.handle(decode_request(api.key, version, body), a_call(api, version), cast("Any", node))
-    answer = asyncio.run(_awaited(handled)) if isinstance(handled, Awaitable) else handled
-    assert encode_response(api.key, version, 0, cast("Any", answer))
+    answer = asyncio.run(fields_later(handled))
+    assert encode_response(api.key, version, 0, answer)
     return answer
-
-
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def offsets(version: int, *timestamps: int, topic: str = "orders", epoch: int = -1, node: Leader | None = None) -> Any:

@@ -11,6 +11,7 @@ from broker_runtime.apis.fetch_partition import AskedPartition
 from broker_runtime.apis.repeated_fetch import PARTITIONS_MIN, RepeatedFetch, RepeatedFetches
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
@@ -232,7 +233,7 @@ def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
             said: dict[str | UUID, set[tuple[bytes]]] = {
                 "orders": {(index.to_bytes(28, "big"),) for index in range(partitions)}
             }
-            assert fetch.say(said, lambda topic, raw: _asked(topic, int.from_bytes(raw, "big")), now_s)
+            assert at_once(fetch.say(said, lambda topic, raw: _asked(topic, int.from_bytes(raw, "big")), now_s))
             kept.keep(("127.0.0.1", port), fetch)
         return fetch
 

@@ -11,6 +11,7 @@ from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import ElectionDefaults
 from broker_runtime.open_files import replicas_for, with_replicas_max
+from broker_runtime.steps import at_once
 from tests.support.controller import Metadata
 
 
@@ -38,31 +39,31 @@ def test_records_of_a_request_are_limited() -> None:
 
 
 def test_replicas_are_counted_by_broker(metadata: Metadata) -> None:
-    assert replicas_by_broker(metadata.image) == Counter({1: 3, 2: 1})
+    assert at_once(replicas_by_broker(metadata.image)) == Counter({1: 3, 2: 1})
 
 
 def test_what_a_broker_has_no_room_for_is_refused_and_takes_nothing(metadata: Metadata) -> None:
     capacity = Capacity(metadata.image)
     with pytest.raises(KafkaError, match=r"Broker 1 would have 6 replicas .* may have 5 .*replicas\.max") as refused:
-        capacity.take(grow_topic("orders", 6, [[1], [1], [1]], metadata.image))
+        at_once(capacity.take(at_once(grow_topic("orders", 6, [[1], [1], [1]], metadata.image))))
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
-    capacity.take(grow_topic("orders", 5, [[1], [1]], metadata.image))
+    at_once(capacity.take(at_once(grow_topic("orders", 5, [[1], [1]], metadata.image))))
     with pytest.raises(KafkaError, match="Broker 1 would have 6 replicas"):
-        capacity.take(grow_topic("orders", 4, [[1]], metadata.image))
+        at_once(capacity.take(at_once(grow_topic("orders", 4, [[1]], metadata.image))))
 
 
 def test_a_move_takes_room_where_it_goes(metadata: Metadata) -> None:
     metadata.image.defaults = ElectionDefaults(replicas_max=2)
     capacity = Capacity(metadata.image)
-    capacity.take(reassign("orders", 2, [2, 1], metadata.image))
-    capacity.take(reassign("orders", 0, [2], metadata.image))
+    at_once(capacity.take(reassign("orders", 2, [2, 1], metadata.image)))
+    at_once(capacity.take(reassign("orders", 0, [2], metadata.image)))
     with pytest.raises(KafkaError, match="Broker 2 would have 3 replicas"):
-        capacity.take(reassign("orders", 1, [2], metadata.image))
+        at_once(capacity.take(reassign("orders", 1, [2], metadata.image)))
 
 
 def test_without_a_limit_there_is_room(metadata: Metadata) -> None:
     metadata.image.defaults = ElectionDefaults(replicas_max=None)
-    assert Capacity(metadata.image).take(grow_topic("orders", 900, None, metadata.image))
+    assert at_once(Capacity(metadata.image).take(at_once(grow_topic("orders", 900, None, metadata.image))))
 
 
 @pytest.mark.parametrize(("open_files", "replicas"), [(256, 1), (1_024, 256), (20_000, 5_000), (1_048_576, 262_144)])

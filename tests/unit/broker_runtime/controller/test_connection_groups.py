@@ -9,6 +9,7 @@ from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
 from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.steps import at_once
 from tests.support.controller import Metadata
 
 GROUP, IP = "connection-group", "ip"
@@ -43,7 +44,8 @@ SHOP = metadata_with(
 def found(*components: tuple[str, Match, str | None], strict: bool = False) -> Sequence[object]:
     asked = [Component(kind, match, name) for kind, match, name in components]
     return [
-        ("+".join(str(name) for _, name in entity), values) for entity, values in describe_quotas(asked, strict, SHOP)
+        ("+".join(str(name) for _, name in entity), values)
+        for entity, values in at_once(describe_quotas(asked, strict, SHOP))
     ]
 
 
@@ -141,7 +143,7 @@ def test_a_member_with_another_number_is_the_same_member_of_somebody_else() -> N
     assert groups["g"].members == {"::1": 1_099_511_627_777}
     assert groups.members_total == 1
     filter_ = [Component(GROUP, Match.EXACT, "g"), Component(IP, Match.EXACT, "::1")]
-    assert [values for _, values in describe_quotas(filter_, False, metadata.image)] == [{MEMBER: 2.0**40 + 1}]
+    assert [values for _, values in at_once(describe_quotas(filter_, False, metadata.image))] == [{MEMBER: 2.0**40 + 1}]
     assert not alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 2.0**40 + 1)], metadata.image, ())
     room = GroupRoom(groups, GroupLimits(members_of_one=1))
     room.take(alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 9.0)], metadata.image, ()))

@@ -22,11 +22,12 @@ from broker_runtime.controller.registration import (
     unregister,
 )
 from broker_runtime.controller.sessions import Sessions
-from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic
+from broker_runtime.controller.topics import NewTopic, TakenNames, TopicDefaults, create_topic
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import NO_LEADER, Partition
+from broker_runtime.steps import at_once
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 BROKER_IDS = 5
@@ -153,7 +154,13 @@ class Cluster(RuleBasedStateMachine):
         new = NewTopic(name, partitions, factor, (), ())
         topic_id = UUID(int=10_000 + self.count)
         try:
-            self.write(create_topic(new, self.metadata.image, TopicDefaults(1, 1), lambda: topic_id, {})[0])
+            self.write(
+                at_once(
+                    create_topic(
+                        new, self.metadata.image, TopicDefaults(1, 1), lambda: topic_id, TakenNames(self.metadata.image)
+                    )
+                )[0]
+            )
         except KafkaError:
             return
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker_runtime.controller.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import StopBroker
+from broker_runtime.steps import at_once
 from tests.support.controller import Metadata
 
 
@@ -21,25 +22,25 @@ def cluster(racks: list[str | None], fenced: tuple[int, ...] = ()) -> Metadata:
 
 @given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 10**6))
 def test_partitions_are_spread_evenly(partitions: int, brokers: int, start: int) -> None:
-    placed = place(partitions, 1, cluster([None] * brokers).image, start)
+    placed = at_once(place(partitions, 1, cluster([None] * brokers).image, start))
     counts = Counter(replicas[0] for replicas in placed)
     assert len(placed) == partitions
     assert max(counts.values()) - min([*counts.values(), partitions // brokers]) <= 1
 
 
 def test_fenced_brokers_lead_nothing() -> None:
-    placed = place(12, 1, cluster([None] * 3, fenced=(1,)).image, 5)
+    placed = at_once(place(12, 1, cluster([None] * 3, fenced=(1,)).image, 5))
     assert {replicas[0] for replicas in placed} == {0, 2}
 
 
 def test_leaders_go_rack_by_rack() -> None:
-    placed = place(4, 1, cluster(["a", "a", "b", "b"]).image, 0)
+    placed = at_once(place(4, 1, cluster(["a", "a", "b", "b"]).image, 0))
     assert [replicas[0] for replicas in placed] == [0, 2, 1, 3]
 
 
 def test_replicas_lie_on_different_racks() -> None:
     metadata = cluster(["a", "a", "b", "b", "c", "c"], fenced=(5,))
-    for replicas in place(30, 3, metadata.image, 7):
+    for replicas in at_once(place(30, 3, metadata.image, 7)):
         assert len(set(replicas)) == 3
         assert {metadata.image.brokers[r].rack for r in replicas} == {"a", "b", "c"}
         assert replicas[0] != 5
@@ -48,7 +49,7 @@ def test_replicas_lie_on_different_racks() -> None:
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 6), st.integers(0, 10**6))
 def test_leaders_and_replicas_are_spread_evenly(partitions: int, brokers: int, factor: int, start: int) -> None:
     factor = min(factor, brokers)
-    placed = place(partitions, factor, cluster([None] * brokers).image, start)
+    placed = at_once(place(partitions, factor, cluster([None] * brokers).image, start))
     leads = Counter(dict.fromkeys(range(brokers), 0) | Counter(replicas[0] for replicas in placed))
     holds = Counter(dict.fromkeys(range(brokers), 0) | Counter(r for replicas in placed for r in replicas))
     assert max(leads.values()) - min(leads.values()) <= 1
@@ -60,7 +61,7 @@ def test_leaders_and_replicas_are_spread_evenly(partitions: int, brokers: int, f
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=3, max_size=9), st.integers(1, 3), st.integers(0, 10**6))
 def test_no_rack_gets_two_replicas_while_another_has_none(racks: list[str], factor: int, start: int) -> None:
     metadata = cluster(list(racks))
-    placed = place(24, factor, metadata.image, start)
+    placed = at_once(place(24, factor, metadata.image, start))
     for replicas in placed:
         assert len({racks[r] for r in replicas}) == min(factor, len(set(racks)))
     counts = Counter(replicas[0] for replicas in placed)
@@ -68,7 +69,7 @@ def test_no_rack_gets_two_replicas_while_another_has_none(racks: list[str], fact
 
 
 def test_within_a_larger_rack_followers_are_spread() -> None:
-    placed = place(12, 2, cluster(["a", "a", "a", "b"]).image, 0)
+    placed = at_once(place(12, 2, cluster(["a", "a", "a", "b"]).image, 0))
     held = Counter(r for replicas in placed for r in replicas)
     assert held[3] == 12
     assert sorted(held[broker] for broker in (0, 1, 2)) == [4, 4, 4]
@@ -76,23 +77,23 @@ def test_within_a_larger_rack_followers_are_spread() -> None:
 
 @pytest.mark.parametrize("factor", [2, 3, 4])
 def test_what_one_broker_leads_is_followed_by_different_ones(factor: int) -> None:
-    placed = place(24, factor, cluster([None] * 4).image, 3)
+    placed = at_once(place(24, factor, cluster([None] * 4).image, 3))
     for leader in range(4):
         assert {replicas[1] for replicas in placed if replicas[0] == leader} == {0, 1, 2, 3} - {leader}
 
 
 def test_followers_lie_on_fenced_brokers_only_when_there_are_no_others() -> None:
     metadata = cluster([None] * 4, fenced=(0,))
-    assert {r for replicas in place(12, 3, metadata.image, 0) for r in replicas} == {1, 2, 3}
-    assert all(0 in replicas[1:] for replicas in place(12, 4, metadata.image, 0))
+    assert {r for replicas in at_once(place(12, 3, metadata.image, 0)) for r in replicas} == {1, 2, 3}
+    assert all(0 in replicas[1:] for replicas in at_once(place(12, 4, metadata.image, 0)))
 
 
 def test_a_stopping_broker_gets_nothing() -> None:
     metadata = cluster([None] * 3)
     metadata.write(StopBroker(1, metadata.image.brokers[1].epoch, metadata.image.offset + 1))
-    assert {r for replicas in place(12, 2, metadata.image, 0) for r in replicas} == {0, 2}
+    assert {r for replicas in at_once(place(12, 2, metadata.image, 0)) for r in replicas} == {0, 2}
     with pytest.raises(KafkaError, match=r"only 2 broker\(s\) are registered"):
-        place(1, 3, metadata.image, 0)
+        at_once(place(1, 3, metadata.image, 0))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_stopping_broker_gets_nothing() -> None:
 )
 def test_what_cannot_be_placed(metadata: Metadata, factor: int, message: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        place(1, factor, metadata.image, 0)
+        at_once(place(1, factor, metadata.image, 0))
     assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert message in str(refused.value)
 

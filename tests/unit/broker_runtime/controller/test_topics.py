@@ -5,9 +5,17 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.controller.reassignments import reassign
-from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic, delete_topic, grow_topic
+from broker_runtime.controller.topics import (
+    NewTopic,
+    TakenNames,
+    TopicDefaults,
+    create_topic,
+    delete_topic,
+    grow_topic,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import StopBroker
+from broker_runtime.steps import at_once
 from tests.support.controller import Metadata
 
 ID = UUID(int=42)
@@ -26,8 +34,11 @@ def new(name: str = "orders", partitions: int = 1, factor: int = 1, **more: obje
     return NewTopic(name, partitions, factor, more.get("assignments", ()), more.get("configs", ()))  # type: ignore[arg-type]
 
 
-def create(metadata: Metadata, topic: NewTopic, taken: dict[str, str] | None = None, topic_id: UUID = ID) -> None:
-    metadata.commit(create_topic(topic, metadata.image, TopicDefaults(3, 1), lambda: topic_id, taken or {}))
+def create(metadata: Metadata, topic: NewTopic, taken: str | None = None, topic_id: UUID = ID) -> None:
+    names = TakenNames(metadata.image)
+    if taken is not None:
+        names.add(taken)
+    metadata.commit(at_once(create_topic(topic, metadata.image, TopicDefaults(3, 1), lambda: topic_id, names)))
 
 
 def test_a_topic_gets_its_partitions_configuration_and_id() -> None:
@@ -91,7 +102,7 @@ def test_replicas_by_hand() -> None:
 def test_topics_that_are_refused(topic: NewTopic, code: ErrorCode, message: str) -> None:
     metadata = metadata_with("pay.ments")
     with pytest.raises(KafkaError) as refused:
-        create(metadata, topic, taken={"o_ther": "o_ther"})
+        create(metadata, topic, taken="o_ther")
     assert refused.value.code == code
     assert message in str(refused.value)
 
@@ -111,15 +122,15 @@ def test_a_topic_that_is_moved_grows_by_what_it_will_have() -> None:
     metadata.broker(3)
     metadata.write(*reassign("orders", 0, [1, 3], metadata.image))
     metadata.write(*reassign("orders", 0, [3], metadata.image))
-    metadata.write(*grow_topic("orders", 2, None, metadata.image))
+    metadata.write(*at_once(grow_topic("orders", 2, None, metadata.image)))
     assert len(metadata.image.topics["orders"].partitions[1].replicas) == 1
 
 
 def test_growing_keeps_what_is_there() -> None:
     metadata = metadata_with("orders")
-    metadata.write(*grow_topic("orders", 3, None, metadata.image))
+    metadata.write(*at_once(grow_topic("orders", 3, None, metadata.image)))
     assert list(metadata.image.topics["orders"].partitions) == [0, 1, 2]
-    metadata.write(*grow_topic("orders", 4, [[1]], metadata.image))
+    metadata.write(*at_once(grow_topic("orders", 4, [[1]], metadata.image)))
     assert len(metadata.image.topics["orders"].partitions) == 4
 
 
@@ -138,7 +149,7 @@ def test_growing_keeps_what_is_there() -> None:
 )
 def test_growth_that_is_refused(name: str, count: int, assignments: list[list[int]] | None, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        grow_topic(name, count, assignments, metadata_with("orders").image)
+        at_once(grow_topic(name, count, assignments, metadata_with("orders").image))
     assert refused.value.code == code
 
 

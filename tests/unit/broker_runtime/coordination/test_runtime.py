@@ -11,6 +11,7 @@ from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.seam import Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batching import KeyValue
 from tests.support.tally import Added, Tally, TallyDecision, TallyShard
 
@@ -33,6 +34,10 @@ class FussyLog:
         self.keys += keys
         self.batches += 1
         return len(self.keys) - len(keys)
+
+    def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
+        yield
+        return self.append(records)
 
     def flush(self) -> None:
         """What is appended is written."""
@@ -384,3 +389,68 @@ async def test_what_was_posted_is_refused_by_who_is_not_active_only() -> None:
         runtime.unload()
         with pytest.raises(KafkaError):
             runtime.post(lambda tally: ((), None))
+
+
+STEPS = 20_000
+
+
+def in_steps(records: Sequence[Added], seen: list[int], error: KafkaError | None = None) -> TallyDecision:
+    """A decision of very many steps, which notes where the log ended at each of them."""
+
+    def decide(tally: Tally) -> Steps[tuple[Sequence[Added], None]]:
+        for _ in range(STEPS):
+            seen.append(tally.next_offset)
+            yield
+        if error is not None:
+            raise error
+        return records, None
+
+    return decide
+
+
+async def test_nothing_else_is_decided_while_a_decision_is_made_in_steps() -> None:
+    log, seen = FussyLog(), list[int]()
+    async with running(log) as runtime:
+        slow = asyncio.ensure_future(runtime.submit(in_steps([Added("slow", 1)], seen)))
+        quick = asyncio.ensure_future(runtime.submit(lambda tally: ([Added("quick", 1)], None)))
+        turns = 0
+        while not slow.done():
+            await asyncio.sleep(0)
+            turns += 1
+        await quick
+    assert turns > 3, "others have their turns meanwhile"
+    assert (len(seen), set(seen)) == (STEPS, {0})
+    assert log.keys == [b"slow", b"quick"]
+
+
+async def test_many_records_are_written_over_turns_in_their_order() -> None:
+    log = FussyLog()
+    records = [Added(f"name-{number}", 1) for number in range(1_000)]
+    async with running(log) as runtime:
+        await runtime.submit(lambda tally: (records, None))
+        assert log.keys == [record.name.encode() for record in records]
+        assert runtime.state.sums == {record.name: 1 for record in records}
+        assert runtime.state.next_offset == 1_000
+
+
+async def test_a_decision_that_fails_after_many_steps_writes_nothing() -> None:
+    log, seen = FussyLog(), list[int]()
+    async with running(log) as runtime:
+        with pytest.raises(KafkaError) as refused:
+            await runtime.submit(in_steps((), seen, KafkaError(ErrorCode.INVALID_REQUEST, "no")))
+        assert refused.value.code == ErrorCode.INVALID_REQUEST
+        assert log.keys == []
+        await runtime.submit(lambda tally: ([Added("a", 1)], None))
+        assert runtime.state.sums == {"a": 1}
+
+
+async def test_who_waits_for_a_decision_in_steps_is_told_when_the_term_ends() -> None:
+    log, seen = FussyLog(), list[int]()
+    async with running(log) as runtime:
+        slow = asyncio.ensure_future(runtime.submit(in_steps((), seen)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+    with pytest.raises(KafkaError) as refused:
+        await slow
+    assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert 0 < len(seen) < STEPS

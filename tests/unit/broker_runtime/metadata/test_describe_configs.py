@@ -6,6 +6,7 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, BrokerSettings, broke
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.describe_configs import Described, Source, describe_resource
+from broker_runtime.steps import at_once
 from tests.support.controller import Metadata
 
 BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32
@@ -28,13 +29,13 @@ def metadata() -> Metadata:
 
 
 def one(metadata: Metadata, settings: BrokerSettings, resource: tuple[int, str], name: str) -> Described:
-    (found,) = describe_resource(resource, [name], metadata.image, settings)
+    (found,) = at_once(describe_resource(resource, [name], metadata.image, settings))
     return found
 
 
 def test_all_keys_are_described_when_none_is_named(metadata: Metadata, settings: BrokerSettings) -> None:
-    topic = describe_resource((TOPIC, "orders"), None, metadata.image, settings)
-    broker = describe_resource((BROKER, "1"), None, metadata.image, settings)
+    topic = at_once(describe_resource((TOPIC, "orders"), None, metadata.image, settings))
+    broker = at_once(describe_resource((BROKER, "1"), None, metadata.image, settings))
     assert {entry.name for entry in topic} == set(TOPIC_KEYS)
     assert {entry.name for entry in broker} == {key for key in BROKER_KEYS if broker_key(key)} | {LISTENER_RATE}
 
@@ -84,7 +85,7 @@ def test_keys_of_a_group_that_are_not_used_are_described_where_they_are_set(
 ) -> None:
     metadata.write(ConfigRecord(GROUP, "readers", "share.auto.offset.reset", "earliest"))
     metadata.write(ConfigRecord(GROUP, "readers", "of.another.version", "1"))
-    names = [entry.name for entry in describe_resource((GROUP, "readers"), None, metadata.image, settings)]
+    names = [entry.name for entry in at_once(describe_resource((GROUP, "readers"), None, metadata.image, settings))]
     assert names == [
         "consumer.session.timeout.ms",
         "consumer.heartbeat.interval.ms",
@@ -95,7 +96,7 @@ def test_keys_of_a_group_that_are_not_used_are_described_where_they_are_set(
 
 def test_client_metrics_have_no_synonym_where_they_are_not_set(metadata: Metadata, settings: BrokerSettings) -> None:
     metadata.write(ConfigRecord(CLIENT_METRICS, "all", "metrics", "*"))
-    found = describe_resource((CLIENT_METRICS, "all"), None, metadata.image, settings)
+    found = at_once(describe_resource((CLIENT_METRICS, "all"), None, metadata.image, settings))
     assert [(entry.name, entry.value, entry.source, len(entry.synonyms)) for entry in found] == [
         ("interval.ms", "300000", Source.DEFAULT, 0),
         ("match", "", Source.DEFAULT, 0),
@@ -110,7 +111,7 @@ def test_advertised_listeners_are_shown_as_read_only_as_in_kafka(metadata: Metad
 
 def test_the_cluster_default_shows_what_is_set_there_only(metadata: Metadata, settings: BrokerSettings) -> None:
     metadata.write(ConfigRecord(BROKER, "", RATE, "8"), ConfigRecord(BROKER, "", "of.another.version", "8"))
-    (found,) = describe_resource((BROKER, ""), None, metadata.image, settings)
+    (found,) = at_once(describe_resource((BROKER, ""), None, metadata.image, settings))
     assert (found.name, found.value, found.source) == (RATE, "8", Source.DYNAMIC_DEFAULT_BROKER)
 
 
@@ -127,7 +128,7 @@ def test_what_is_not_used_is_described_where_it_is_set_and_says_so(metadata: Met
     password = one(metadata, settings, (BROKER, "1"), "listener.name.plaintext.ssl.key.password")
     assert (password.value, password.key.sensitive) == (None, True)
     assert one(metadata, settings, (TOPIC, "orders"), "preallocate").value == "true"
-    assert describe_resource((BROKER, "1"), ["telemetry.max.bytes"], metadata.image, settings) == []
+    assert at_once(describe_resource((BROKER, "1"), ["telemetry.max.bytes"], metadata.image, settings)) == []
 
 
 @pytest.mark.parametrize(
@@ -146,14 +147,14 @@ def test_resources_that_are_refused(
     metadata: Metadata, settings: BrokerSettings, resource: tuple[int, str], code: ErrorCode, message: str
 ) -> None:
     with pytest.raises(KafkaError) as refused:
-        describe_resource(resource, None, metadata.image, settings)
+        at_once(describe_resource(resource, None, metadata.image, settings))
     assert refused.value.code == code
     assert message in str(refused.value)
 
 
 def test_an_empty_list_of_keys_asks_for_all(metadata: Metadata, settings: BrokerSettings) -> None:
-    asked = describe_resource((BROKER, "1"), [], metadata.image, settings)
-    assert asked == describe_resource((BROKER, "1"), None, metadata.image, settings)
+    asked = at_once(describe_resource((BROKER, "1"), [], metadata.image, settings))
+    assert asked == at_once(describe_resource((BROKER, "1"), None, metadata.image, settings))
 
 
 def test_values_are_shown_as_they_are_understood(metadata: Metadata, settings: BrokerSettings) -> None:

@@ -5,6 +5,7 @@ import pytest
 from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
+from broker_runtime.steps import at_once
 from tests.support.controller import Metadata
 
 RATE = "connection_creation_rate"
@@ -43,7 +44,7 @@ def test_what_a_filter_finds(components: list[tuple[str, int, str | None]], stri
         (USER, "producer_byte_rate", 4.0),
         (USER_AND_CLIENT, "producer_byte_rate", 5.0),
     )
-    assert len(list(describe_quotas([Component(*c) for c in components], strict, metadata.image))) == found
+    assert len(list(at_once(describe_quotas([Component(*c) for c in components], strict, metadata.image)))) == found
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,6 @@ def test_what_a_filter_finds(components: list[tuple[str, int, str | None]], stri
 )
 def test_filters_that_are_refused(components: list[tuple[str, int, str | None]], code: ErrorCode, message: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        describe_quotas([Component(*c) for c in components], False, Metadata().image)
+        at_once(describe_quotas([Component(*c) for c in components], False, Metadata().image))
     assert refused.value.code == code
     assert message in str(refused.value)

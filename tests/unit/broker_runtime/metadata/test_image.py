@@ -22,6 +22,7 @@ from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic, Topic, TopicRecord
+from broker_runtime.steps import at_once
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 
@@ -183,10 +184,11 @@ class History:
         wanted = topics.NewTopic(name, partitions, 1, (), [("retention.ms", "7")])
         made = UUID(int=10_000 + len(self.metadata.journal))
         defaults = topics.TopicDefaults(1, 1)
-        self.metadata.commit(topics.create_topic(wanted, self.metadata.image, defaults, lambda: made, {}))
+        names = topics.TakenNames(self.metadata.image)
+        self.metadata.commit(at_once(topics.create_topic(wanted, self.metadata.image, defaults, lambda: made, names)))
 
     def _grow(self, name: str, count: int) -> None:
-        self.metadata.write(*topics.grow_topic(name, count, None, self.metadata.image))
+        self.metadata.write(*at_once(topics.grow_topic(name, count, None, self.metadata.image)))
 
     def _delete(self, name: str) -> None:
         self.metadata.commit(topics.delete_topic(name, None, self.metadata.image))

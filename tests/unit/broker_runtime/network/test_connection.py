@@ -575,3 +575,22 @@ def test_a_refusal_that_waits_for_the_answers_before_it_keeps_nothing(sent: byte
     served = Served(MemoryTransport())
     with no_circles():
         refuse_behind_a_batch(served, sent)
+
+
+@pytest.mark.parametrize("transport", [MemoryTransport(), EncryptingTransport()], ids=["plain", "encrypting"])
+def test_a_client_whose_request_took_long_is_read_from_in_its_turn(transport: MemoryTransport) -> None:
+    served = Served(transport)
+    transport.arrive(request(b"a"))
+    served.connection.on_readable()
+    served.connection.was_heavy()
+    assert served.taken() == request(b"a")
+    transport.arrive(request(b"b"))
+    served.connection.on_readable()
+    assert served.taken() == b"", "others come first"
+    assert served.poller.watched == (False, False)
+    served.loop.run()
+    assert served.taken() == request(b"b")
+    assert served.poller.watched == (True, False)
+    transport.arrive(request(b"c"))
+    served.connection.on_readable()
+    assert served.taken() == request(b"c"), "its last request was short"

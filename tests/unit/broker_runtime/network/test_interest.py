@@ -12,6 +12,8 @@ class Target:
 
     def on_hang_up(self) -> None: ...
 
+    def was_heavy(self) -> None: ...
+
 
 class ReadingToWrite(MemoryTransport):
     """In the middle of a handshake: it has to read before it writes."""

@@ -351,3 +351,46 @@ def test_a_throttled_client_owes_nobody_anything(event: ConnectionEvent) -> None
     driven.receive(request(b"a"))
     driven.sent()
     assert driven.machine.end(event)
+
+
+class Keeping(Driven):
+    """Its handler reads frames after its call."""
+
+    def serve(self, requests: list[memoryview]) -> None:
+        self.kept = [self.machine.hold(frame) for frame in requests]
+        super().serve(requests)
+
+
+@pytest.mark.parametrize("length", [10, 100_000, 3_000_000])
+def test_a_kept_frame_is_valid_until_it_is_answered_and_a_large_one_counts_as_long(length: int) -> None:
+    driven = Keeping()
+    body = b"later" + bytes(range(250)) * (length // 250)
+    for start in range(0, len(request(body)), 200_000):
+        driven.receive(request(body)[start : start + 200_000])
+    assert driven.is_now(ConnectionState.AWAITING)
+    driven.buffers.scratch[:] = b"\xee" * len(driven.buffers.scratch)
+    (frame,) = driven.kept
+    assert bytes(frame) == body
+    assert (driven.buffers.memory.total >= len(body)) is (length > 1_000_000)
+    freed = driven.freed
+    driven.reply(b"done")
+    assert driven.sent() == request(b"done")
+    assert driven.buffers.memory.total == 0
+    assert driven.freed == freed + (length > 1_000_000)
+    assert bytes(frame) == body, "it is still the same"
+
+
+@pytest.mark.parametrize("end", ["released", "closed"])
+def test_the_memory_of_a_kept_frame_is_given_back_once(end: str) -> None:
+    driven = Keeping()
+    body = b"later" + bytes(1_000_000)
+    for start in range(0, len(request(body)), 200_000):
+        driven.receive(request(body)[start : start + 200_000])
+    assert driven.buffers.memory.total >= len(body)
+    if end == "released":
+        driven.machine.release()
+    else:
+        assert driven.machine.end(ConnectionEvent.LOST)
+    assert driven.buffers.memory.total == 0
+    driven.machine.release()
+    assert driven.buffers.memory.total == 0

@@ -38,6 +38,9 @@ class Worker:
         if self.work:
             self.turns.add(self)
 
+    def was_heavy(self) -> None:
+        """It goes to the end of the queue anyway."""
+
 
 def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
@@ -71,6 +74,9 @@ def test_a_turn_that_fails_forgets_nobody() -> None:
         def take_turn(self) -> None:
             raise OSError("a mistake of ours")
 
+        def was_heavy(self) -> None:
+            raise AssertionError("it has failed")
+
     loop, clock, log = Loop(), ManualClock(), list[str]()
     turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     turns.add(Failing())
@@ -96,3 +102,24 @@ def test_who_was_too_long_leaves_as_much_time_to_others_while_they_wait() -> Non
     others[0] = False
     loop.pass_once()
     assert log == ["a", "a", "a"], "nobody else wants the time"
+
+
+def test_a_turn_that_took_long_is_told_and_a_short_one_is_not() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
+
+    class Short(Worker):
+        def take_turn(self) -> None:
+            """It takes no time."""
+
+        def was_heavy(self) -> None:
+            log.append("short")
+
+    class Long(Worker):
+        def was_heavy(self) -> None:
+            log.append("long")
+
+    turns.add(Short("s", 1, turns, clock, log))
+    turns.add(Long("l", 1, turns, clock, log))
+    loop.pass_once()
+    assert log == ["l", "long"]

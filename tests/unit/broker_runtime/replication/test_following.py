@@ -22,7 +22,7 @@ from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
 from tests.support import virtual_time
-from tests.support.calls import a_call
+from tests.support.calls import a_call, fields_of
 from tests.support.cleaning import append_keyed, clean, records_of
 from tests.support.logs import TOPIC_ID, LogHouse, read_all, values_of
 from tests.support.manual_disk import ManualDisk
@@ -161,9 +161,7 @@ def test_only_replicas_are_told_where_the_last_batch_of_an_epoch_ends() -> None:
         }
         body = memoryview(encode_request_body(api.key, version, content))
         answer = api.handle(decode_request(api.key, version, body), a_call(api, version), node)
-        if isinstance(answer, Awaitable):
-            answer = asyncio.run(_awaited(answer))
-        return [(part["leader_epoch"], part["end_offset"]) for part in cast("Any", answer)["topics"][0]["partitions"]]
+        return [(part["leader_epoch"], part["end_offset"]) for part in fields_of(answer)["topics"][0]["partitions"]]
 
     assert ends(-1, 0, 1, 2, 3) == [(0, 5), (1, 6), (1, 6), (3, 6)]
     assert ends(None, 0, 1, 2, 3) == [(0, 5), (1, 6), (1, 6), (3, 6)]

@@ -14,7 +14,8 @@ from kio.serial import entity_reader
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.decode import read_entity
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX, decode_request
+from broker_runtime.wire.limits import DEFAULT_LIMITS
+from broker_runtime.wire.messages import decode_request
 from broker_runtime.wire.versions import (
     DELETE_TOPICS,
     DESCRIBE_CLIENT_QUOTAS,
@@ -137,7 +138,7 @@ def test_why_it_is_refused(key: int, version: int, body: bytes, kind: str, text:
 
 def test_a_request_has_a_greatest_size() -> None:
     with pytest.raises(ProtocolError, match="ask in several requests") as refused:
-        decode_request(METADATA, 12, memoryview(bytes(REQUEST_BYTES_MAX + 1)))
+        decode_request(METADATA, 12, memoryview(bytes(DEFAULT_LIMITS.bytes_max + 1)))
     assert refused.value.kind == "too-large"
 
 

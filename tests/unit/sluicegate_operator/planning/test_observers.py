@@ -7,8 +7,8 @@ import pytest
 
 from broker_runtime.config.observers import BUILT_IN_OBSERVERS, split_observer_key
 from broker_runtime.config.observers import OBSERVERS_MAX as BROKERS_MAX
+from broker_runtime.config.requests import RequestConfig
 from broker_runtime.observers.loading import BUILT_IN as BUILT_IN_CLASSES
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
 from sluicegate_operator.api.observer_plugin import BUILT_IN
 from sluicegate_operator.planning.limits import SetBrokerConfigs
@@ -125,7 +125,7 @@ def test_one_with_too_much_to_say_leaves_room_for_the_others() -> None:
     large = {f"k{number}": "x" * 4000 for number in range(9)}
     planned = plan(a_plugin("large", 1, config=large), a_plugin("orders", 2))
     assert outcomes(planned) == {"large": PluginOutcome.TOO_LARGE, "orders": PluginOutcome.ACCEPTED}
-    assert OBSERVERS_MAX * CONFIG_BYTES_MAX < REQUEST_BYTES_MAX
+    assert RequestConfig.sluicegate_request_max_bytes.default > OBSERVERS_MAX * CONFIG_BYTES_MAX
 
 
 def test_of_another_cluster_and_of_none() -> None:

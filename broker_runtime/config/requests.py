@@ -1,0 +1,93 @@
+"""The keys that bound what one request may name and how large its answer may be. Pure."""
+
+import re
+
+from broker_runtime.config.allowed import at_least
+from broker_runtime.config.declaration import Config, static
+from broker_runtime.config.definition import INT_MAX, Key, Type, Value
+from broker_runtime.errors import ConfigError
+
+_ITEMS_MAX_LEAST = 1_024
+"""A request of so many bytes is read without counting its items."""
+_OVERRIDE = re.compile(r"(?P<api>[A-Za-z]+):(?P<count>[0-9]{1,10})")
+_FORM = "must be API:count pairs such as OffsetCommit:200000, separated by commas"
+
+
+def items_overrides(value: Value) -> dict[str, int]:
+    """The limits by the name of the API. Raises ConfigError, whose text says what the value must be."""
+    found: dict[str, int] = {}
+    for item in str(value or "").split(","):
+        if not item.strip():
+            continue
+        match = _OVERRIDE.fullmatch(item.strip())
+        if match is None or not _ITEMS_MAX_LEAST <= int(match["count"]) <= INT_MAX:
+            raise ConfigError(f"{_FORM}, with counts from {_ITEMS_MAX_LEAST} to {INT_MAX}; {item.strip()} is not")
+        found[match["api"]] = int(match["count"])
+    return found
+
+
+def _overrides_problem(value: Value) -> str | None:
+    try:
+        items_overrides(value)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+class RequestConfig(Config):
+    """How much one request may name. The page request-limits.md has the arrays of each API."""
+
+    sluicegate_request_items_max: Key[int] = static(
+        "sluicegate.request.items.max",
+        Type.INT,
+        50_000,
+        "Items that the arrays of one request may have together, nested arrays included: partitions, topics, "
+        "resources. A request with more is answered with INVALID_REQUEST where its API has a place for that; otherwise "
+        "its connection is closed.",
+        at_least(_ITEMS_MAX_LEAST),
+    )
+    sluicegate_request_items_max_overrides: Key[str] = static(
+        "sluicegate.request.items.max.overrides",
+        Type.STRING,
+        "BrokerMetadata:10000,BrokerRegistration:5000,OffsetCommit:200000,OffsetDelete:200000,OffsetFetch:100000",
+        "API:count, comma separated, instead of the above for single APIs.",
+        _overrides_problem,
+    )
+    sluicegate_request_tagged_fields_max: Key[int] = static(
+        "sluicegate.request.tagged.fields.max",
+        Type.INT,
+        100,
+        "Tagged fields (KIP-482) that one struct of a request, or its header, may have.",
+        at_least(1),
+    )
+    sluicegate_request_tagged_bytes_max: Key[int] = static(
+        "sluicegate.request.tagged.bytes.max",
+        Type.INT,
+        65_536,
+        "Bytes of the tagged fields of one struct of a request, or of its header.",
+        at_least(1_024),
+    )
+    sluicegate_request_max_bytes: Key[int] = static(
+        "sluicegate.request.max.bytes",
+        Type.INT,
+        4_194_304,
+        "Largest request other than Produce and SyncGroup, for which socket.request.max.bytes and "
+        "sluicegate.group.assignments.bytes.max hold.",
+        at_least(_ITEMS_MAX_LEAST),
+    )
+    sluicegate_requests_long_max_bytes: Key[int] = static(
+        "sluicegate.requests.long.max.bytes",
+        Type.INT,
+        4_194_304,
+        "Bytes of requests of more than 64 KiB, other than Produce, that are carried out at the same time; "
+        "others wait. Their fields take up to twenty times as much memory.",
+        at_least(1),
+    )
+    sluicegate_response_max_bytes: Key[int] = static(
+        "sluicegate.response.max.bytes",
+        Type.INT,
+        67_108_864,
+        "Largest response other than that of Fetch, for which fetch.max.bytes holds. A request whose answer would be "
+        "larger is refused as one that names too much.",
+        at_least(1_048_576),
+    )

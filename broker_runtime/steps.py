@@ -1,0 +1,132 @@
+"""Work that can be interrupted: a generator that may be paused at each of its `yield`s. Pure.
+
+`broker_runtime.slices` gives such work its share of the event loop.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Hashable, Iterable
+from heapq import merge
+from itertools import islice
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+A = TypeVar("A")
+K = TypeVar("K", bound=Hashable)
+
+Steps = Generator[None, None, T]
+"""Returns its result at the end. The code between two `yield`s takes some tens of microseconds."""
+
+_ITEMS_OF_A_STEP = 8
+"""Number of items that take a few microseconds each."""
+_QUICK_ITEMS_OF_A_STEP = 128
+"""Number of items that take a fraction of a microsecond each."""
+_SORTED_IN_A_STEP = 500
+_ITEMS_DRAINED_IN_A_STEP = 64
+
+
+def at_once(steps: Steps[T]) -> T:
+    """The result, without a break: for little work, and for tests."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+def let_go(items: list[Any]) -> Steps[None]:
+    """Empty the list, and long lists of mappings within its mappings. Freeing all at once would be one long step."""
+    while items:
+        last = items[-1]
+        if isinstance(last, dict):
+            for value in last.values():
+                if isinstance(value, list) and len(value) > _ITEMS_OF_A_STEP and isinstance(value[0], dict):
+                    yield from let_go(value)
+        del last, items[-_ITEMS_OF_A_STEP:]
+        yield
+
+
+def drain(items: set[Any] | deque[Any] | dict[Any, Any]) -> Steps[None]:
+    """Empty a set, a deque or a dictionary whose items are small."""
+    pop = items.popitem if isinstance(items, dict) else items.pop
+    while items:
+        for _ in range(min(len(items), _ITEMS_DRAINED_IN_A_STEP)):
+            pop()
+        yield
+
+
+# The caller passes a copy, `list(topics)`, of a collection that may change between two steps.
+
+
+def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
+    """What `make` makes of each item."""
+    found = []
+    for number, item in enumerate(items):
+        found.append(make(item))
+        if number % _ITEMS_OF_A_STEP == 0:
+            yield
+    return found
+
+
+def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
+    """The items that pass the test."""
+    found = []
+    for number, item in enumerate(items):
+        if test(item):
+            found.append(item)
+        if number % _QUICK_ITEMS_OF_A_STEP == 0:
+            yield
+    return found
+
+
+def listed(items: Iterable[A]) -> Steps[list[A]]:
+    """The items of an iterable that makes each of them quickly."""
+    found = []
+    for number, item in enumerate(items):
+        found.append(item)
+        if number % _QUICK_ITEMS_OF_A_STEP == 0:
+            yield
+    return found
+
+
+def counted(items: Iterable[K]) -> Steps[Counter[K]]:
+    """How often each item occurs."""
+    found: Counter[K] = Counter()
+    for number, item in enumerate(items):
+        found[item] += 1
+        if number % _QUICK_ITEMS_OF_A_STEP == 0:
+            yield
+    return found
+
+
+def distinct(items: Iterable[K]) -> Steps[list[K]]:
+    """Each item once, in the order in which they came first."""
+    found: dict[K, None] = {}
+    for number, item in enumerate(items):
+        found[item] = None
+        if number % _QUICK_ITEMS_OF_A_STEP == 0:
+            yield
+    return list(found)
+
+
+def gathered(items: Iterable[K]) -> Steps[set[K]]:
+    """The set of the items."""
+    found: set[K] = set()
+    for number, item in enumerate(items):
+        found.add(item)
+        if number % _QUICK_ITEMS_OF_A_STEP == 0:
+            yield
+    return found
+
+
+def in_order(items: Iterable[A], key: Callable[[A], Any] | None = None) -> Steps[list[A]]:
+    """The items sorted: parts of them first, which are then merged."""
+    parts: list[list[A]] = []
+    rest = iter(items)
+    while some := list(islice(rest, _SORTED_IN_A_STEP)):
+        some.sort(key=key)
+        parts.append(some)
+        yield
+    if len(parts) <= 1:
+        return parts[0] if parts else []
+    return (yield from listed(merge(*parts, key=key)))  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""How much one request may name: items of its arrays, tagged fields, bytes. Pure.
+
+Each count is checked when the request announces it, before anything is made of the items. Values come from the
+configuration (`broker_runtime.limits.request_limits`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from broker_runtime.errors import ProtocolError
+
+SMALL_BYTES = 1024
+"""So few bytes hold no more items than any limit allows, and are read at once."""
+ITEMS_MAX_LEAST = SMALL_BYTES
+"""The smallest limit of items that may be configured."""
+
+
+class RequestTooLargeError(ProtocolError):
+    """The request names more than it may. The client is answered with INVALID_REQUEST where its API has a place for
+    that, and its connection ends where it has none."""
+
+
+class ResponseTooLargeError(RequestTooLargeError):
+    """The answer to the request would be too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """The defaults are those of the configuration keys.
+
+    `items_max` holds for all arrays of a request together, nested ones included; `items_max_of` has other values by API
+    key. `tagged_fields_max` and `tagged_bytes_max` hold for the tagged fields of one struct, and of the header.
+    `bytes_max` is the size of a request other than Produce.
+    """
+
+    items_max: int = 50_000
+    items_max_of: Mapping[int, int] = field(default_factory=dict)
+    tagged_fields_max: int = 100
+    tagged_bytes_max: int = 65_536
+    bytes_max: int = 4_194_304
+    response_bytes_max: int = 67_108_864
+
+    def items_of(self, api_key: int) -> int:
+        return self.items_max_of.get(api_key, self.items_max)
+
+    def check_tagged_fields(self, count: int) -> None:
+        """Check the number of tagged fields of one struct. Raises RequestTooLargeError."""
+        if count > self.tagged_fields_max:
+            raise RequestTooLargeError(
+                "too-many-tagged-fields",
+                f"{count} tagged fields in one struct; at most {self.tagged_fields_max} may be"
+                " (sluicegate.request.tagged.fields.max)",
+            )
+
+    def check_tagged_bytes(self, size: int) -> None:
+        """Check the size of the tagged fields of one struct. Raises RequestTooLargeError."""
+        if size > self.tagged_bytes_max:
+            raise RequestTooLargeError(
+                "too-many-tagged-fields",
+                f"{size} bytes of tagged fields in one struct; at most {self.tagged_bytes_max} may be"
+                " (sluicegate.request.tagged.bytes.max)",
+            )
+
+    def check_response(self, size: int) -> None:
+        """Check the number of bytes of an answer so far. Raises ResponseTooLargeError."""
+        if size > self.response_bytes_max:
+            raise ResponseTooLargeError(
+                "response-too-large",
+                f"an answer of more than {self.response_bytes_max} bytes (sluicegate.response.max.bytes);"
+                " ask in several requests",
+            )
+
+
+DEFAULT_LIMITS = RequestLimits()
+
+
+class ItemBudget:
+    """Number of items that one request may still have."""
+
+    __slots__ = ("_max", "left", "limits")
+
+    def __init__(self, limits: RequestLimits, api_key: int) -> None:
+        self.limits = limits
+        self.left = self._max = limits.items_of(api_key)
+
+    def take(self, count: int) -> None:
+        """An array announces so many items. Raises RequestTooLargeError."""
+        self.left -= count
+        if self.left < 0:
+            raise RequestTooLargeError(
+                "too-many-items",
+                f"more than {self._max} items in the arrays of one request (sluicegate.request.items.max);"
+                " ask in several requests",
+            )

@@ -1,0 +1,46 @@
+"""An answer that is nothing but an error of the whole request, for every message that has a place for one. Pure."""
+
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, get_origin, get_type_hints
+from uuid import UUID
+
+from broker_runtime.wire.encode import encode_entity
+from broker_runtime.wire.messages import message_type
+from broker_runtime.wire.primitives import is_struct, without_none
+
+_ZEROS = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": UUID(int=0)}
+_NOTHING = -1
+"""A number that is not known: an id, an epoch or a count."""
+
+
+def refusal(api_key: int, version: int, code: int, message: str) -> bytes | None:
+    """The body of that answer; None where the message has no error code of its own."""
+    kind: Any = message_type(api_key, version, "Response")
+    content = _empty(kind)
+    if "error_code" not in content:
+        return None
+    told = {"error_code": code, "error_message": message}
+    return encode_entity(kind, content | {name: value for name, value in told.items() if name in content})
+
+
+@cache
+def _empty(kind: Any) -> dict[str, Any]:
+    """The fields of an answer that names nothing: empty arrays and texts, and numbers that are not known."""
+    hints = get_type_hints(kind)
+    content: dict[str, Any] = {}
+    for field in fields(kind):
+        inner, nullable = without_none(hints[field.name])
+        if field.name == "throttle_time" or "tag" in field.metadata:
+            continue
+        if field.default is not MISSING and not is_struct(field.default):
+            content[field.name] = field.default
+        elif get_origin(inner) is tuple:
+            content[field.name] = ()
+        elif nullable:
+            content[field.name] = None
+        elif is_struct(inner):
+            content[field.name] = _empty(inner)
+        else:
+            content[field.name] = _ZEROS.get(field.metadata["kafka_type"], _NOTHING)
+    return content

@@ -1,0 +1,44 @@
+"""A node in memory: requests that handlers read themselves are limited, and long ones leave the event loop to others.
+
+`tests/unit/broker_runtime/wire/test_limits.py` has the arrays of all other requests, and `benchmarks/request_limits.py`
+measures every array at its limit. The requests here are smaller, and there is room for a busy machine.
+"""
+
+from tests.simulation.measured_node import measured_node
+from tests.support.filled_requests import filled_request
+from tools.request_arrays import Path, arrays_of, served_apis
+
+PROPERTIES = {"sluicegate.request.items.max": "1100", "sluicegate.request.items.max.overrides": ""}
+LONGEST_S = 0.025
+"""The contract is 5 ms."""
+HEAVY: dict[str, Path] = {
+    "Produce": ("topic_data", "partition_data"),
+    "Fetch": ("topics", "partitions"),
+    "Metadata": ("topics",),
+    "DeleteRecords": ("topics", "partitions"),
+}
+ITEMS = 4_000
+
+
+def test_a_request_that_names_too_much_is_refused_quickly_whatever_its_array() -> None:
+    with measured_node(PROPERTIES) as node:
+        for role, api in served_apis():
+            for path, version in arrays_of(api).items() if api.reads == "frame" else ():
+                body, count = filled_request(api.key, version, path, 1_300)
+                if count <= 1_100:
+                    continue
+                taken = node.ask(role, api.key, version, body)
+                assert taken.refusals == ("too-many-items",), (api.name, path, taken)
+                assert taken.longest_s < LONGEST_S, (api.name, path, taken)
+
+
+def test_a_request_within_the_limits_is_carried_out_in_short_slices() -> None:
+    with measured_node({}) as node:
+        for role, api in served_apis():
+            if api.name in HEAVY:
+                version = arrays_of(api)[HEAVY[api.name]]
+                body, _ = filled_request(api.key, version, HEAVY[api.name], ITEMS)
+                taken = node.ask(role, api.key, version, body)
+                assert (taken.refusals, taken.answer_bytes is None) == ((), False), api.name
+                assert taken.longest_s < LONGEST_S, (api.name, taken)
+                assert taken.total_s > 3 * taken.longest_s, "it was cut into slices"
