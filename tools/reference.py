@@ -51,6 +51,7 @@ from tools import (
     classic_groups_page,
     connection_states_page,
     push_protocol_page,
+    request_limits_page,
     resources_page,
 )
 
@@ -231,6 +232,7 @@ PAGES = {
     "connection-states.md": connection_states_page.states_page,
     "metrics.md": metrics_page,
     "push-protocol.md": push_protocol_page.protocol_page,
+    "request-limits.md": request_limits_page.limits_page,
     "resources.md": resources_page.render_reference,
 }
 
