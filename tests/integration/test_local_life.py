@@ -115,9 +115,11 @@ def test_the_replicas_of_a_topic_change_under_a_producer(three: LocalUp) -> None
             three.wait_until(partial(says, three, "counted", applied), applied)
             assert seen.all_in_sync(replicas)
         edit(file, r'"replicas": \d', '"replicas": 4')
-        three.wait_until(partial(says, three, "counted", "replicas is 4 and the cluster has 3 brokers"), "a sentence")
+        try:
+            three.wait_for_line("spec.replicas: is 4, and BrokerCluster shop has 3 brokers")
+        finally:
+            file.unlink()
     workload.check()
-    file.unlink()
 
 
 def says(up: LocalUp, name: str, words: str) -> bool:
