@@ -112,7 +112,7 @@ def request_limits(settings: BrokerSettings) -> RequestLimits:
     )
 
 
-def _by_api_key(overrides: str) -> Mapping[int, int]:
+def _by_api_key(overrides: tuple[str, ...]) -> Mapping[int, int]:
     keys, given = api_keys(), items_overrides(overrides)
     unknown = sorted(given.keys() - keys.keys())
     if unknown:

@@ -16,12 +16,10 @@ _FORM = "must be API:count pairs such as OffsetCommit:200000, separated by comma
 def items_overrides(value: Value) -> dict[str, int]:
     """The limits by the name of the API. Raises ConfigError, whose text says what the value must be."""
     found: dict[str, int] = {}
-    for item in str(value or "").split(","):
-        if not item.strip():
-            continue
-        match = _OVERRIDE.fullmatch(item.strip())
+    for item in value if isinstance(value, tuple) else ():
+        match = _OVERRIDE.fullmatch(item)
         if match is None or not _ITEMS_MAX_LEAST <= int(match["count"]) <= INT_MAX:
-            raise ConfigError(f"{_FORM}, with counts from {_ITEMS_MAX_LEAST} to {INT_MAX}; {item.strip()} is not")
+            raise ConfigError(f"{_FORM}, with counts from {_ITEMS_MAX_LEAST} to {INT_MAX}; {item} is not")
         found[match["api"]] = int(match["count"])
     return found
 
@@ -46,10 +44,16 @@ class RequestConfig(Config):
         "its connection is closed.",
         at_least(_ITEMS_MAX_LEAST),
     )
-    sluicegate_request_items_max_overrides: Key[str] = static(
+    sluicegate_request_items_max_overrides: Key[tuple[str, ...]] = static(
         "sluicegate.request.items.max.overrides",
-        Type.STRING,
-        "BrokerMetadata:10000,BrokerRegistration:5000,OffsetCommit:200000,OffsetDelete:200000,OffsetFetch:100000",
+        Type.LIST,
+        (
+            "BrokerMetadata:10000",
+            "BrokerRegistration:5000",
+            "OffsetCommit:200000",
+            "OffsetDelete:200000",
+            "OffsetFetch:100000",
+        ),
         "API:count, comma separated, instead of the above for single APIs.",
         _overrides_problem,
     )

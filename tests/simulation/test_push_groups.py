@@ -141,7 +141,7 @@ def commit_an_earlier_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(start_without_a_stop, ONE_GROUP, 1_000, "for another", marks=FULL),
         pytest.param(start_when_the_first_has_stopped, ONE_GROUP, 1_000, "", marks=FULL),
-        (commit_after_the_start, ONE_GROUP, 1_001, "told before"),
+        (commit_after_the_start, ONE_GROUP, 1_001, "is committed"),
         pytest.param(lose_registrations, SILENT, 1_000, "for another", marks=FULL),
         pytest.param(give_up_at_once, SILENT, 1_000, "for another", marks=FULL),
         pytest.param(leave_a_partition_out, ONE_GROUP, 1_000, "has not converged", marks=FULL),

@@ -70,7 +70,7 @@ class Node:
     """One process in memory, a broker and the controller. `ends` are those of the calls since it was cleared."""
 
     def __init__(self) -> None:
-        trace = Trace()
+        self.trace = trace = Trace()
         self.loop = VirtualLoop(SEED, VIRTUAL_S)
         trace.begin(self.loop)
         shape = Shape(brokers=1, combined=True, replication_factor=1, min_insync_replicas=1)
@@ -159,6 +159,7 @@ def node() -> Iterator[Node]:
             yield found
             gc.unfreeze()
             _end(found.cluster, found.loop)
+            found.trace.end()
     finally:
         logging.disable(logging.NOTSET)
         asyncio.set_event_loop(None)

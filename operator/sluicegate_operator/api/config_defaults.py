@@ -109,6 +109,15 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "sluicegate.proxy.header.timeout.ms": "5000",
     "sluicegate.record.validation.max.bytes": "33554432",
     "sluicegate.record.validation.queue.max": "100",
+    "sluicegate.request.items.max": "50000",
+    "sluicegate.request.items.max.overrides": (
+        "BrokerMetadata:10000,BrokerRegistration:5000,OffsetCommit:200000,OffsetDelete:200000,OffsetFetch:100000"
+    ),
+    "sluicegate.request.max.bytes": "4194304",
+    "sluicegate.request.tagged.bytes.max": "65536",
+    "sluicegate.request.tagged.fields.max": "100",
+    "sluicegate.requests.long.max.bytes": "4194304",
+    "sluicegate.response.max.bytes": "67108864",
     "socket.connection.setup.timeout.ms": "3000",
     "socket.listen.backlog.size": "50",
     "socket.receive.buffer.bytes": "-1",

@@ -35,7 +35,7 @@ _PROTOCOLS = Matching(
 )
 
 _ITEMS_OF_APIS = Matching(
-    "^( *[A-Za-z]+:0*(10(2[4-9]|[3-9][0-9])|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,8}) *,?)*$",
+    "^( *[A-Za-z]+:0*(10(2[4-9]|[3-9][0-9])|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,8}) *(,|$))*$",
     "must be API:count pairs such as OffsetCommit:200000, with commas between them and counts of at least 1024",
     "list",
 )

@@ -31,13 +31,14 @@ def test_the_defaults_are_those_of_the_code() -> None:
     ],
 )
 def test_overrides_name_apis_as_kafka_does(text: str, found: dict[str, int]) -> None:
-    assert items_overrides(text) == found
+    settings = broker_settings({"node.id": "1", KEY: text})
+    assert items_overrides(settings.config.sluicegate_request_items_max_overrides) == found
 
 
 @pytest.mark.parametrize("text", ["Produce", "Produce:", "Produce:many", "Produce:1023", "Produce:-1", "0:5000"])
 def test_other_overrides_are_refused_with_what_is_wanted(text: str) -> None:
     with pytest.raises(ConfigError, match=r"must be API:count pairs such as OffsetCommit:200000, separated by commas"):
-        items_overrides(text)
+        items_overrides((text,))
     with pytest.raises(ConfigError, match=KEY.replace(".", r"\.")):
         broker_settings({"node.id": "1", KEY: text})
 

@@ -86,6 +86,7 @@ class Broker:
             position = segment.position_of(offset)
             assert position is not None
             places.append((segment.path, position))
+            segment._hints.clear()  # A reader that has the position reads no header.
         for path, position in places:
             self.house.fs.flip(path, position + at, 0x40)
         for offset in offsets if find else ():

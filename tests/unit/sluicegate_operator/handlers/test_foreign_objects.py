@@ -6,6 +6,7 @@ needs no line here.
 
 import asyncio
 from copy import deepcopy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from tests.support.memory_kube import MemoryKube
 from tests.support.pipeline_manifests import SPARK, pipeline
 
 KEY = ("default", "shop")
+NOW = datetime(2026, 1, 1, 20, 0, 5, tzinfo=UTC)
+"""The names of runs have the hour: cases that were found in one hour are also tested in it."""
 ROUNDS = 2
 LANDING = {"landing": {"claimName": "audit"}}
 BORN = {"uid": "of-the-shop", "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -71,6 +74,7 @@ class World:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view)
             patched.setattr("sluicegate_operator.planning.start_failures.LASTING_S", 0.0)
+            patched.setattr("sluicegate_operator.handlers.pipelines.now", lambda: NOW)
             for _ in range(ROUNDS):
                 for reconcile in self._reconcilers.values():
                     await reconcile(KEY)

@@ -90,7 +90,7 @@ def values(value: ConfigValue) -> list[str]:
         return [str(low), str(low + 1)]
     candidates = ["true", "false", "0.25", "0.5", "100", "200.5", "classic", "classic,consumer", "range,uniform"]
     candidates += ["uniform", "delete", "compact,delete", "CreateTime", "LogAppendTime", "lz4", "zstd", "header", "all"]
-    candidates += ["upgrade", "downgrade", "close", "empty"]
+    candidates += ["upgrade", "downgrade", "close", "empty", "Fetch:2000", "Fetch:2000,Produce:3000"]
     return [text for text in candidates if value.accepts(text)][:2]
 
 
