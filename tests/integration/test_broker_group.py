@@ -53,6 +53,7 @@ def test_a_changed_limit_reaches_every_broker_and_its_removal_too(group: BrokerG
         until(lambda broker=broker: effective_config(broker, LISTENER_RATE) != "77", "the limit is lifted")  # type: ignore[misc]
 
 
+@pytest.mark.full
 def test_a_broker_that_was_away_learns_what_it_missed(group: BrokerGroup) -> None:
     away = group.brokers[2]
     set_default_config(group.brokers[0], RATE, "55")

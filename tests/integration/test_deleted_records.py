@@ -49,6 +49,7 @@ def earliest(bootstrap: str, topic: str) -> int:
         consumer.close()
 
 
+@pytest.mark.full
 def test_the_leader_after_the_one_that_answered_serves_no_deleted_records(group: BrokerGroup) -> None:
     create_topic(group.bootstrap, "gone", 1, 3, min_insync_replicas="2")
     partitions = Partitions(group.bootstrap, "gone")
@@ -69,6 +70,7 @@ def wait_for_leader(partitions: Partitions, choice: set[int]) -> None:
     until(lambda: partitions.leaders()[0] in choice, f"one of {choice} leads")
 
 
+@pytest.mark.full
 def test_a_new_replica_of_a_log_that_starts_inside_a_batch_catches_up(group: BrokerGroup) -> None:
     create_topic(group.bootstrap, "inside", 1, 1)
     partitions = Partitions(group.bootstrap, "inside")

@@ -114,6 +114,7 @@ def end(scene: Scene) -> None:
     assert scene.read() == scene.acknowledged
 
 
+@pytest.mark.full
 def test_after_a_power_loss_it_waits_for_the_one_that_stopped_cleanly(group: BrokerGroup) -> None:
     scene, dead, stopped = one_dies_while_the_other_stops(group, "power")
     loses_power(dead, scene.topic)
@@ -127,6 +128,7 @@ def test_after_a_power_loss_it_waits_for_the_one_that_stopped_cleanly(group: Bro
     end(scene)
 
 
+@pytest.mark.full
 def test_after_a_kill_it_leads_again_without_the_other(group: BrokerGroup) -> None:
     scene, dead, _ = one_dies_while_the_other_stops(group, "kill")
     dead.start()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
@@ -71,6 +72,7 @@ CLIENTS: dict[str, Session] = {
 }
 
 
+@pytest.mark.full
 def test_groups_go_on_behind_what_they_have_read() -> None:
     with BrokerProcess(properties={"num.partitions": "3"}) as broker, ThreadPoolExecutor(len(CLIENTS)) as threads:
         producer = Producer({"bootstrap.servers": broker.bootstrap})

@@ -94,6 +94,7 @@ def coordinator_of(group: BrokerGroup, group_id: str) -> BrokerProcess:
     return next(broker for broker in group.brokers if broker.node_id == described.coordinator.id)
 
 
+@pytest.mark.full
 def test_committed_offsets_never_go_back_when_coordinators_are_killed() -> None:
     """Whoever leads the group's partition next has all that was acknowledged, and the one that comes back too."""
     with BrokerGroup(brokers=3, properties={"broker.session.timeout.ms": "2000"}) as group:

@@ -60,6 +60,7 @@ def longest_wait_s(broker: BrokerProcess, topic: str, for_s: float) -> float:
     return longest_s
 
 
+@pytest.mark.full
 def test_one_topics_fsync_hangs_and_the_broker_goes_on(broker: BrokerProcess, hung: Path) -> None:
     create_topic(broker.bootstrap, "synced", 1, 1, flush_messages="1")
     create_topic(broker.bootstrap, "timed", 1, 1, flush_ms="100")

@@ -162,6 +162,7 @@ def test_a_port_that_is_taken_at_the_start_is_told_and_the_files_listeners_are_t
     until(lambda: node.told(node.external) == [node.external], "and clients are told of it")
 
 
+@pytest.mark.full
 def test_each_broker_of_a_group_opens_its_own_and_clients_are_told_all_of_them() -> None:
     with BrokerGroup(brokers=2) as group:
         nodes = [Node(broker) for broker in group.brokers]

@@ -152,6 +152,7 @@ def test_a_second_up_on_the_same_folder_is_refused(up: LocalUp) -> None:
     assert up.status()["nodes"][0]["problem"] is None, "the first one goes on"
 
 
+@pytest.mark.full
 def test_addresses_topics_and_limits_survive_a_restart(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path, brokers=1)
     with LocalUp(manifests, tmp_path / "data") as first:

@@ -160,6 +160,7 @@ def test_a_static_setting_rolls_every_node_and_loses_nothing(three: LocalUp) -> 
     assert "killed" not in three.output(), "each stopped by itself"
 
 
+@pytest.mark.full
 def test_a_crash_loop_is_shown_with_its_last_words_and_blocks_a_roll(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path, brokers=2)
     with LocalUp(manifests, tmp_path / "data", "--restart-after", "0.1") as up:
@@ -186,6 +187,7 @@ def test_a_crash_loop_is_shown_with_its_last_words_and_blocks_a_roll(tmp_path: P
         assert all(node["pid"] != pids[node["id"]] for node in up.nodes())
 
 
+@pytest.mark.full
 def test_brokers_are_added_and_leave_when_they_hold_nothing(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path, brokers=2)
     cluster = manifests / "cluster.yaml"
@@ -209,6 +211,7 @@ def test_brokers_are_added_and_leave_when_they_hold_nothing(tmp_path: Path) -> N
         workload.check()
 
 
+@pytest.mark.full
 def test_ctrl_c_leaves_the_cluster_in_order(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path, brokers=2)
     with LocalUp(manifests, tmp_path / "data") as up:
@@ -222,6 +225,7 @@ def test_ctrl_c_leaves_the_cluster_in_order(tmp_path: Path) -> None:
         assert "duplicate" not in log.lower(), "its id was free at once"
 
 
+@pytest.mark.full
 def test_after_a_kill_of_everything_no_broker_waits_for_the_session_of_the_one_before(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path, brokers=2)
     with LocalUp(manifests, tmp_path / "data") as up:

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
+import pytest
+
 from broker_runtime.storage.batch import encode_batch
 from tests.support.broker_process import ROOT, BrokerGroup, BrokerProcess
 from tests.support.mixed_load import WATCHED, Load
@@ -161,6 +163,7 @@ def complaints(round_trip_p99_s: float, held: Mapping[str, Turns]) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_no_turn_is_long_and_a_client_that_asks_for_little_is_answered_soon() -> None:
     properties = {"sluicegate.broker.replicas.max": str(4 * PARTITIONS)}
     with BrokerGroup(brokers=1, properties=properties) as group:

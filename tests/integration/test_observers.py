@@ -256,6 +256,7 @@ def test_a_broker_stops_in_time_whatever_its_observers_do(tmp_path: Path) -> Non
     assert notes(path)[-1] == ["closed", 0.5, ""]
 
 
+@pytest.mark.full
 def test_a_call_that_outlasts_the_session_has_the_broker_fenced_which_then_serves_again() -> None:
     session = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
     with BrokerProcess(properties=session) as broker, observing(broker, "Standing", seconds="4"):

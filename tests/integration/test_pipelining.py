@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 
+import pytest
+
 from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import WireClient, request_frame
 
@@ -50,6 +52,7 @@ class Pipelining:
                 unsent[client] = unsent[client][client.send(unsent[client]) :] or block
 
 
+@pytest.mark.full
 def test_forty_pipelining_clients_do_not_hold_up_another_one_nor_the_controller() -> None:
     with BrokerProcess(properties={"broker.session.timeout.ms": "3000"}) as broker:
         round_trips_s = []

@@ -266,6 +266,7 @@ def test_only_its_consumers_may_commit_for_a_group_and_none_that_has_left(broker
     assert committed(broker, group) == {0: 5}, "an empty group takes what it is given, as in Kafka"
 
 
+@pytest.mark.full
 def test_a_group_goes_from_push_to_classic_to_consumer_and_back_with_its_offsets(broker: BrokerProcess) -> None:
     group = "wanderers"
     with consuming(broker, group):

@@ -64,6 +64,7 @@ def test_why_says_what_holds_an_address_and_who_only_observes(running: LocalUp) 
     assert "default/range" in table.stdout
 
 
+@pytest.mark.full
 def test_status_says_what_would_have_been_held(running: LocalUp) -> None:
     host, _, port = running.external().rpartition(":")
 

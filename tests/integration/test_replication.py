@@ -76,7 +76,14 @@ def freeze(scene: Scene, broker: BrokerProcess, work: AcknowledgedWorkload) -> N
         os.kill(broker.pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("mishap", [kill, stop_cleanly, freeze], ids=["kill -9", "SIGTERM", "SIGSTOP"])
+@pytest.mark.parametrize(
+    "mishap",
+    [
+        pytest.param(kill, id="kill -9"),
+        pytest.param(stop_cleanly, id="SIGTERM", marks=pytest.mark.full),
+        pytest.param(freeze, id="SIGSTOP", marks=pytest.mark.full),
+    ],
+)
 def test_each_broker_in_turn(
     group: BrokerGroup, mishap: Callable[[Scene, BrokerProcess, AcknowledgedWorkload], None]
 ) -> None:
@@ -105,6 +112,7 @@ def test_all_brokers_at_once(group: BrokerGroup) -> None:
     work.check()
 
 
+@pytest.mark.full
 def test_leaders_are_spread_again_soon_after_brokers_are_back(group: BrokerGroup) -> None:
     scene = Scene(group, "spread")
     first, *others = group.brokers
@@ -133,6 +141,7 @@ def test_the_controller_and_a_leader_together(group: BrokerGroup) -> None:
     work.check()
 
 
+@pytest.mark.full
 def test_too_few_replicas_take_no_acks_all_and_give_what_they_have(group: BrokerGroup) -> None:
     scene = Scene(group, "few")
     with scene.workload() as work:

@@ -85,7 +85,7 @@ def forget_what_members_had_before_a_conversion(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("break_it", "shape", "first"),
     [
-        (answer_before_replication, OFFSETS, 1_016),
+        (answer_before_replication, OFFSETS, 1_007),
         pytest.param(end_sessions_whatever_members_say, CLASSIC, 1_000, marks=pytest.mark.full),
         pytest.param(give_away_what_another_member_holds, MODERN, 1_000, marks=pytest.mark.full),
         pytest.param(ask_no_classic_member_to_join, MIXED, 1_001, marks=pytest.mark.full),

@@ -102,6 +102,7 @@ def test_lost_records_idle_topics_and_missing_events_are_found(week: BuiltWeek) 
     assert sums == [sum(week.truth.missing.values()), sum(week.truth.holes.values())]
 
 
+@pytest.mark.full
 def test_a_segment_from_the_future_counts_when_its_time_has_come(
     compiling_spark: SparkSession, week: BuiltWeek
 ) -> None:

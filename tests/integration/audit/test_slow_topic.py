@@ -93,6 +93,7 @@ def values(broker: BrokerProcess, topic: str, count: int) -> Counter[bytes]:
     return found
 
 
+@pytest.mark.full
 def test_a_slow_topic_that_stands_still_for_a_while_gets_every_event_once(
     proxy: SlowProxy, broker: BrokerProcess, segments: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_slow_topic_that_stands_still_for_a_while_gets_every_event_once(
     assert (size(broker, "slow"), len(found)) == (wanted, wanted), "none is there twice"
 
 
+@pytest.mark.full
 def test_who_waits_for_a_slow_topic_hears_ctrl_c(proxy: SlowProxy, broker: BrokerProcess, segments: Path) -> None:
     create(broker, "stopped")
     proxy.bytes_per_s = BYTES_PER_S / 4

@@ -106,6 +106,7 @@ def test_a_circle_that_was_frozen_in_use_and_ended_is_freed_soon_after_memory_ha
     assert (circle(), process.returned) == (None, 1)
 
 
+@pytest.mark.full
 def test_growth_is_measured_from_what_is_left_after_garbage_is_freed(process: Process) -> None:
     """Else each growth could be larger than the last."""
     for _ in range(10):
@@ -178,6 +179,7 @@ def test_what_a_process_needs_from_now_on_is_looked_at_once(process: Process) ->
     assert complete_collections(process, 100) == 1
 
 
+@pytest.mark.full
 def test_growth_without_an_end_costs_a_hundredth_of_the_time_at_most(process: Process) -> None:
     process.clock.advance(1_000)
     gc.callbacks.append(slow := lambda phase, _: process.clock.advance(0.1) if phase == "start" else None)

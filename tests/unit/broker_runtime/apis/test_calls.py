@@ -201,6 +201,7 @@ def test_nothing_of_a_call_that_has_ended_is_left_to_the_garbage_collector(way: 
     """It does not look at what waited while replicas were made, so thousands of fetches would stay for ever."""
     scene = Scene()
     gc.collect()
+    gc.freeze()
     gc.disable()
     try:
         of_other_tests = _of_calls()
@@ -210,6 +211,7 @@ def test_nothing_of_a_call_that_has_ended_is_left_to_the_garbage_collector(way: 
         assert [type(left) for left in _of_calls() if not any(left is known for known in of_other_tests)] == []
     finally:
         gc.enable()
+        gc.unfreeze()
 
 
 def _of_calls() -> list[object]:
