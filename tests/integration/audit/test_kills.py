@@ -61,6 +61,8 @@ FETCH = request_frame(
         ],
     },
 )
+RECORD_BYTES_MIN = len(timed([0]))
+"""An answer to FETCH with a record is longer, and one without is shorter."""
 VERSIONS = request_frame("api_versions", 0, 1, {})
 PREPARING = Counter({CREATE_TOPICS_KEY: 1, PRODUCE_KEY: 1})
 """The requests of `create_topic`."""
@@ -68,10 +70,14 @@ PREPARING = Counter({CREATE_TOPICS_KEY: 1, PRODUCE_KEY: 1})
 
 @dataclass(slots=True)
 class Counts:
-    """What clients know of one boot: requests by API key; `connections` counts those with an answer."""
+    """What clients know of one boot: requests by API key; `connections` counts those with an answer.
+
+    `empty` counts fetches without a record: a broker that was killed serves its records once they are synced.
+    """
 
     sent: Counter[int] = field(default_factory=Counter)
     answered: Counter[int] = field(default_factory=Counter)
+    empty: Counter[int] = field(default_factory=Counter)
     connections: int = 0
 
 
@@ -134,10 +140,12 @@ class Load:
         with self._lock:
             self.counts.sent[key] += 1
         client.send(frame)
-        if client.receive() is None:
+        answer = client.receive()
+        if answer is None:
             return False
         with self._lock:
             self.counts.answered[key] += 1
+            self.counts.empty[key] += key == FETCH_KEY and len(answer) < RECORD_BYTES_MIN
             self.counts.connections += is_first
         return True
 
@@ -274,7 +282,7 @@ def test_whoever_is_killed_whenever_no_request_is_there_twice_or_missing_untold(
             assert landed.requests <= counts.sent
             assert landed.requests.total() + landed.missing >= counts.answered.total()
         for key in (PRODUCE_KEY, FETCH_KEY):
-            assert landed.partitions[key] == landed.requests[key]
+            assert 0 <= landed.requests[key] - landed.partitions[key] <= counts.empty[key]
         assert landed.connections + landed.missing >= counts.connections
 
 
