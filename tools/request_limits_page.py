@@ -53,7 +53,7 @@ def limits_page() -> str:
     measured = {(row["api"], row["array"]): row for row in json.loads(RESULTS.read_text(encoding="utf-8"))}
     rows = [_row(api, path, measured[api.name, ".".join(path)]) for _, api in served_apis() for path in arrays_of(api)]
     keys = [
-        f"| `{key.name}` | `{key.default}` | {key.doc} |\n"
+        f"| `{key.name}` | `{key.render(key.default)}` | {key.doc} |\n"
         for key in vars(RequestConfig).values()
         if hasattr(key, "default") and hasattr(key, "doc")
     ]
