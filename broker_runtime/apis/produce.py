@@ -95,8 +95,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     """`handle` for many partitions. No other request of the connection is carried out before these are appended, and
     they are appended when the client has gone meanwhile, too."""
     version = call.version
-    by_id = context.image.topics if version >= _BY_ID_SINCE else None
-    transactional_id, acks, timeout_ms, appends, answer = yield from read_in_steps(reader, by_id)
+    transactional_id, acks, timeout_ms, appends, answer = yield from read_in_steps(reader, version >= _BY_ID_SINCE)
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
@@ -104,7 +103,8 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     unchecked: list[Unchecked] = []
     appends.reverse()
     while appends:
-        place, topic, index, records = appends.pop()
+        place, named, index, records = appends.pop()
+        topic = _name_now(named, context)
         try:
             if refusal is not None:
                 refused = refused or Refused(answer, call, context.image)
@@ -137,6 +137,13 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
         later = call.later()
         return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).wait()
     return (yield from call.joined(answer))
+
+
+def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:
+    """The name of a topic that is named by its id, as it is in this step. The id where there is no such topic: another
+    topic may have got the name since the request was read."""
+    known = context.image.topics.by_id(topic) if isinstance(topic, UUID) else None
+    return topic if known is None else known.name
 
 
 def _asked_append(

@@ -46,7 +46,6 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest 
         answer.append(reader.since(topics_at))
     left = _AT_ONCE_MAX - topics
     for _ in range(topics if left >= 0 else 0):
-        # As `_read_topic`, without the call.
         topic: str | UUID
         if by_id is None:
             topic = reader.string()
@@ -78,8 +77,11 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest 
     return transactional_id, acks, timeout_ms, appends, answer
 
 
-def read_in_steps(reader: RequestReader, by_id: Topics | None) -> Steps[ProduceRequest]:
-    """As `read_request`, however many partitions there are. Raises ProtocolError, and RequestTooLargeError too."""
+def read_in_steps(reader: RequestReader, by_id: bool) -> Steps[ProduceRequest]:
+    """As `read_request`, however many partitions there are. Raises ProtocolError, and RequestTooLargeError too.
+
+    `by_id`: topics are named by their ids. All of them stay ids, because topics may come and go between two steps.
+    """
     flexible = reader.flexible
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
@@ -87,7 +89,7 @@ def read_in_steps(reader: RequestReader, by_id: Topics | None) -> Steps[ProduceR
     answer: list[bytes] = []
     topics_at = reader.position
     for _ in range(reader.array_length()):
-        topic = _read_topic(reader, by_id)
+        topic: str | UUID = reader.uuid() if by_id else reader.string()
         partitions = reader.array_length()
         answer.append(reader.since(topics_at))
         for number in range(partitions):
@@ -105,11 +107,3 @@ def read_in_steps(reader: RequestReader, by_id: Topics | None) -> Steps[ProduceR
         yield
     reader.end_struct()
     return transactional_id, acks, timeout_ms, appends, answer
-
-
-def _read_topic(reader: RequestReader, by_id: Topics | None) -> str | UUID:
-    if by_id is None:
-        return reader.string()
-    topic_id = reader.uuid()
-    known = by_id.by_id(topic_id)
-    return topic_id if known is None else known.name

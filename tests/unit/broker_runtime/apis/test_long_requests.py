@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +15,7 @@ from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.metadata.topics import RemoveTopic, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slices import Slices
 from broker_runtime.steps import Steps
@@ -137,6 +139,22 @@ async def test_a_long_produce_is_appended_and_answered_in_order() -> None:
     assert {(int(part.error_code), part.base_offset) for part in topic.partition_responses} == {(0, 0)}
     assert served.node.appended == PARTITIONS
     assert [call.ending for call in served.calls] == [Ending.ANSWERED]
+
+
+async def test_records_for_a_topic_that_was_made_anew_meanwhile_are_refused() -> None:
+    """Its name is another topic's then, and the request names the topic by its id."""
+    served = Served(produce.API)
+    content = produced(served.node, PARTITIONS)
+    content["topic_data"][0] |= {"topic_id": TOPIC_ID}
+    reply = served.send(PRODUCE, 13, content)
+    before = served.node.appended
+    assert before < PARTITIONS, "the other partitions are to come"
+    served.node.image.apply(RemoveTopic(TOPIC_ID), 2)
+    served.node.image.apply(TopicRecord("orders", UUID(int=5)), 3)
+    (topic,) = decoded(PRODUCE, 13, await served.answer(reply), 9).responses
+    codes = [int(part.error_code) for part in topic.partition_responses]
+    assert codes == [0] * before + [ErrorCode.UNKNOWN_TOPIC_ID] * (PARTITIONS - before)
+    assert served.node.appended == before
 
 
 async def test_a_long_produce_waits_for_all_replicas() -> None:
