@@ -17,7 +17,7 @@ from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.apis.repeated_fetch import RepeatedFetch
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.steps import Steps, at_once, chosen, let_go
+from broker_runtime.steps import Steps, at_once, chosen, gathered, let_go
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.uuids import encode_uuid
@@ -319,9 +319,11 @@ class RepeatedSessionFetch(SessionFetch):
     def answer_in_steps(self) -> Steps[Reply]:
         yield from self._noting()
         request, session = self.request, self._repeated
-        yield from self._pack_news(list(session.to_look))
-        only_told = yield from chosen(list(session.to_tell), lambda part: part not in session.to_look)
-        yield from self._pack_news(only_told)
+        # Both as they are now: what is told may change between two steps, and is then looked at by the next request.
+        looked, told = list(session.to_look), list(session.to_tell)
+        yield from self._pack_news(looked)
+        among_looked = yield from gathered(looked)
+        yield from self._pack_news((yield from chosen(told, lambda part: part not in among_looked)))
         reply = yield from pack_all_in_steps(request, session.topics)
         for part in list(session.to_look):
             self._forget_packed(part)

@@ -275,6 +275,28 @@ async def test_nothing_is_kept_of_a_fetch_whose_client_has_gone(steps: int, repe
     assert [call.ending for call in served.calls] == [Ending.CANCELLED]
 
 
+@pytest.mark.parametrize("turns", range(0, 12, 2))
+async def test_partitions_that_change_while_an_answer_is_packed_are_told_in_the_next_one(turns: int) -> None:
+    """Those that had nothing when they were looked at are packed with the others, in the first answer too."""
+    served = Served(fetch.API)
+    batch = encode_batch([(b"k", b"v" * 20)], served.node.house.clock.wall_ms())
+    early, late = served.node.of[:100], served.node.of[100:]
+    for leader in early:
+        leader.log.append(memoryview(batch), leader_epoch=4)
+    reply = served.send(FETCH, 12, fetched(PARTITIONS, wait_ms=10_000))
+    await served.until(lambda: served.node.watched == PARTITIONS)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for leader in late:
+        leader.log.append(memoryview(batch), leader_epoch=4)
+    (topic,) = decoded(FETCH, 12, await served.answer(reply), 9).responses
+    assert {part.partition_index for part in topic.partitions if part.records} == set(range(100))
+    again = served.send(FETCH, 12, fetched(PARTITIONS))
+    (topic,) = decoded(FETCH, 12, await served.answer(again), 9).responses
+    assert {part.partition_index for part in topic.partitions if part.records} >= set(range(100, PARTITIONS))
+    assert {(int(part.error_code), part.high_watermark) for part in topic.partitions} == {(0, 1)}
+
+
 def long_answer(call: Call) -> Steps[dict[str, Any]]:
     groups = []
     for number in range(5_000):
