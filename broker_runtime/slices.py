@@ -88,14 +88,18 @@ class Slices:
         self._let_in()
         return work.result
 
-    def do(self, steps: Steps[Any], on_failure: Callable[[], None] = _nothing) -> None:
+    def do(self, steps: Steps[T], on_failure: Callable[[], None] = _nothing) -> "asyncio.Future[T] | None":
         """Run steps whose result is not awaited: at once if they are few. Raises what the first steps raise.
 
+        Returns what may be cancelled to end the steps before the next one; None if all of them are made.
         `on_failure` runs when a later step raises, and the event loop's exception handler gets the exception.
         """
         done, _ = self.begin(steps)
-        if not done:
-            self.add(steps).add_done_callback(partial(_tell, on_failure))
+        if done:
+            return None
+        result = self.add(steps)
+        result.add_done_callback(partial(_tell, on_failure))
+        return result
 
     async def finish(self, steps: Steps[T]) -> T:
         """The result: at once where `begin` has it, otherwise after some slices."""

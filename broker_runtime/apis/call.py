@@ -6,6 +6,7 @@ refused or hung up on, or it is cancelled because nobody waits for its answer an
 in the call and in `observed`. Where nobody listens, that costs one comparison.
 """
 
+from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -181,9 +182,12 @@ class _Working(PendingReply):
             yield
         return self.packed_of(pieces.all())
 
-    def do(self, steps: Steps[object]) -> None:
-        """Run steps for this call whose result is not awaited. If they fail, the connection is closed."""
-        self.slices.do(steps, self._hang_up)
+    def do(self, steps: Steps[None]) -> "Future[None] | None":
+        """Run steps for this call whose result is not awaited. If they fail, the connection is closed.
+
+        Returns what may be cancelled to end the steps; None if all were few and are made.
+        """
+        return self.slices.do(steps, self._hang_up)
 
     def _hang_up(self) -> None:
         self.complete(None)

@@ -4,6 +4,8 @@ What a change costs does not depend on how many partitions wait: of those that h
 as Kafka's purgatory does, and all are looked at once there are enough, or the time is over.
 """
 
+from asyncio import Future
+
 from broker_runtime.apis.context import FetchContext
 from broker_runtime.apis.fetch_answer import pack_answer
 from broker_runtime.apis.fetch_look import SessionFetch
@@ -18,6 +20,7 @@ class LongPoll:
     """Owns the timer, and is told by the session of what changes; `call` is answered once."""
 
     __slots__ = (
+        "_answering",
         "_count_asked",
         "_fetch",
         "_found",
@@ -36,6 +39,8 @@ class LongPoll:
         self._session = session = fetch.session
         self._wakes = context.logs.wakes
         self._count_asked = self._is_answering = False
+        self._answering: Future[None] | None = None
+        """The steps that make the answer, while there are some to be made."""
         self._is_exact = True
         """What the partitions have found is within their limits, and need not be looked for again."""
         self.call = fetch.request.call.later(self._abandon)
@@ -74,23 +79,26 @@ class LongPoll:
         session.stop_waiting()
         if fetch.is_long:
             session.is_busy = True
-            self.call.do(self._answer_in_steps(is_exact))
+            self._answering = self.call.do(self._answer_in_steps(is_exact))
         else:
             if not is_exact:
                 fetch.look()
             self.call.complete(fetch.answer())
 
     def _answer_in_steps(self, is_exact: bool) -> Steps[None]:
+        is_open = True
         try:
             if not is_exact:
                 yield from self._fetch.look_in_steps()
-            if self.call.done:
-                # The client has gone meanwhile.
-                return
-            self.call.complete((yield from self._fetch.answer_in_steps()))
+            reply = yield from self._fetch.answer_in_steps()
+            is_open = False
         finally:
             self._session.stop_waiting()
             self._session.is_busy = False
+            if is_open:
+                # The client has gone, or a step has failed.
+                self._fetch.abandoned()
+        self.call.complete(reply)
 
     def _replaced(self, error: ErrorCode) -> None:
         """Another request goes on with the session, or the session is over."""
@@ -103,6 +111,10 @@ class LongPoll:
 
     def _abandon(self) -> None:
         """The client has gone. What it has asked for is kept if that is a session's, for it may come back."""
+        if self._answering is not None:
+            # The fetch is abandoned when they end: none of them may go through what is taken apart.
+            self._answering.cancel()
+            return
         self._stop()
         self._fetch.abandoned()
 

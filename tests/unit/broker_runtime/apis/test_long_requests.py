@@ -275,6 +275,30 @@ async def test_nothing_is_kept_of_a_fetch_whose_client_has_gone(steps: int, repe
     assert [call.ending for call in served.calls] == [Ending.CANCELLED]
 
 
+@pytest.mark.parametrize(("partitions", "turns"), [(254, 2), (254, 17), (268, 18), (270, 18)])
+async def test_an_answer_whose_client_has_gone_is_packed_no_further(partitions: int, turns: int) -> None:
+    """What the fetch asks for is taken apart then. The steps that pack the answer must not go through it meanwhile."""
+    trouble: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
+    served = Served(fetch.API)
+    reply = cast("PendingReply", served.send(FETCH, 12, fetched(partitions, wait_ms=10_000, min_bytes=1 << 20)))
+    slices = served.dispatcher.completion.slices
+    await served.until(lambda: served.node.watched == partitions and len(slices) == 0)
+    batch = encode_batch([(b"k", b"v" * 20)], served.node.house.clock.wall_ms())
+    for leader in served.node.of[: 60 + partitions % 50]:
+        leader.log.append(memoryview(batch), leader_epoch=4)
+    for is_over in served.node.timers:
+        is_over()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    assert not reply.done, "the answer takes many slices"
+    reply.cancel()
+    await served.until(lambda: len(slices) == 0)
+    await asyncio.sleep(0)
+    assert trouble == []
+    assert (served.node.watched, served.node.repeated_fetches.forget(served.connection.peer)) == (0, False)
+
+
 @pytest.mark.parametrize("turns", range(0, 12, 2))
 async def test_partitions_that_change_while_an_answer_is_packed_are_told_in_the_next_one(turns: int) -> None:
     """Those that had nothing when they were looked at are packed with the others, in the first answer too."""
