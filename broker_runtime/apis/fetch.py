@@ -149,11 +149,17 @@ def _answer(fetch: Fetch, context: FetchContext) -> Handled:
     request = fetch.request
     if isinstance(fetch, SessionFetch) and fetch.is_long:
         return _looked(fetch, context)
-    request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
+    _limit_bytes(request, context)
     found, urgent = fetch.look()
     if _is_answered(fetch, found, urgent):
         return fetch.answer()
     return LongPoll(fetch.waiting(), found, context).call
+
+
+def _limit_bytes(request: FetchRequest, context: FetchContext) -> None:
+    """As in Kafka: a fetch does not wait for more bytes than its answer may have."""
+    request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
+    request.min_bytes = min(request.min_bytes, request.max_bytes)
 
 
 def _is_answered(fetch: Fetch, found: int, urgent: bool) -> bool:
@@ -164,7 +170,7 @@ def _is_answered(fetch: Fetch, found: int, urgent: bool) -> bool:
 def _looked(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | PendingReply]:
     """Look at many partitions, and answer or wait."""
     request, session = fetch.request, fetch.session
-    request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
+    _limit_bytes(request, context)
     if not fetch.is_long and not session.is_over:
         answer = _answer(fetch, context)
         assert isinstance(answer, tuple | PendingReply)

@@ -21,7 +21,16 @@ HOUR_MS = 3_600_000
 class Waiting:
     """A fetch at the end of orders-0, which broker 1 leads in epoch 4 with three records."""
 
-    def __init__(self, version: int = 12, *, replica: int = -1, offset: int = 3, epoch: int = -1) -> None:
+    def __init__(
+        self,
+        version: int = 12,
+        *,
+        replica: int = -1,
+        offset: int = 3,
+        epoch: int = -1,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 24,
+    ) -> None:
         self.house = LogHouse()
         for value in (b"a", b"b", b"c"):
             self.house.append(value)
@@ -38,7 +47,8 @@ class Waiting:
         content = {
             "replica_id": replica,
             "max_wait": HOUR_MS,
-            "min_bytes": 1,
+            "min_bytes": min_bytes,
+            "max_bytes": max_bytes,
             "session_epoch": -1,
             "topics": [{"topic": "orders", "partitions": [part]}],
             "forgotten_topics_data": [],
@@ -90,6 +100,14 @@ def test_a_consumer_waits_on_while_old_records_are_deleted() -> None:
     waiting = Waiting()
     waiting.house.log.delete_records(2)
     assert not waiting.replies
+
+
+def test_a_consumer_waits_for_no_more_bytes_than_its_answer_may_have() -> None:
+    waiting = Waiting(min_bytes=1 << 20, max_bytes=100)
+    waiting.house.append(b"d" * 10)
+    assert not waiting.replies
+    waiting.house.append(b"e" * 10)
+    assert waiting.answer.records
 
 
 @pytest.mark.parametrize("by", ["an append", "time"])
