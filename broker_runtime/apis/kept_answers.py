@@ -27,12 +27,12 @@ class _Making:
         self.steps = steps
         self.body: Body | None = None
         self.problem = ""
-        """Why the body would be too large. Each call raises an error of its own."""
+        """Why the body would be too large; empty if making it has failed. Each call raises an error of its own."""
         self.is_over = False
         """There is a body, or there will be none."""
 
     def made(self) -> Steps[Body]:
-        """Raises ResponseTooLargeError."""
+        """Raises ResponseTooLargeError, and RuntimeError if the steps failed in another call."""
         while not self.is_over:
             self.is_over = True
             try:
@@ -44,6 +44,8 @@ class _Making:
             else:
                 self.is_over = False
                 yield
+        if self.body is None and not self.problem:
+            raise RuntimeError("the answer could not be made; the call that was making it has the error")
         if self.body is None:
             raise ResponseTooLargeError("response-too-large", self.problem)
         return self.body

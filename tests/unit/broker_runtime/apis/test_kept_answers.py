@@ -3,11 +3,15 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from broker_runtime.apis.call import Call
-from broker_runtime.apis.kept_answers import KeptAnswers
+from broker_runtime.apis.kept_answers import Body, KeptAnswers
 from broker_runtime.apis.metadata import API
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.steps import Steps
 from broker_runtime.wire.messages import decode_response
+from broker_runtime.wire.reply import Reply
 from tests.support.calls import a_call, settled_at_once
 from tests.support.controller import Metadata
 
@@ -84,3 +88,17 @@ def test_versions_are_told_apart_and_an_error_is_noted_each_time() -> None:
     assert len(codes) == 1
     assert 0 not in codes
     assert broker.ask(1)[1] != broker.ask(12)[1]
+
+
+def test_calls_that_wait_for_an_answer_that_fails_are_not_told_that_it_is_too_large() -> None:
+    def answer() -> Steps[Body]:
+        yield
+        raise ValueError("a mistake")
+
+    kept, image = KeptAnswers(), MetadataImage()
+    first, second = [cast("Steps[Reply]", kept.reply(a_call(API, 12), image, answer)) for _ in range(2)]
+    next(first)
+    with pytest.raises(ValueError, match="a mistake"):
+        next(first)
+    with pytest.raises(RuntimeError, match="could not be made"):
+        next(second)
