@@ -1,6 +1,6 @@
 """What a follower does to its log: takes batches as its leader has them, and cuts what the leader does not have."""
 
-from broker_runtime.storage.leaders_batches import Run, batch_around, leaders_batches
+from broker_runtime.storage.leaders_batches import Run, batch_around, leaders_batches, without_overlap
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.log_files import LogFiles
 from broker_runtime.storage.retention import is_roll_due
@@ -32,6 +32,7 @@ class FollowerLog:
         start = log.log_start_offset
         if start == log.log_end_offset:
             self._begin_with_batch_around(start, records)
+        records = without_overlap(records, log.log_end_offset, log.latest_epoch)
         now_ms = log.place.clock.wall_ms()
         run = Run(records)
         try:

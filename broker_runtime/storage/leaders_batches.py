@@ -8,7 +8,15 @@ from struct import Struct
 
 from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, parse_header
+from broker_runtime.storage.batch import (
+    CRC_FROM,
+    HEADER_BYTES,
+    MAGIC,
+    OVERHEAD_BYTES,
+    Header,
+    empty_batch,
+    parse_header,
+)
 
 _BASE = Struct(">q")
 
@@ -49,6 +57,22 @@ def batch_around(records: memoryview, offset: int) -> int | None:
     base = parse_header(records, 0).base_offset
     first = next(leaders_batches(records, base, -1), None)
     return base if first is not None and 0 <= base < offset <= first.last_offset else None
+
+
+def without_overlap(records: memoryview, end: int, latest_epoch: int) -> memoryview:
+    """The same, but of a first batch without records that begins below `end` only the offsets from there on.
+
+    Such a batch takes offsets whose loss was accepted at the leader. A follower that was away may end among them, and
+    keeps what it has of them. `latest_epoch` is its own: the batch has the epoch in which the lost offsets begin.
+    """
+    if len(records) < HEADER_BYTES:
+        return records
+    first = parse_header(records, 0)
+    if first.size != HEADER_BYTES or first.record_count or not first.base_offset < end <= first.last_offset:
+        return records
+    next(leaders_batches(records, first.base_offset, first.leader_epoch))
+    rest = empty_batch(end, first.last_offset + 1, max(first.leader_epoch, latest_epoch))
+    return memoryview(rest + records[HEADER_BYTES:])
 
 
 class Run:

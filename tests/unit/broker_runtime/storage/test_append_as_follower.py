@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import ProducerStamp
+from broker_runtime.storage.batch import ProducerStamp, empty_batch, parse_header
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.storage.swap import GAPS_FILE
@@ -249,3 +249,26 @@ def test_many_partitions_are_made_without_a_sync() -> None:
     house.log.append(memoryview(_bytes(FIRST)))
     house.log.flush()
     assert house.fs.fsyncs > before
+
+
+@pytest.mark.parametrize("epoch", [3, 2])
+def test_a_loss_that_was_accepted_inside_what_a_follower_has_leaves_its_records(epoch: int) -> None:
+    """One batch without records took the leader's damaged offsets; this follower was away, and has some of them."""
+    house = _follower()
+    house.follower.append(memoryview(_bytes(FIRST, SECOND)))
+    lost = parse_header(empty_batch(2, 6, epoch))
+    assert lost.base_offset < house.log.log_end_offset <= lost.last_offset
+    later = ModelBatch(6, 5, (b"d", b"e"), ProducerStamp(9, 0, 3))
+    records = empty_batch(2, 6, epoch) + bytes(_bytes(later))
+    assert house.follower.append(memoryview(records)) == 8
+    assert [batch.values for batch in stored(house.log)] == [FIRST.values, SECOND.values, (), later.values]
+    assert house.log.latest_epoch == 5
+
+
+def test_a_batch_with_records_around_the_end_of_a_follower_is_refused() -> None:
+    house = _follower()
+    house.follower.append(memoryview(_bytes(FIRST, SECOND)))
+    with pytest.raises(KafkaError) as refused:
+        house.follower.append(memoryview(_bytes(ModelBatch(2, 3, (b"x", b"y")))))
+    assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert stored(house.log) == [FIRST, SECOND]
