@@ -12,7 +12,7 @@ from broker_runtime.storage.batch import Header
 from broker_runtime.storage.damaged_ranges import DamagedRange, range_at, stretches, unreadable
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.segment_indexes import SegmentIndexes
-from broker_runtime.storage.stored_batches import damaged_at, extents, headers
+from broker_runtime.storage.stored_batches import damaged_at, extents, headers, holds_batch_for
 from broker_runtime.wire.reply import FileRegion
 
 _HINTS_MAX = 64
@@ -91,7 +91,10 @@ class SegmentReader:
             raise unreadable(self.path, damaged)
         hint = self._hints.get(offset)
         if hint is not None:
-            return hint
+            if holds_batch_for(self.file, hint, self.size, offset):
+                return hint
+            # The file was damaged since: the search tells.
+            del self._hints[offset]
         entry = self.indexes.offsets.entries.floor(offset - self.base_offset)
         position = None if entry is None else self._position_behind(entry, offset)
         if position is None:

@@ -49,6 +49,16 @@ def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[
         position = end
 
 
+def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
+    """Whether a batch that ends at `offset` or later seems to lie there, before `stop`. Raises OSError."""
+    head = file.pread(_EXTENT.size, position)
+    if len(head) < _EXTENT.size:
+        return False
+    base_offset, length, magic, last_delta = _EXTENT.unpack(head)
+    is_batch = magic == MAGIC and length >= HEADER_BYTES - OVERHEAD_BYTES
+    return is_batch and position + length + OVERHEAD_BYTES <= stop and base_offset + last_delta >= offset
+
+
 def batches(file: File, path: Path, position: int, stop: int, read_bytes: int) -> Iterator[tuple[Header, memoryview]]:
     """The batches from `position` up to `stop`, whole and with the checksum that they say.
 

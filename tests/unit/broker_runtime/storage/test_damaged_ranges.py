@@ -152,6 +152,19 @@ def test_a_batch_that_says_it_is_longer_is_never_sent_in_part(at: int, bits: int
     assert house.unreadable in ([(18, 19)], []), "where it ends within the answer only its checksum tells"
 
 
+@pytest.mark.parametrize(("at", "bits"), [(16, 1), (8, 0x80)], ids=["magic", "length"])
+def test_a_damage_is_noticed_although_the_position_of_the_batch_is_known(at: int, bits: int) -> None:
+    """A reader that goes on, and one that waits, is spared the look-up, not the look at the header."""
+    house = DamagedHouse()
+    segment, _ = house.place_of(25)
+    assert house.log.read(25, 1, min_one=True, up_to=26)
+    house.flip(25, at, bits)
+    with pytest.raises(KafkaError) as told:
+        house.log.read(25, 1000, min_one=True, up_to=26)
+    assert told.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert [(each.first_offset, each.next_offset) for each in segment.damage] == [(25, 26)]
+
+
 @pytest.mark.parametrize("at", [5, HEADER_BYTES + 2])
 def test_bytes_that_cannot_be_read_are_a_damage(at: int) -> None:
     house = DamagedHouse(TopicConfig(segment_bytes=100_000, index_interval_bytes=100))
