@@ -62,9 +62,9 @@ class LeaderFetcher:
         clock: Clock,
         broker_epoch: Callable[[], int],
         logs: LogManager,
-        on_corrupt: Callable[[FollowerReplica, int], None],
+        on_corrupt: Callable[[FollowerReplica], None],
     ) -> None:
-        """`on_corrupt` is called with a high watermark when the leader sends a batch below it that is damaged."""
+        """`on_corrupt` is called when the leader sends a damaged batch."""
         self.leader = leader
         self._link = link
         self._settings = settings
@@ -246,7 +246,7 @@ class LeaderFetcher:
             except (OSError, KafkaError) as error:
                 self._failures.of_storage(replica, error)
                 if isinstance(error, KafkaError) and error.code == ErrorCode.CORRUPT_MESSAGE:
-                    self._on_corrupt(replica, fetched.high_watermark)
+                    self._on_corrupt(replica)
                 return
             replica.log.advance_high_watermark(fetched.high_watermark)
             if replica.backoff.succeeded():

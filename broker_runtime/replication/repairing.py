@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from broker_runtime.config import LONG_MAX
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.replication.peer import PeerLink
 from broker_runtime.replication.repairs import DamagedReplica, OtherBrokers
@@ -113,11 +114,11 @@ class Repairing:
         self._damage = damage
         self._is_current = is_current
 
-    async def ask_leader(self, replica: DamagedReplica, next_offset: int) -> None:
+    async def ask_leader(self, replica: DamagedReplica) -> None:
         """Have the leader check the batches behind the end of this follower. The answer itself is not used."""
         supply = _Supply(replica, replica.others, self._others, self._is_current)
         try:
-            await supply.some(Wanted(replica.log.log_end_offset, next_offset))
+            await supply.some(Wanted(replica.log.log_end_offset, LONG_MAX))
         except (KafkaError, OSError, ReplacingStoppedError, _NoSourceError) as error:
             log.info("%s: the leader was asked to check what it sends: %s", replica.follower, error)
         finally:
@@ -153,6 +154,8 @@ class Repairing:
         """Behind the damage the cleaner may have dropped a tombstone: were the damage mended alone, by a replica that
         is not cleaned as far, an older record would bring its key back. A follower fetches everything from there again,
         once its leader has shown that it has the damaged offsets; a leader hands over to one that has.
+
+        The follower is cut only while nobody may elect it, and only if its leader can read all that is cut.
         """
         follower, leader = replica.follower, replica.leader
         may_give = leader.isr if leader is not None else () if follower is None else (follower.leader,)
@@ -164,9 +167,36 @@ class Repairing:
         if leader is not None:
             leader.hands_over = True
             raise _NoSourceError("it is in a part that was cleaned, and is mended once another broker leads")
+        await self._check_rest(replica, ranges[-1].next_offset, supply)
+        self._check_not_electable(replica)
         first, end = ranges[0].first_offset, replica.log.log_end_offset
         log.warning("%s is cut from %d to %d: a part that was cleaned is damaged", replica.log.place, end, first)
         FollowerLog(replica.log).truncate_to(first)
+
+    async def _check_rest(self, replica: DamagedReplica, offset: int, supply: _Supply) -> None:
+        """The leader reads everything from `offset` on that this follower has: it may be damaged there as well."""
+        self._check_not_electable(replica)
+        offset, end = max(offset, replica.log.log_start_offset), replica.log.log_end_offset
+        try:
+            while offset < end:
+                offset = (await supply.some(Wanted(offset, end))).covered_to
+        except _NoSourceError:
+            if replica.follower is not None:
+                # It lacks something else than what is damaged here.
+                replica.follower.leader_lacks_it = False
+            raise
+
+    def _check_not_electable(self, replica: DamagedReplica) -> None:
+        """A replica that leads before it has fetched again what was cut would lose acknowledged records."""
+        topic = self._others.image.topics.get(replica.log.topic)
+        part = None if topic is None else topic.partitions.get(replica.log.partition)
+        me, cut = self._others.me, "it is in a part that was cleaned, and is fetched again from there"
+        if part is not None and me in part.isr:
+            raise _NoSourceError(f"{cut} once this broker has left the in-sync set")
+        if part is not None and me in part.elr:
+            raise _NoSourceError(
+                f"{cut} once this broker is no eligible leader: restart this broker, then it is none any more"
+            )
 
 
 def _counts(segment: Segment, damaged: Log) -> bool:

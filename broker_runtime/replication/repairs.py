@@ -89,7 +89,7 @@ class Repairs:
         self._led = led
         self._followed = followed
         self._states: dict[Key, _State] = {}
-        self._suspected: dict[FollowerReplica, int] = {}
+        self._suspected: dict[FollowerReplica, None] = {}
         self._found = asyncio.Event()
         self._importer = Importer()
         self._repairing: Any = None
@@ -114,10 +114,10 @@ class Repairs:
         more_logs = len(damaged) - _NOTES_MAX
         return [*notes, f"{more_logs} more replicas are damaged"] if more_logs > 0 else notes
 
-    def suspect_leader(self, replica: FollowerReplica, next_offset: int) -> None:
-        """The leader has sent a batch whose checksum is wrong: it is asked soon to check its own file."""
+    def suspect_leader(self, replica: FollowerReplica) -> None:
+        """The leader has sent a damaged batch: it is asked soon to check its own file."""
         if len(self._suspected) < _SUSPECTED_MAX:
-            self._suspected[replica] = next_offset
+            self._suspected[replica] = None
             self._found.set()
 
     async def run(self) -> None:
@@ -151,11 +151,11 @@ class Repairs:
     async def _ask_suspected(self) -> None:
         """A broker that is asked for a range checks each of its batches."""
         suspected, self._suspected = self._suspected, {}
-        for replica, next_offset in suspected.items():
+        for replica in suspected:
             if self._others.may_be_asked(replica.leader):
                 leader = [replica.leader]
                 asked = DamagedReplica(replica.log, replica.leader_epoch, leader, follower=replica)
-                await self._repairing.ask_leader(asked, next_offset)
+                await self._repairing.ask_leader(asked)
 
     async def _look_at(self, damaged: Log) -> None:
         key = damaged.topic, damaged.partition

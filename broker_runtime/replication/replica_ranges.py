@@ -1,12 +1,12 @@
 """What another broker reads of a replica of this one, to mend its own damaged one (decision 46).
 
 The reader names a leader epoch. A leader answers in its own epoch, and a follower in the epoch in which its log is
-known to be a beginning of the leader's: below their ends all such logs hold the same batches. The checksum of each
-batch is checked before it is sent, so a reader never gets another damage.
+known to be a beginning of the leader's: below their ends all such logs hold the same batches. Each batch is checked
+before it is sent, so a reader never gets another damage: its checksum, and magic and offset, which are no part of that.
 """
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import checksum, iter_batches
+from broker_runtime.storage.leaders_batches import batch_around, leaders_batches
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.mending import Supplied
 
@@ -15,30 +15,45 @@ RANGE_BYTES_MAX = 1 << 20
 
 
 def read_range(log: Log, offset: int, next_offset: int, max_bytes: int) -> Supplied:
-    """A beginning of the batches from `offset` up to `next_offset`.
+    """A beginning of the batches from `offset` up to `next_offset` or, if that is less, to the end of the log.
 
     Raises KafkaError: OFFSET_OUT_OF_RANGE, and CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR where they cannot be read here.
     """
-    start, end = log.log_start_offset, log.log_end_offset
-    if not start <= offset < next_offset <= end:
-        text = f"offsets {offset} to {next_offset - 1} are not within {start} to {end - 1}"
+    start, end = log.log_start_offset, min(log.log_end_offset, next_offset)
+    if not start <= offset < end:
+        text = f"offsets {offset} to {next_offset - 1} are not within {start} to {log.log_end_offset - 1}"
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
     has_gaps = log.files.swaps.may_have_gaps
-    region = log.read(offset, min(max(max_bytes, 1), RANGE_BYTES_MAX), min_one=True, up_to=next_offset)
+    region = log.read(offset, min(max(max_bytes, 1), RANGE_BYTES_MAX), min_one=True, up_to=end)
     if region is None:
-        return Supplied(b"", next_offset, has_gaps)
+        return Supplied(b"", end, has_gaps)
     try:
         records = region.read()
     except OSError as error:
         log.suspect(offset)
         raise log.files.health.failure("read", error) from error
+    return Supplied(records, _checked_end(log, offset, end, memoryview(records)), has_gaps)
+
+
+def _checked_end(log: Log, offset: int, end: int, records: memoryview) -> int:
+    """Where the batches end, which lie below `end`.
+
+    Raises KafkaError, and has the segment checked, if one is damaged or not in its place.
+    """
     covered_to = offset
-    for header, batch in iter_batches(records):
-        if checksum(batch) != header.crc:
-            log.suspect(header.base_offset)
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch of offset {header.base_offset} is damaged")
-        covered_to = header.last_offset + 1
+    try:
+        begin = batch_around(records, offset) if offset == log.log_start_offset else None
+        begin = offset if begin is None else begin
+        for header in leaders_batches(records, begin, -1):
+            is_gap = header.base_offset > max(begin, covered_to)
+            if header.last_offset >= end or (is_gap and not log.files.swaps.may_have_gaps):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"its offset is {header.base_offset}")
+            covered_to = header.last_offset + 1
+    except KafkaError as error:
+        log.suspect(covered_to)
+        text = f"the batch of offset {covered_to} is damaged: {error.message}"
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text) from error
     if covered_to == offset:
         log.suspect(offset)
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch of offset {offset} is damaged")
-    return Supplied(records, covered_to, has_gaps)
+    return covered_to

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -86,7 +87,6 @@ class Broker:
             position = segment.position_of(offset)
             assert position is not None
             places.append((segment.path, position))
-            segment._hints.clear()  # A reader that has the position reads no header.
         for path, position in places:
             self.house.fs.flip(path, position + at, 0x40)
         for offset in offsets if find else ():
@@ -109,8 +109,10 @@ class Cluster:
         self.brokers = {broker: Broker(self, broker, config) for broker in (1, 2, 3)}
         self.elect(1, EPOCH)
 
-    def elect(self, leader: int, epoch: int) -> None:
-        record = PartitionRecord(TOPIC_ID, 0, (1, 2, 3), (1, 2, 3), leader, epoch, epoch)
+    def elect(
+        self, leader: int, epoch: int, isr: tuple[int, ...] = (1, 2, 3), elr: tuple[int, ...] = (), change: int = 0
+    ) -> None:
+        record = PartitionRecord(TOPIC_ID, 0, (1, 2, 3), isr, leader, epoch, epoch + change, elr=elr)
         self.image.apply(record, self.image.next_offset)
         for broker, node in self.brokers.items():
             list(node.manager.apply_partitions(TOPIC_ID, [0], node.house.config))
@@ -223,9 +225,39 @@ def test_a_leader_that_sends_what_is_damaged_is_asked_to_check_it() -> None:
     newcomer = cluster.follower(2)
     newcomer.log.sole_replica = False
     cluster.brokers[2].house.follower.truncate_to(7)
-    cluster.brokers[2].manager.repairs.suspect_leader(newcomer, COUNT)
+    cluster.brokers[2].manager.repairs.suspect_leader(newcomer)
     cluster.run(1, 2, until=lambda: cluster.brokers[1].house.logs.damage.mended_ranges == 1)
     assert values_of(cluster.brokers[1].log) == EVERYTHING
+
+
+def _flipped(broker: Broker, path: Path, position: int) -> None:
+    broker.house.fs.flip(path, position + 16, 0x40)
+
+
+def _without_header(broker: Broker, path: Path, position: int) -> None:
+    broker.house.fs.open(path).write_at([bytes(HEADER_BYTES)], position)
+
+
+def _of_another_offset(broker: Broker, path: Path, position: int) -> None:
+    broker.house.fs.flip(path, position + 7, 0x40)
+
+
+@pytest.mark.parametrize("rot", [_flipped, _without_header, _of_another_offset])
+def test_a_leader_finds_a_damaged_header_although_it_knows_the_position(
+    rot: Callable[[Broker, Path, int], None],
+) -> None:
+    """The newest batch, which no follower has: the high watermark ends before it, so a follower names no end."""
+    cluster = Cluster()
+    leader, newcomer = cluster.brokers[1], cluster.follower(2)
+    newcomer.log.sole_replica = False
+    cluster.brokers[2].house.follower.truncate_to(COUNT - 1)
+    active = leader.log.segments[-1]
+    position = active.position_of(COUNT - 1)
+    assert position is not None
+    rot(leader, active.path, position)
+    cluster.brokers[2].manager.repairs.suspect_leader(newcomer)
+    cluster.run(2, until=lambda: bool(leader.unreadable))
+    assert leader.unreadable == [(COUNT - 1, COUNT)]
 
 
 @pytest.mark.parametrize(
@@ -298,9 +330,44 @@ def test_a_part_that_was_cleaned_is_fetched_again_with_all_behind_it() -> None:
     assert cluster.brokers[1].manager._led["orders", 0].hands_over
     cluster.run(2, until=lambda: "CORRUPT" in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
     assert cluster.brokers[2].log.log_end_offset == COUNT, "the leader does not have it"
-    cluster.elect(3, EPOCH + 1)
+    cluster.elect(3, EPOCH + 1, isr=(1, 3))
     cluster.run(2, until=lambda: cluster.brokers[2].log.log_end_offset == 7)
     assert cluster.brokers[2].unreadable == []
+
+
+def _with_a_damaged_cleaned_part() -> Cluster:
+    """Offset 7 of broker 2 is damaged, below its first dirty offset."""
+    cluster = Cluster(TopicConfig(segment_bytes=1000, cleanup_policy=("compact",)))
+    cluster.brokers[2].damage(7)
+    for broker in cluster.brokers.values():
+        broker.log.first_dirty_offset = 20
+    cluster.brokers[2].log.sole_replica = False
+    return cluster
+
+
+@pytest.mark.parametrize(("isr", "elr", "told"), [((1, 2, 3), (), "in-sync set"), ((1,), (2,), "restart this broker")])
+def test_a_replica_that_may_be_elected_is_not_cut(isr: tuple[int, ...], elr: tuple[int, ...], told: str) -> None:
+    """It would lead without records that were acknowledged, were it elected before it has them again."""
+    cluster = _with_a_damaged_cleaned_part()
+    cluster.elect(1, EPOCH, isr, elr, change=1)
+    cluster.run(2, until=lambda: told in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
+    assert cluster.brokers[2].log.log_end_offset == COUNT
+    assert not cluster.follower(2).is_ready(cluster.clock.monotonic()), "so that the leader takes it out"
+    cluster.elect(1, EPOCH, isr=(1, 3), change=2)
+    cluster.run(2, until=lambda: cluster.brokers[2].log.log_end_offset == 7)
+
+
+def test_a_replica_keeps_what_its_leader_cannot_read_elsewhere() -> None:
+    """Were it cut, the only copy of other records would be gone."""
+    cluster = _with_a_damaged_cleaned_part()
+    cluster.brokers[1].damage(30, at=HEADER_BYTES + 2, find=False)
+    cluster.elect(1, EPOCH, isr=(1,), change=1)
+    end_s = cluster.clock.monotonic() + 5
+    cluster.run(2, until=lambda: cluster.clock.monotonic() > end_s)
+    assert cluster.brokers[2].log.log_end_offset == COUNT
+    assert not cluster.follower(2).leader_lacks_it, "of what is damaged here"
+    cluster.run(1, 2, until=lambda: cluster.brokers[2].log.log_end_offset == 7)
+    assert values_of(cluster.brokers[1].log) == EVERYTHING
 
 
 def test_a_repair_ends_with_its_broker_whatever_it_waits_for() -> None:
