@@ -39,6 +39,8 @@ _SESSION_IS_OVER = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     )
 )
+_NOT_WHOLE = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE))
+"""Errors of an append: a batch is damaged, or only its offset or epoch, which are outside of the checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ class LeaderFetcher:
                     self._new_starts.append((replica, fetched.log_start_offset))
             except (OSError, KafkaError) as error:
                 self._failures.of_storage(replica, error)
-                if isinstance(error, KafkaError) and error.code == ErrorCode.CORRUPT_MESSAGE:
+                if isinstance(error, KafkaError) and error.code in _NOT_WHOLE:
                     self._on_corrupt(replica)
                 return
             replica.log.advance_high_watermark(fetched.high_watermark)

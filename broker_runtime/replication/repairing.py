@@ -155,7 +155,7 @@ class Repairing:
         is not cleaned as far, an older record would bring its key back. A follower fetches everything from there again,
         once its leader has shown that it has the damaged offsets; a leader hands over to one that has.
 
-        The follower is cut only while nobody may elect it, and only if its leader can read all that is cut.
+        The follower is cut only while it cannot be elected, and only if its leader can read all that is cut.
         """
         follower, leader = replica.follower, replica.leader
         may_give = leader.isr if leader is not None else () if follower is None else (follower.leader,)

@@ -2,7 +2,7 @@
 
 The reader names a leader epoch. A leader answers in its own epoch, and a follower in the epoch in which its log is
 known to be a beginning of the leader's: below their ends all such logs hold the same batches. Each batch is checked
-before it is sent, so a reader never gets another damage: its checksum, and magic and offset, which are no part of that.
+before it is sent, so a reader never gets another damage. Magic and offset are checked, too: no checksum covers them.
 """
 
 from broker_runtime.errors import ErrorCode, KafkaError

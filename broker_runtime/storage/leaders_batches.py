@@ -62,7 +62,7 @@ def batch_around(records: memoryview, offset: int) -> int | None:
 def without_overlap(records: memoryview, end: int, latest_epoch: int) -> memoryview:
     """The same, but of a first batch without records that begins below `end` only the offsets from there on.
 
-    Such a batch takes offsets whose loss was accepted at the leader. A follower that was away may end among them, and
+    This batch takes offsets whose loss was accepted at the leader. A follower that was away may end among them, and
     keeps what it has of them. `latest_epoch` is its own: the batch has the epoch in which the lost offsets begin.
     """
     if len(records) < HEADER_BYTES:

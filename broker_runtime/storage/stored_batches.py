@@ -55,8 +55,9 @@ def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
     if len(head) < _EXTENT.size:
         return False
     base_offset, length, magic, last_delta = _EXTENT.unpack(head)
-    is_batch = magic == MAGIC and length >= HEADER_BYTES - OVERHEAD_BYTES
-    return is_batch and position + length + OVERHEAD_BYTES <= stop and base_offset + last_delta >= offset
+    is_batch: bool = magic == MAGIC and length >= HEADER_BYTES - OVERHEAD_BYTES
+    is_there: bool = position + length + OVERHEAD_BYTES <= stop and base_offset + last_delta >= offset
+    return is_batch and is_there
 
 
 def batches(file: File, path: Path, position: int, stop: int, read_bytes: int) -> Iterator[tuple[Header, memoryview]]:

@@ -18,6 +18,7 @@ from broker_runtime.replication.fetch_messages import Fetched, FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
 from broker_runtime.replication.leader_questions import log_start
+from broker_runtime.storage.batch import HEADER_BYTES
 from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
@@ -41,7 +42,7 @@ class Pair:
         self.link = LinkTo(LeadingNode(self.leader, leader.clock))
         backoff = Backoff(SETTINGS.backoff_max_s)
         self.replica = FollowerReplica(TOPIC, TOPIC_ID, 0, follower.log, 1, epoch, backoff)
-        self.suspected: list[tuple[FollowerReplica, int]] = []
+        self.suspected: list[FollowerReplica] = []
         self.fetcher = LeaderFetcher(
             1,
             self.link,
@@ -49,7 +50,7 @@ class Pair:
             follower.clock,
             lambda: 12,
             follower.logs,
-            lambda replica, end: self.suspected.append((replica, end)),
+            self.suspected.append,
         )
         self.fetcher.follow(self.replica)
 
@@ -349,6 +350,18 @@ def test_a_partition_that_makes_no_progress_is_left_alone_longer_each_time(
     assert pauses[:5] == sorted(pauses[:5])
     assert all(pause >= SETTINGS.backoff_max_s for pause in pauses[6:])
     assert len([r for r in caplog.records if "of no use" in r.message]) == 1, "said once, as nothing has changed"
+
+
+@pytest.mark.parametrize("at", [7, 16, HEADER_BYTES], ids=["offset", "magic", "records"])
+def test_a_leader_that_sends_a_damaged_batch_is_suspected(at: int) -> None:
+    """The offset is outside the checksum: the leader would send it for ever."""
+    leader = written({3: [b"a", b"b", b"c"]})
+    segment = leader.log.segments[-1]
+    position = segment.position_of(1)
+    assert position is not None
+    leader.fs.flip(segment.path, position + at, 1)
+    pair = Pair(leader, LogHouse())
+    pair.run_until(lambda: pair.replica in pair.suspected)
 
 
 def test_a_log_that_cannot_begin_anew_is_left_alone_and_the_others_go_on() -> None:
