@@ -44,7 +44,7 @@ class FollowerReplica:
     @property
     def waits_for_repair(self) -> bool:
         """Whether it has to be mended before it may fetch: a replica that has damaged ranges is not in sync."""
-        return not self.leader_lacks_it and bool(self.log.damage)
+        return not self.leader_lacks_it and self.log.is_damaged
 
     def is_ready(self, now_s: float) -> bool:
         """Whether the leader may be asked what comes next."""

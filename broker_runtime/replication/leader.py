@@ -245,8 +245,7 @@ class LeaderReplica:
 
 
 def unshared_damage(leader: LeaderReplica) -> int | None:
-    """Where the first damaged range begins that no other replica can have, if there is one."""
-    for damaged in leader.log.damage:
-        if damaged.first_offset >= max(leader.start_offset, leader.log.high_watermark):
-            return damaged.first_offset
-    return None
+    """Where the first damaged offset lies that no other replica can have, if there is one."""
+    offset = max(leader.start_offset, leader.log.high_watermark)
+    damaged = leader.log.files.damage.first_from(offset)
+    return None if damaged is None else max(damaged.first_offset, offset)

@@ -60,7 +60,7 @@ class DamageWatch:
         found = []
         for key in list(self._damaged):
             log = self._logs.get(key)
-            if log is not None and log.damage:
+            if log is not None and log.is_damaged:
                 found.append(log)
             else:
                 del self._damaged[key]

@@ -1,10 +1,14 @@
 """Offsets of a segment whose batches cannot be read, between others that can. Pure (decision 46)."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
+
+_FIRST_OFFSET = attrgetter("first_offset")
 
 
 class DamagedRange(NamedTuple):
@@ -21,11 +25,11 @@ class DamagedRange(NamedTuple):
 
 
 def range_at(ranges: Sequence[DamagedRange], offset: int) -> DamagedRange | None:
-    """The range that holds `offset`; None for an offset outside of all of them."""
-    for damaged in ranges:
-        if damaged.first_offset <= offset < damaged.next_offset:
-            return damaged
-    return None
+    """The range that holds `offset`, of some that are in order; None for an offset outside of all of them."""
+    if not ranges:
+        return None
+    number = bisect_right(ranges, offset, key=_FIRST_OFFSET) - 1
+    return ranges[number] if number >= 0 and offset < ranges[number].next_offset else None
 
 
 def stretches(ranges: Sequence[DamagedRange], start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -27,8 +27,18 @@ class KnownDamage:
             return []
         found = [damaged for segment in self._segments for damaged in segment.damage]
         self._may_be_there = bool(found)
-        return [
-            damaged._replace(first_offset=max(damaged.first_offset, offset))
-            for damaged in found
-            if damaged.next_offset > offset
-        ]
+        behind = [damaged for damaged in found if damaged.next_offset > offset]
+        if behind and behind[0].first_offset < offset:
+            behind[0] = behind[0]._replace(first_offset=offset)
+        return behind
+
+    def first_from(self, offset: int) -> DamagedRange | None:
+        """The first damaged range that ends behind `offset`; it is whole."""
+        if not self._may_be_there:
+            return None
+        for segment in self._segments:
+            if segment.damage and segment.next_offset > offset:
+                for damaged in segment.damage:
+                    if damaged.next_offset > offset:
+                        return damaged
+        return None

@@ -34,6 +34,11 @@ class LogReads(LogOffsets):
         """The offsets that the log has and that cannot be read here, in order."""
         return self.files.damage.ranges_from(self.log_start_offset)
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether `damage` has any range; takes no longer where it has thousands."""
+        return self.files.damage.first_from(self.log_start_offset) is not None
+
     def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
         """Whole batches from the one that holds `offset`, below `up_to`; one that is too large only with `min_one`.
 

@@ -75,6 +75,21 @@ def test_the_high_watermark_does_not_pass_a_damage_of_what_no_other_replica_can_
     assert led.high_watermark == 2
 
 
+def test_the_high_watermark_does_not_move_inside_a_damage_that_began_below_it() -> None:
+    """Batches on both sides of it are one damaged range: its end was never replicated."""
+    led = Led()
+    led.leader.log.sole_replica = False
+    led.append(4)
+    for replica in (2, 3):
+        led.fetch(replica, 2)
+    assert led.high_watermark == 2
+    damaged(led, 1, 2)
+    assert led.wanted(1.0) == (2, 3)
+    for replica in (2, 3):
+        led.fetch(replica, 4)
+    assert led.high_watermark == 2
+
+
 def test_a_damage_of_what_was_there_before_holds_nothing_up() -> None:
     """It may have been acknowledged by another leader: what comes behind it is served."""
     house = LogHouse()

@@ -111,6 +111,23 @@ def served(house: DamagedHouse) -> list[bytes | None]:
     return found
 
 
+def test_a_range_is_found_by_its_offsets_and_by_where_it_ends() -> None:
+    house = DamagedHouse()
+    house.find(7, 8, 20, 22)
+    ranges, known = house.log.damage, house.log.files.damage
+    assert house.unreadable == [(7, 9), (20, 21), (22, 23)]
+    found = {offset: range_at(ranges, offset) for offset in (6, 7, 8, 9, 20, 21, 22, 23)}
+    assert [offset for offset, each in found.items() if each is not None] == [7, 8, 20, 22]
+    assert [known.first_from(offset) for offset in (0, 8, 9, 20, 22)] == [*ranges[:1] * 2, *ranges[1:2] * 2, ranges[2]]
+    assert known.first_from(23) is None
+    assert house.log.is_damaged
+    house.log.high_watermark = COUNT
+    house.log.delete_records(8)
+    assert house.unreadable == [(8, 9), (20, 21), (22, 23)]
+    house.log.delete_records(23)
+    assert not house.log.is_damaged
+
+
 def test_stretches_are_what_lies_outside_of_the_damaged_bytes() -> None:
     ranges = [DamagedRange(1, 2, 10, 20, ""), DamagedRange(5, 6, 30, 35, ""), DamagedRange(8, 9, 50, 50, "")]
     assert list(stretches(ranges, 0, 50)) == [(0, 10), (20, 30), (35, 50)]
