@@ -1,8 +1,9 @@
 """Finds the next whole batch of a segment behind a damage, and continues the scan there.
 
 A batch says how long it is, so behind damaged records the next batch begins where that says. Where the header itself is
-damaged the next batch is searched byte by byte: a candidate counts if its checksum is right and another batch, or the
-end of the file, comes directly behind it, as records may hold what looks like a batch.
+damaged the next batch is searched byte by byte: a candidate counts if its checksum is right and the next offset, or the
+end of the file, comes directly behind it, as records may hold what looks like a batch. Where length and offsets of the
+damaged batch both lead to the candidate nothing has to come behind it: that may be damaged, too.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -88,6 +89,7 @@ def _next_batch(
 ) -> Generator[int, None, tuple[int, Header] | None]:
     """(position, header) of the first whole batch behind the damage; None where there is none."""
     file, summed, tried = _Readable(segment.file), 0, 0
+    known = _known_next(file, damage)
     for position, header in _candidates(file, damage.position, file_bytes):
         tried += 1
         last = header.last_offset
@@ -102,9 +104,19 @@ def _next_batch(
         batch = file.pread(header.size, position)
         if len(batch) < header.size or checksum(batch) != header.crc:
             continue
-        if _is_followed(file, position + header.size, file_bytes, last + 1, gaps=gaps):
+        is_known = (position, header.base_offset) == known
+        if is_known or _is_followed(file, position + header.size, file_bytes, last + 1, gaps=gaps):
             return position, header
     return None
+
+
+def _known_next(file: "_Readable", damage: Damage) -> tuple[int, int] | None:
+    """Position and offset behind the damaged batch by its own header, if that says the offset that belongs there."""
+    head = file.pread(HEADER_BYTES, damage.position)
+    header = parse_header(head) if len(head) == HEADER_BYTES else None
+    if header is None or header.base_offset != damage.offset:
+        return None
+    return damage.position + header.size, header.last_offset + 1
 
 
 class _Readable:
@@ -152,4 +164,5 @@ def _is_followed(file: _Readable, end: int, file_bytes: int, expected: int, *, g
         # The next damage begins there.
         return True
     header = parse_header(head)
-    return header.magic == MAGIC and (header.base_offset == expected or (gaps and header.base_offset > expected))
+    # Where the next offset is right, that batch may be damaged elsewhere.
+    return header.base_offset == expected or (gaps and header.magic == MAGIC and header.base_offset > expected)

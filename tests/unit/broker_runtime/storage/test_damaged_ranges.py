@@ -128,6 +128,26 @@ def test_a_range_is_found_by_its_offsets_and_by_where_it_ends() -> None:
     assert not house.log.is_damaged
 
 
+@pytest.mark.parametrize("at", [0, 16, 17, HEADER_BYTES + 2], ids=["offset", "magic", "crc", "records"])
+@pytest.mark.parametrize("first_at", [16, HEADER_BYTES + 2])
+def test_a_whole_batch_between_two_damaged_ones_is_served(first_at: int, at: int) -> None:
+    house = DamagedHouse()
+    house.flip(20, first_at)
+    house.flip(22, at)
+    house.log.suspect(20)
+    assert house.unreadable == [(20, 21), (22, 23)]
+    assert house.read(21) == [b"21"]
+
+
+def test_a_batch_without_a_header_is_damaged_alone() -> None:
+    house = DamagedHouse()
+    segment, position = house.place_of(20)
+    house.flip(22)
+    house.fs.open(segment.path).write_at([bytes(HEADER_BYTES)], position)
+    house.log.suspect(20)
+    assert house.unreadable == [(20, 21), (22, 23)]
+
+
 def test_stretches_are_what_lies_outside_of_the_damaged_bytes() -> None:
     ranges = [DamagedRange(1, 2, 10, 20, ""), DamagedRange(5, 6, 30, 35, ""), DamagedRange(8, 9, 50, 50, "")]
     assert list(stretches(ranges, 0, 50)) == [(0, 10), (20, 30), (35, 50)]
