@@ -94,5 +94,5 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
         with LocalUp(manifests, tmp_path / "data") as up:
             up.wait_until(lambda: rows(up) == dict.fromkeys(("BrokerCluster", "Topic"), True), "all but the quota")
             async with asyncio.timeout(LIFTED_WITHIN_S):
-                while await admin.describe_quotas(IP) != ip_rates({OTHERS: 3.0}):
+                while await admin.describe_quotas(IP) != ip_rates({OTHERS: 3.0}):  # noqa: ASYNC110 - of another process
                     await asyncio.sleep(0.1)
