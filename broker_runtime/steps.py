@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterable
 from heapq import merge
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -15,6 +15,13 @@ K = TypeVar("K", bound=Hashable)
 
 Steps = Generator[None, None, T]
 """Returns its result at the end. The code between two `yield`s takes some tens of microseconds."""
+
+
+class UnderWay(Protocol):
+    """Steps that run already. `cancel` ends them before the next one."""
+
+    def cancel(self) -> bool: ...
+
 
 _ITEMS_OF_A_STEP = 8
 """Number of items that take a few microseconds each."""

@@ -6,13 +6,12 @@ refused or hung up on, or it is cancelled because nobody waits for its answer an
 in the call and in `observed`. Where nobody listens, that costs one comparison.
 """
 
-from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from broker_runtime.slices import Slices
-from broker_runtime.steps import Steps
+from broker_runtime.steps import Steps, UnderWay
 from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix
@@ -182,7 +181,7 @@ class _Working(PendingReply):
             yield
         return self.packed_of(pieces.all())
 
-    def do(self, steps: Steps[None]) -> "Future[None] | None":
+    def do(self, steps: Steps[None]) -> UnderWay | None:
         """Run steps for this call whose result is not awaited. If they fail, the connection is closed.
 
         Returns what may be cancelled to end the steps; None if all were few and are made.

@@ -4,13 +4,11 @@ What a change costs does not depend on how many partitions wait: of those that h
 as Kafka's purgatory does, and all are looked at once there are enough, or the time is over.
 """
 
-from asyncio import Future
-
 from broker_runtime.apis.context import FetchContext
 from broker_runtime.apis.fetch_answer import pack_answer
 from broker_runtime.apis.fetch_look import SessionFetch
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import Steps
+from broker_runtime.steps import Steps, UnderWay
 
 _COUNTED_AT_ONCE_MAX = 32
 """Partitions: about a quarter of a millisecond."""
@@ -39,7 +37,7 @@ class LongPoll:
         self._session = session = fetch.session
         self._wakes = context.logs.wakes
         self._count_asked = self._is_answering = False
-        self._answering: Future[None] | None = None
+        self._answering: UnderWay | None = None
         """The steps that make the answer, while there are some to be made."""
         self._is_exact = True
         """What the partitions have found is within their limits, and need not be looked for again."""
