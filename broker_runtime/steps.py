@@ -4,7 +4,7 @@
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from heapq import merge
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -65,72 +65,70 @@ def drain(items: set[Any] | deque[Any] | dict[Any, Any]) -> Steps[None]:
 # The caller passes a copy, `list(topics)`, of a collection that may change between two steps.
 
 
+def _parts(items: Iterable[A], size: int) -> Iterator[list[A]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
 def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
     """What `make` makes of each item."""
-    found = []
-    for number, item in enumerate(items):
-        found.append(make(item))
-        if number % _ITEMS_OF_A_STEP == 0:
-            yield
+    found: list[T] = []
+    for some in _parts(items, _ITEMS_OF_A_STEP):
+        found += map(make, some)
+        yield
     return found
 
 
 def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
     """The items that pass the test."""
-    found = []
-    for number, item in enumerate(items):
-        if test(item):
-            found.append(item)
-        if number % _QUICK_ITEMS_OF_A_STEP == 0:
-            yield
+    found: list[A] = []
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found += filter(test, some)
+        yield
     return found
 
 
 def listed(items: Iterable[A]) -> Steps[list[A]]:
     """The items of an iterable that makes each of them quickly."""
-    found = []
-    for number, item in enumerate(items):
-        found.append(item)
-        if number % _QUICK_ITEMS_OF_A_STEP == 0:
-            yield
+    found: list[A] = []
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found += some
+        yield
     return found
 
 
 def counted(items: Iterable[K]) -> Steps[Counter[K]]:
     """How often each item occurs."""
     found: Counter[K] = Counter()
-    for number, item in enumerate(items):
-        found[item] += 1
-        if number % _QUICK_ITEMS_OF_A_STEP == 0:
-            yield
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found.update(some)
+        yield
     return found
 
 
 def distinct(items: Iterable[K]) -> Steps[list[K]]:
     """Each item once, in the order in which they came first."""
     found: dict[K, None] = {}
-    for number, item in enumerate(items):
-        found[item] = None
-        if number % _QUICK_ITEMS_OF_A_STEP == 0:
-            yield
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found.update(dict.fromkeys(some))
+        yield
     return list(found)
 
 
 def gathered(items: Iterable[K]) -> Steps[set[K]]:
     """The set of the items."""
     found: set[K] = set()
-    for number, item in enumerate(items):
-        found.add(item)
-        if number % _QUICK_ITEMS_OF_A_STEP == 0:
-            yield
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found.update(some)
+        yield
     return found
 
 
 def in_order(items: Iterable[A], key: Callable[[A], Any] | None = None) -> Steps[list[A]]:
     """The items sorted: parts of them first, which are then merged."""
     parts: list[list[A]] = []
-    rest = iter(items)
-    while some := list(islice(rest, _SORTED_IN_A_STEP)):
+    for some in _parts(items, _SORTED_IN_A_STEP):
         some.sort(key=key)
         parts.append(some)
         yield

@@ -61,17 +61,14 @@ def handle(
     unchecked: list[Unchecked] = []
     for place, topic, index, records in appends:
         try:
-            if not isinstance(topic, str):
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
-            leader = context.led(topic, index)
-            if leader.log.config.checks_records and _takes_long(records, leader, context):
-                copied = bytes(records or b"")
-                unchecked.append(Unchecked(place, topic, leader.topic_id, index, copied, leader.log.config))
+            done = _asked_append(place, topic, index, records, call, context)
+            if isinstance(done, Unchecked):
+                unchecked.append(done)
                 continue
-            done = _append(call, leader, records)
-            if safe_below(leader, acks) <= done.last_offset:
-                waiting.append(Waiting(place, leader, leader.leader_epoch, index, done))
-            answer[place] = success(version, index, done)
+            leader, result = done
+            if safe_below(leader, acks) <= result.last_offset:
+                waiting.append(Waiting(place, leader, leader.leader_epoch, index, result))
+            answer[place] = success(version, index, result)
         except KafkaError as error:
             refused = refused or Refused(answer, call, context.image)
             refused.add(place, topic, index, error)
@@ -81,9 +78,7 @@ def handle(
         at_once(checked.look(unchecked))
         return checked.call
     if acks == 0:
-        if refused is not None:
-            raise ProtocolError(*_refused_without_reply(refused))
-        return NO_REPLY
+        return _no_reply(refused)
     if waiting:
         later = call.later()
         later.admits = _is_produce
@@ -130,9 +125,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
         yield from checked.look(unchecked)
         return checked.call
     if acks == 0:
-        if refused is not None:
-            raise ProtocolError(*_refused_without_reply(refused))
-        return NO_REPLY
+        return _no_reply(refused)
     if waiting and not call.done:
         later = call.later()
         return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).wait()
@@ -149,7 +142,7 @@ def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:
 def _asked_append(
     place: int, topic: str | UUID, index: int, records: memoryview | None, call: Call, context: BrokerContext
 ) -> Unchecked | tuple[LeaderReplica, AppendResult]:
-    """Raises KafkaError."""
+    """Append the records of one partition, unless another thread is to look at them first. Raises KafkaError."""
     if not isinstance(topic, str):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
     leader = context.led(topic, index)
@@ -249,6 +242,13 @@ def _refusal(transactional_id: str | None, call: Call, acks: int, context: Broke
     if acks not in (-1, 0, 1):
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
     return None
+
+
+def _no_reply(refused: Refused | None) -> Reply:
+    """Raises ProtocolError if a partition was refused: the end of the connection is all that a client can notice."""
+    if refused is not None:
+        raise ProtocolError(*_refused_without_reply(refused))
+    return NO_REPLY
 
 
 def _refused_without_reply(refused: Refused) -> tuple[str, str]:
