@@ -47,11 +47,11 @@ java:  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it i
 	@$(PYTHON) -m tests.support.java
 
 .PHONY: kafka
-kafka: java  ## Apache Kafka's jars by Maven
+kafka: venv java  ## Apache Kafka's jars by Maven
 	@$(BIN)/python -m tests.support.kafka_libs
 
 .PHONY: spark-kafka
-spark-kafka: java  ## Spark's connector for Kafka, by Maven
+spark-kafka: venv java  ## Spark's connector for Kafka, by Maven
 	@$(BIN)/python -m tests.support.spark_kafka
 
 .PHONY: kubernetes
@@ -166,11 +166,11 @@ else
 endif
 
 .PHONY: demo
-demo: java  ## three brokers, a storm, a limit that holds it back, an audit log and a report of it, a lost coordinator; ends by itself
+demo: venv java  ## three brokers, a storm, a limit that holds it back, an audit log and a report of it, a lost coordinator; ends by itself
 	PYTHONPATH=.:operator $(BIN)/python -m demo
 
 .PHONY: audit-demo
-audit-demo: java  ## a million made-up events of an audit log to results and a report, which have to be true; two minutes
+audit-demo: venv java  ## a million made-up events of an audit log to results and a report, which have to be true; two minutes
 	PYTHONPATH=.:operator $(BIN)/python -m demo.audit_demo
 
 .PHONY: up
