@@ -39,7 +39,7 @@ def test_it_is_loaded_while_clients_are_served_and_says_who_produced_what(
         ("observer.class.names", "traffic"),
     ):
         set_default_config(broker, key, value)
-    until(path.exists, "it is loaded")
+    until(lambda: "observer traffic is loaded" in broker.log(), "it is loaded")
     for _ in range(10):
         producer.send("orders", b"x" * 1000).get(30)
     producer.close()
