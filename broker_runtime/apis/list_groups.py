@@ -43,6 +43,8 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
 
 async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
     """By the partition that keeps them. Raises KafkaError where not all can be told."""
+    if context.groups.awaited():
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker begins to lead groups; ask again")
     found: list[Sequence[Group]] = []
     for index, term in list(context.groups.terms.items()):
         try:

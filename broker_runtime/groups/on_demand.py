@@ -66,7 +66,7 @@ class GroupsOnDemand:
             module = import_module(SERVICE)
             node_id, own_end, leaders = self._ends_made_of
             ends = module.EpochEnds(node_id, self._made_of[1], own_end, leaders)
-            self._service = module.GroupCoordinatorService(*self._made_of, ends)
+            self._service = module.GroupCoordinatorService(node_id, *self._made_of, ends)
             self._problem = ""
             for leader in self._led.values():
                 self._service.leads(leader)

@@ -56,8 +56,16 @@ class GroupCoordinatorService:
     Implements `replication.manager.LeadershipObserver`. All calls come on the event loop.
     """
 
-    def __init__(self, config: Callable[[], BrokerConfig], image: MetadataImage, clock: Clock, ends: EpochEnds) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        config: Callable[[], BrokerConfig],
+        image: MetadataImage,
+        clock: Clock,
+        ends: EpochEnds,
+    ) -> None:
         """`config` returns the configuration in force. `ends` is closed with this."""
+        self._node_id = node_id
         self._image = image
         self._clock = clock
         self._threads = ThreadPoolExecutor(_THREADS, "groups")
@@ -132,20 +140,40 @@ class GroupCoordinatorService:
                 term.shard.topics_changed(changed, removed)
 
     def term_of(self, group_id: str) -> Term:
-        """Raises KafkaError where this broker does not coordinate the group, or no record has room for its id."""
+        """Raises KafkaError where this broker does not coordinate the group, or no record has room for its id.
+
+        Clients come as soon as FindCoordinator names this broker, which may be before its replica is opened. Some of
+        them repeat a request only when the coordinator is loading.
+        """
         if len(group_id) > TEXT_BYTES_MAX:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
-        term = self._find(group_id)
+        index = self._partition_of(group_id)
+        term = None if index is None else self.terms.get(index)
         if term is None:
+            if index is not None and self._awaits(index):
+                why = "this broker begins to coordinate the group; ask again"
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate the group")
         return term
 
+    def awaited(self) -> list[int]:
+        """Partitions that this broker leads by the metadata, and that have no term yet."""
+        topic = self._image.topics.get(GROUPS_TOPIC)
+        return [] if topic is None else [index for index in topic.partitions if self._awaits(index)]
+
+    def _awaits(self, index: int) -> bool:
+        return index not in self.terms and self._image.topics[GROUPS_TOPIC].partitions[index].leader == self._node_id
+
     def _find(self, group_id: str) -> Term | None:
+        index = self._partition_of(group_id)
+        return None if index is None else self.terms.get(index)
+
+    def _partition_of(self, group_id: str) -> int | None:
         topic = self._image.topics.get(GROUPS_TOPIC)
         if topic is None or len(group_id) > TEXT_BYTES_MAX:
             return None
         look = _partition_of if len(group_id) <= _REMEMBERED_CHARACTERS_MAX else partition_of
-        return self.terms.get(look(group_id, len(topic.partitions)))
+        return look(group_id, len(topic.partitions))
 
     def at_once(self, group_id: str, look: GroupLook[T]) -> T | None:
         """What `look` finds, where that needs no turn; None: it is to be submitted, see `CoordinatorRuntime`."""

@@ -86,6 +86,13 @@ async def test_a_broker_that_is_loading_groups_does_not_list_some_of_them_as_all
         assert await groups(node, 4, states_filter=()) == {}
 
 
+async def test_a_broker_that_has_yet_to_load_its_groups_lists_none() -> None:
+    async with CoordinatingBroker() as node:
+        node.make_offsets_topic()
+        answer = await node.ask(list_groups.API, 4, {"states_filter": ()})
+        assert (answer.error_code, answer.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
+
+
 async def test_a_broker_that_cannot_load_some_groups_lists_none() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()

@@ -21,7 +21,7 @@ from broker_runtime.groups.records import (
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Census
 from broker_runtime.metrics import group_tally_families
-from tests.support.coordinating_broker import CoordinatingBroker
+from tests.support.coordinating_broker import ME, CoordinatingBroker
 
 GROUP = "billing"
 Decided = tuple[Sequence[GroupRecord], Any]
@@ -90,6 +90,20 @@ async def test_a_group_that_is_being_loaded_is_asked_for_again() -> None:
         await turns()
         assert await code_of(node) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         node.follow()
+        await node.loaded()
+        assert await node.groups.submit(GROUP, look) == {}
+
+
+async def test_a_group_is_loading_from_when_the_metadata_name_this_broker() -> None:
+    """FindCoordinator names it from then on, and librdkafka repeats OffsetFetch only while the group is loading."""
+    async with CoordinatingBroker(partitions=1) as node:
+        node.make_offsets_topic()
+        assert node.groups.terms == {}
+        assert await code_of(node) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        node.lose()
+        assert await code_of(node) == ErrorCode.NOT_COORDINATOR
+        node.elect(ME)
+        assert await code_of(node) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await node.loaded()
         assert await node.groups.submit(GROUP, look) == {}
 
