@@ -29,8 +29,10 @@ def lone() -> Iterator[BrokerProcess]:
 
 
 def produce(bootstrap: str, topic: str, first: int, count: int) -> None:
-    """Each record is a batch of its own."""
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "batch.num.messages": 1, "log_level": 2})
+    """Each record is a batch of its own, in this order even where one is sent again."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "batch.num.messages": 1, "log_level": 2}
+    )
     for number in range(first, first + count):
         producer.produce(topic, value_of(number), partition=0)
     assert producer.flush(60) == 0
