@@ -4,7 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+# Tests wait for processes for a third of their time: three workers keep two cores busy.
+WORKERS ?= 3
 P ?= tests/unit
 K ?=
 SEEDS ?= 200
