@@ -94,6 +94,12 @@ class Outside:
             crowd.decide(within_s)
             return len(crowd.answered)
 
+    async def await_in_sync(self, topic: str, wanted: Sequence[int]) -> None:
+        """Until the broker that is asked knows so many replicas in sync for each partition: others know it before."""
+        async with asyncio.timeout(60):
+            while [len(part.isr) for part in (await self.kafka.describe_topics([topic]))[topic].partitions] != wanted:
+                await self.governed.settle()
+
     async def await_all_let_in(self, source: str) -> None:
         await self.governed.settle_until(lambda: self.let_in(source, 5.0) == MANY, timeout_s=30.0)
 
@@ -262,8 +268,7 @@ async def test_topics_are_made_grown_and_deleted_and_outlive_the_cluster_object(
             await outside.governed.settle_until(
                 lambda wanted=applied: outside.governed.ready("Topic", "orders")[2] == wanted  # type: ignore[misc]
             )
-            view = (await outside.kafka.describe_topics(["orders"]))["orders"]
-            assert [len(partition.isr) for partition in view.partitions] == [replicas] * 4
+            await outside.await_in_sync("orders", [replicas] * 4)
         outside.kube.delete_as_a_person("Topic", "short")
         await outside.governed.settle_until(lambda: outside.kube.names("Topic") == ["orders"])
         assert not (await outside.kafka.describe_topics(["short"]))["short"].exists
