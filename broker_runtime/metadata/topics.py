@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 from uuid import UUID
 
 from broker_runtime.metadata.area import ReadOnlyTable
@@ -71,7 +71,8 @@ _PARTITION_FIELDS = attrgetter(*(field.name for field in fields(Partition)))
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`partitions` grows and changes with the records that are applied; nobody else changes it."""
+    """`partitions` grows and changes with the records that are applied, until the table of topics is copied. Then the
+    next record of the topic makes another `Topic`."""
 
     name: str
     id: UUID
@@ -81,13 +82,14 @@ class Topic:
 class Topics(ReadOnlyTable[str, Topic]):
     """The topics by name."""
 
-    __slots__ = ("_by_id", "_partitions")
+    __slots__ = ("_by_id", "_own")
     RECORDS: ClassVar[tuple[type[Record], ...]] = (TopicRecord, PartitionRecord, RemoveTopic)
 
     def __init__(self) -> None:
         super().__init__()
         self._by_id: dict[UUID, Topic] = {}
-        self._partitions: dict[UUID, dict[int, Partition]] = {}
+        self._own: set[UUID] | None = None
+        """Topics whose partitions no copy shares, None for all topics: a change must not copy every topic."""
 
     def by_id(self, topic_id: UUID) -> Topic | None:
         return self._by_id.get(topic_id)
@@ -102,7 +104,9 @@ class Topics(ReadOnlyTable[str, Topic]):
                 self._add(record.name, record.id, {})
             case RemoveTopic():
                 topic = self._known(record.id)
-                del self._entries[topic.name], self._by_id[topic.id], self._partitions[topic.id]
+                del self._entries[topic.name], self._by_id[topic.id]
+                if self._own is not None:
+                    self._own.discard(topic.id)
                 changes.topics_removed.add(topic.name)
                 changes.removals.topics.add(topic.id)
                 changes.removals.names[topic.name] = topic.id
@@ -113,8 +117,14 @@ class Topics(ReadOnlyTable[str, Topic]):
         if before is not None and before.replicas != record.replicas:
             gone = set(before.replicas) - set(record.replicas)
             changes.removals.replicas.update((topic.id, record.index, broker_id) for broker_id in gone)
-        self._partitions[topic.id][record.index] = Partition.of(record)
+        self._owned(topic)[record.index] = Partition.of(record)
         changes.partitions.add((topic.id, record.index))
+
+    def _owned(self, topic: Topic) -> dict[int, Partition]:
+        """The partitions of the topic, which no copy of the table shares."""
+        if self._own is not None and topic.id not in self._own:
+            topic = self._add(topic.name, topic.id, dict(topic.partitions))
+        return cast("dict[int, Partition]", topic.partitions)
 
     def _known(self, topic_id: UUID) -> Topic:
         topic = self._by_id.get(topic_id)
@@ -122,9 +132,11 @@ class Topics(ReadOnlyTable[str, Topic]):
             raise ValueError(f"a record names topic id {topic_id}, which does not exist")
         return topic
 
-    def _add(self, name: str, topic_id: UUID, partitions: dict[int, Partition]) -> None:
-        self._partitions[topic_id] = partitions
-        self._entries[name] = self._by_id[topic_id] = Topic(name, topic_id, partitions)
+    def _add(self, name: str, topic_id: UUID, partitions: dict[int, Partition]) -> Topic:
+        if self._own is not None:
+            self._own.add(topic_id)
+        topic = self._entries[name] = self._by_id[topic_id] = Topic(name, topic_id, partitions)
+        return topic
 
     def records(self) -> Iterator[Record]:
         for name in sorted(self._entries):
@@ -135,8 +147,8 @@ class Topics(ReadOnlyTable[str, Topic]):
 
     def copy(self) -> Self:
         other = type(self)()
-        for topic in self._entries.values():
-            other._add(topic.name, topic.id, dict(topic.partitions))
+        other._entries, other._by_id = self._entries.copy(), self._by_id.copy()
+        self._own, other._own = set(), set()
         return other
 
     def note_differences(self, newer: Self, changes: Changes) -> None:

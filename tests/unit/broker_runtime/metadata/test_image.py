@@ -242,6 +242,30 @@ def test_a_record_that_is_not_the_next_one_or_says_another_offset_than_its_own_i
     assert image == before
 
 
+def test_a_copy_shares_what_no_record_changes_and_neither_image_sees_the_changes_of_the_other() -> None:
+    """A broker copies its image for each change of two records or more: that must not make all topics again."""
+    metadata = Metadata()
+    metadata.broker(1)
+    metadata.topic("orders", [1], [1])
+    metadata.topic("other", [1])
+    image = metadata.image
+    copy = image.copy()
+    assert all(copy.topics[name] is image.topics[name] for name in ("orders", "other"))
+    orders, before = image.topics["orders"], dict(image.topics["orders"].partitions)
+    for changed, same in ((image, copy), (copy, image.copy())):
+        part = dataclasses.replace(changed.topics["orders"].partitions[1], leader=-1)
+        seen = same.topics["orders"].partitions[1]
+        changed.apply(part.record(orders.id, 1), changed.next_offset)
+        assert changed.topics["orders"].partitions[1] == part
+        assert changed.topics.by_id(orders.id) is changed.topics["orders"]
+        assert same.topics["orders"].partitions[1] == seen
+    assert orders.partitions == before
+    copy.apply(RemoveTopic(orders.id), copy.next_offset)
+    assert ("orders" in copy.topics, "orders" in image.topics) == (False, True)
+    copy.apply(TopicRecord("orders", orders.id), copy.next_offset)
+    assert (dict(copy.topics["orders"].partitions), len(image.topics["orders"].partitions)) == ({}, 2)
+
+
 def test_a_partition_and_its_record_have_the_same_fields() -> None:
     which = ["topic_id", "index"]
     assert [field.name for field in msgspec.structs.fields(PartitionRecord)] == [
