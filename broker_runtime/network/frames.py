@@ -3,6 +3,7 @@
 Four bytes size (big-endian, signed), then the request, as in Kafka's protocol.
 """
 
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 
 from broker_runtime.errors import ProtocolError
@@ -11,7 +12,9 @@ SIZE_BYTES = 4
 _FIRST_CAPACITY = 64 * 1024
 _SMALL_BYTES = 256 * 1024
 _GROWTH_OF_SMALL, _GROWTH = 4, 2
-"""A request of a megabyte is copied once or twice; a large one never has much more space than has arrived."""
+"""A request of a megabyte is copied once or twice."""
+_LARGE_BYTES = 1024 * 1024
+"""When so much has arrived, the frame gets all of its space. The system gives it memory only for what arrives."""
 
 read_size = Struct(">i").unpack_from
 
@@ -49,12 +52,24 @@ class UnfinishedFrame:
         self.start = 0
         self.filled = self.noted = len(data)
         self.needed = needed
-        self.buffer = bytearray(max(self.filled, self._capacity(_FIRST_CAPACITY)) if needed else self.filled)
+        self.buffer: bytearray | mmap = bytearray(
+            max(self.filled, self._capacity(_FIRST_CAPACITY)) if needed else self.filled
+        )
         self.buffer[: self.filled] = data
 
     def _capacity(self, floor: int) -> int:
         growth = _GROWTH_OF_SMALL if self.filled <= _SMALL_BYTES else _GROWTH
         return min(self.needed, max(floor, growth * self.filled))
+
+    def _larger_buffer(self) -> bytearray | mmap:
+        if self.filled >= _LARGE_BYTES:
+            try:
+                # To copy tens of megabytes, or to fill them with zeros, holds the event loop for 0.1 s.
+                return mmap(-1, self.needed, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+            except OSError:
+                # The system counts memory that is not used yet (vm.overcommit_memory=2).
+                pass
+        return bytearray(self._capacity(_FIRST_CAPACITY))
 
     @property
     def missing(self) -> int:
@@ -76,7 +91,7 @@ class UnfinishedFrame:
     def free_space(self) -> memoryview:
         """Where the next bytes of this frame go; grows the buffer when it is full."""
         if self.filled == len(self.buffer):
-            grown = bytearray(self._capacity(_FIRST_CAPACITY))
-            grown[: self.filled] = self.buffer
+            grown = self._larger_buffer()
+            memoryview(grown)[: self.filled] = self.buffer
             self.buffer = grown
         return memoryview(self.buffer)[self.filled :]

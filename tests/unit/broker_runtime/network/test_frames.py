@@ -4,6 +4,7 @@ import pytest
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.frames import UnfinishedFrame, check_size, frame_length
+from broker_runtime.process_memory import resident_bytes
 
 
 def fill(frame: UnfinishedFrame, data: bytes) -> int:
@@ -20,6 +21,32 @@ def test_the_announced_size_is_not_allocated() -> None:
     while frame.filled < 1_000_000:
         fill(frame, bytes(50_000))
         assert len(frame.buffer) <= max(65_536, 4 * frame.filled)
+
+
+def test_a_large_frame_is_not_copied_again_and_takes_memory_for_what_has_arrived() -> None:
+    """Each copy of 50 MB, and each filling of 100 MB with zeros, holds the event loop for 0.1 s."""
+    frame = UnfinishedFrame(memoryview(bytes(70_000)), 100_000_004)
+    while frame.filled < 2_000_000:
+        fill(frame, bytes(100_000))
+    buffer, before = frame.buffer, resident_bytes()
+    assert len(buffer) == 100_000_004
+    while frame.filled < 4_000_000:
+        fill(frame, bytes(100_000))
+    assert frame.buffer is buffer
+    assert resident_bytes() - before < 20_000_000
+    assert bytes(frame.arrived) == bytes(frame.filled)
+
+
+def test_a_large_frame_grows_by_copies_where_the_system_counts_unused_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("broker_runtime.network.frames.mmap", refuse)
+    content = bytes(range(256)) * 20_000
+    frame = UnfinishedFrame(memoryview(content[:5]), len(content))
+    while frame.missing:
+        fill(frame, content[frame.filled :])
+    assert bytes(frame.arrived) == content
 
 
 def test_what_arrives_in_pieces_is_whole_at_the_end_and_not_a_byte_longer() -> None:
