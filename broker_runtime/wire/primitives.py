@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.steps import Steps
-from broker_runtime.wire.limits import ItemBudget
+from broker_runtime.wire.limits import ItemBudget, check_text
 from broker_runtime.wire.varint import read_uvarint
 
 Buffer = bytes | memoryview
@@ -95,6 +95,7 @@ def _text(length: Read) -> Read:
         size, at = length(buffer, at)
         if size < 0:
             return None, at
+        check_text(size)
         end = end_of(buffer, at, size)
         try:
             return str(buffer[at:end], "utf-8"), end

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker_runtime.errors import ProtocolError
 from broker_runtime.steps import at_once
 from broker_runtime.wire.limits import ItemBudget, RequestLimits, RequestTooLargeError, ResponseTooLargeError
 from broker_runtime.wire.messages import decode_request_in_steps, encode_request_body, encode_response_in_steps
@@ -104,3 +105,16 @@ def test_an_answer_that_would_be_too_large_is_refused() -> None:
     answer = {"error_code": 0, "groups": [{"group_id": "g" * 1_000, "protocol_type": ""} for _ in range(2_000)]}
     with pytest.raises(ResponseTooLargeError, match=r"sluicegate\.response\.max\.bytes"):
         at_once(encode_response_in_steps(16, 1, 1, answer, RequestLimits(response_bytes_max=1_000_000)))
+
+
+def test_a_text_of_a_compact_format_has_a_greatest_length() -> None:
+    """A topic name of 90 MB would hold the event loop for 0.1 s, and come back in the answer."""
+    text = b"a" * 65_537
+    whole, longest = (write_uvarint(len(each) + 1) + each for each in (text, text[:-1]))
+    assert RequestReader(memoryview(longest), 0, True).string() == text[:-1].decode()
+    for read in (RequestReader.string, RequestReader.nullable_string):
+        with pytest.raises(ProtocolError, match="a text of 65537 bytes; at most 65536"):
+            read(RequestReader(memoryview(whole), 0, True))
+    body = write_uvarint(2) + whole + bytes(10)
+    with pytest.raises(ProtocolError, match="a text of 65537 bytes; at most 65536"):
+        at_once(decode_request_in_steps(METADATA, 9, memoryview(body), RequestLimits()))
