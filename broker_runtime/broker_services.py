@@ -66,7 +66,9 @@ class BrokerServices:
         self.all_topics = KeptAnswers()
         self.refused_transactions = RefusedTransactions(clock)
         self._telemetry: ClientTelemetry | None = None
-        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()), slices.do)
+        self.fetch_sessions = FetchSessionCache(
+            settings.config, Random(clock.wall_ms()), slices.do, self._session_partitions_of
+        )
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max, slices.do)
         self.producer_ids = ProducerIdBlocks(settings.node_id, image, self.controller)
         self.auto_topic_creation = AutoTopicCreation(
@@ -78,6 +80,7 @@ class BrokerServices:
         )
         # As it is: one call less for each partition of a produce request.
         self.led = replicas.led
+        self._leaders = replicas.leaders
         self.replica_log = replicas.replica_log
         self.offline_replicas = replicas.offline
         self._repairs = replicas.repairs
@@ -95,6 +98,13 @@ class BrokerServices:
     @property
     def groups(self) -> "GroupCoordinatorService":
         return self.groups_on_demand.coordinator()
+
+    def _session_partitions_of(self, broker_id: int) -> int:
+        """Partitions that fetch sessions of this follower may have: more than it can follow here, whether or not this
+        broker leads them already."""
+        if broker_id not in self.image.brokers:
+            return 0
+        return max(self.settings.config.sluicegate_fetch_session_partitions_max, 2 * len(self._leaders))
 
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
         leader = self.led(topic, partition)

@@ -2,6 +2,8 @@
 
 Apache Kafka's rules: a session belongs to no connection; each request must carry the next epoch; when all slots are
 taken, a session of less weight goes, or one that was not used for two minutes. Followers are privileged.
+
+Any client may call itself a follower, so the partitions of followers' sessions are bounded as well: by broker.
 """
 
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from broker_runtime.apis.fetch_session import NO_SESSION, FetchSession
 from broker_runtime.steps import Steps, at_once
 
 _EVICTION_AGE_S = 120.0
+_INT_MAX = 2**31 - 1
 _NO_ROOM_S = 1.0
 """How long consumers' sessions are not looked through again once none of them could go."""
 
@@ -31,14 +34,28 @@ class SessionLimits(Protocol):
     def sluicegate_fetch_session_partitions_max(self) -> int: ...
 
 
+def _any_number(_: int) -> int:
+    return _INT_MAX
+
+
 class FetchSessionCache:
-    """The sessions of one broker, in the order in which they were used last; their number is bounded, and so are the
-    partitions of consumers. Lost with the process: clients then begin with a full request.
+    """The sessions of one broker, in the order in which they were used last. Their number is bounded, and so are the
+    partitions of all consumers and of each follower. Lost with the process: clients then begin with a full request.
     """
 
-    def __init__(self, limits: SessionLimits, ids: RandomIds, do: Callable[[Steps[None]], object] = at_once) -> None:
-        """`do` runs the steps that close a session."""
+    def __init__(
+        self,
+        limits: SessionLimits,
+        ids: RandomIds,
+        do: Callable[[Steps[None]], object] = at_once,
+        room_of: Callable[[int], int] = _any_number,
+    ) -> None:
+        """`do` runs the steps that close a session. `room_of` returns the number of partitions that the sessions of a
+        broker may have together, by its id."""
         self._do = do
+        self._room_of = room_of
+        self._of_followers: dict[int, int] = {}
+        """Partitions of their sessions, by broker id."""
         self._slots = limits.max_incremental_fetch_session_cache_slots
         self._partitions_left = limits.sluicegate_fetch_session_partitions_max
         self._ids = ids
@@ -59,9 +76,14 @@ class FetchSessionCache:
 
     def _count(self, session: FetchSession) -> bool:
         """Whether there is room for its partitions, which are counted then."""
-        if session.is_followers:
-            return True
         more = len(session.partitions) - session.counted
+        if session.is_followers:
+            counted = self._of_followers.get(session.replica, 0) + more
+            if more > 0 and counted > self._room_of(session.replica):
+                return False
+            self._of_followers[session.replica] = counted
+            session.counted += more
+            return True
         if more > self._partitions_left:
             return False
         self._partitions_left -= more
@@ -69,13 +91,24 @@ class FetchSessionCache:
         return True
 
     def _forget_count(self, session: FetchSession) -> None:
-        self._partitions_left += session.counted
+        if not session.is_followers:
+            self._partitions_left += session.counted
+        elif (left := self._of_followers.get(session.replica, 0) - session.counted) > 0:
+            self._of_followers[session.replica] = left
+        else:
+            self._of_followers.pop(session.replica, None)
         session.counted = 0
 
     def keep(self, session: FetchSession, now_s: float) -> bool:
-        """Give it an id; False when there is no room, and its client goes on with full requests."""
-        if not self._count(session):
-            return False
+        """Give it an id; False when there is no room, and its client goes on with full requests.
+
+        A follower has one session with a broker: older ones, which it does not use any more, make room.
+        """
+        while not self._count(session):
+            older = self._older_of(session)
+            if older is None:
+                return False
+            self.remove(older.id)
         if len(self._sessions) >= self._slots and not self._evict(session, now_s):
             self._forget_count(session)
             return False
@@ -84,6 +117,13 @@ class FetchSessionCache:
             session.id = self._ids.randrange(1, 2**31)
         self._sessions[session.id] = session
         return True
+
+    def _older_of(self, session: FetchSession) -> FetchSession | None:
+        """A session of the same follower; None where it would make too little room."""
+        if not session.is_followers or len(session.partitions) > self._room_of(session.replica):
+            return None
+        of_it = (each for each in self._sessions.values() if each.is_followers and each.replica == session.replica)
+        return next((each for each in of_it if not each.is_busy), None)
 
     def remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

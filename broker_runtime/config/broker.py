@@ -232,7 +232,8 @@ class ClusterConfig(Config):
         INT,
         100_000,
         "Partitions of all consumers' fetch sessions together; a consumer beyond them goes on with full requests. "
-        "About 400 bytes each. Followers' sessions are not counted: they name what this broker leads.",
+        "About 400 bytes each. Followers' sessions are counted by broker: each broker of the cluster may have as many "
+        "as this, or twice as many as there are partitions that this broker leads.",
         at_least(0),
     )
     sluicegate_fetch_repeated_partitions_max: Key[int] = static(

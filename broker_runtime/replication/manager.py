@@ -6,7 +6,7 @@ that leads something this one has a replica of, one task that looks after the in
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -70,6 +70,8 @@ class ReplicaManager:
             settings.config.replica_fetch_backoff_ms / 1000,
         )
         self._led: dict[Key, LeaderReplica] = {}
+        self.leaders: Mapping[Key, LeaderReplica] = self._led
+        """The partitions that this broker leads."""
         self._followed: dict[Key, FollowerReplica] = {}
         self._local = LocalLogs(settings.node_id, logs)
         self.offline: dict[Key, str] = {}

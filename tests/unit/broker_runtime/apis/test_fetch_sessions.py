@@ -395,7 +395,7 @@ class Limits:
 
 
 class Cache:
-    def __init__(self, slots: int, partitions_max: int = 1_000) -> None:
+    def __init__(self, slots: int, partitions_max: int = 1_000, of_followers: dict[int, int] | None = None) -> None:
         ids = count(1)
 
         class Ids:
@@ -403,7 +403,11 @@ class Cache:
                 del start, stop
                 return next(ids)
 
-        self.cache = FetchSessionCache(Limits(slots, partitions_max), Ids())
+        limits = Limits(slots, partitions_max)
+        if of_followers is None:
+            self.cache = FetchSessionCache(limits, Ids())
+        else:
+            self.cache = FetchSessionCache(limits, Ids(), room_of=lambda broker_id: of_followers.get(broker_id, 0))
 
     def keep(self, partitions: int, now_s: float, replica: int = -1) -> FetchSession | None:
         parts = [_asked(index) for index in range(partitions)]
@@ -468,6 +472,22 @@ def test_consumers_sessions_hold_no_more_partitions_than_there_is_room_for() -> 
     cache.cache.remove(first.id)
     assert cache.keep(60, 0.0) is not None
     assert cache.keep(10_000, 0.0, replica=2) is not None, "followers name what this broker leads"
+
+
+def test_who_calls_itself_a_follower_has_room_for_so_many_partitions_only() -> None:
+    cache = Cache(10, partitions_max=0, of_followers={2: 100, 3: 100})
+    assert cache.keep(1, 0.0, replica=77) is None, "no broker of the cluster"
+    first = cache.keep(60, 0.0, replica=2)
+    assert cache.keep(100, 0.0, replica=3) is not None, "the room is each broker's own"
+    assert cache.keep(101, 0.0, replica=2) is None
+    assert cache.holds(first)
+    second = cache.keep(60, 0.0, replica=2)
+    assert (cache.holds(first), cache.holds(second)) == (False, True), "a follower has one session"
+    assert second is not None
+    second.add([_asked(index) for index in range(60, 101)])
+    cache.cache.touch(second)
+    assert second.id == 0, "it has grown beyond the room"
+    assert cache.keep(100, 0.0, replica=2) is not None
 
 
 def test_who_is_refused_for_the_partitions_has_taken_nobodys_slot_and_leaves_its_room() -> None:
