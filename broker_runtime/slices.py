@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from broker_runtime.errors import KafkaError, ProtocolError, detached
+from broker_runtime.letting_go import freed, held_by, held_by_failed
 from broker_runtime.steps import Steps
 from broker_runtime.turn_lengths import TurnLengths
 
@@ -165,17 +166,22 @@ class Slices:
     def _ends(self, work: _Work, steps: Steps[Any], time_s: float) -> bool:
         """Run steps for so many seconds. Returns whether the work has ended."""
         result = work.result
+        held: list[Any] = []
         try:
             if not result.done():
                 self._run_for(steps, time_s)
                 return False
+            held = held_by(steps)
             steps.close()
         except StopIteration as ended:
             if not result.done():
                 result.set_result(ended.value)
         except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
+            held = held_by_failed(error)
             if not result.done():
                 result.set_exception(_told(error))
+        # Neither the frames nor the error refer to these any more.
+        self.do(freed(held))
         if work.size:
             self._left += work.size
             self._let_in()
