@@ -180,8 +180,9 @@ class Slices:
             held = held_by_failed(error)
             if not result.done():
                 result.set_exception(_told(error))
-        # Neither the frames nor the error refer to these any more.
-        self.do(freed(held))
+        if held:
+            # Neither the frames nor the error refer to these any more.
+            self.do(freed(held))
         if work.size:
             self._left += work.size
             self._let_in()
