@@ -16,7 +16,7 @@ from broker_runtime.storage.damage_watch import DamageWatch
 from broker_runtime.storage.damaged_ranges import DamagedRange
 from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
-from broker_runtime.storage.mending import Supplied, Wanted, mend
+from broker_runtime.storage.mending import NotSuppliedError, Supplied, Wanted, mend
 from broker_runtime.storage.replacing import ReplacingStoppedError
 from broker_runtime.storage.segment import Segment
 from broker_runtime.wire.messages import decode_response, encode_request_body
@@ -24,17 +24,17 @@ from broker_runtime.wire.versions import REPLICA_RANGE
 
 log = logging.getLogger(__name__)
 
+_REASONS_MAX = 3
 _ONLY_COPY = (
     "it is the only replica; stop the broker and restore the file, or accept the loss with `sluicegate damage accept`"
 )
 
 
-class _NoSourceError(Exception):
-    """No other replica has given the batches; says why each has not."""
-
-
 class _Supply:
-    """Gets batches from the first of `sources` that gives them; `given_by` is the one that gave the last ones."""
+    """Gets batches from the first of `sources` that gives them; `given_by` is the one that gave the last ones.
+
+    A source that does not answer is not asked again: it would hold up all other damaged replicas.
+    """
 
     def __init__(
         self,
@@ -45,31 +45,42 @@ class _Supply:
     ) -> None:
         self.sources = sources
         self.given_by = -1
+        self.lacking: list[bool] = []
+        """For each failure, whether the leader has said that it lacks the same."""
         self._replica = replica
         self._brokers = brokers
         self._is_current = is_current
         self._links: dict[int, PeerLink] = {}
+        self._silent: dict[int, str] = {}
+        """Why sources did not answer."""
+        self._leader_lacks_it = False
 
     async def some(self, wanted: Wanted) -> Supplied:
-        """Raises _NoSourceError, and ReplacingStoppedError when the leader epoch has changed."""
+        """Raises NotSuppliedError, and ReplacingStoppedError when the leader epoch has changed."""
         why = []
+        self._leader_lacks_it = False
         for source in sorted(self.sources, key=lambda each: each != self.given_by):
             supplied: Supplied | None = None
             try:
-                supplied = await self._asked(source, wanted)
-            except (KafkaError, ProtocolError, TimeoutError) as error:
-                why.append(f"broker {source}: {error or 'no answer in time'}")
+                if source not in self._silent:
+                    supplied = await self._asked(source, wanted)
+            except KafkaError as error:
+                why.append(f"broker {source}: {error}")
             if not self._is_current(self._replica):
                 raise ReplacingStoppedError(f"{self._replica.log.place} has a new leader epoch")
             if supplied is not None:
                 self.given_by = source
                 return supplied
+            if source in self._silent:
+                why.append(f"broker {source}: {self._silent[source]}")
+        self.lacking.append(self._leader_lacks_it)
         if not self._replica.others:
-            raise _NoSourceError(_ONLY_COPY)
+            raise NotSuppliedError(_ONLY_COPY)
         offsets = f"offsets {wanted.offset} to {wanted.next_offset - 1}"
-        raise _NoSourceError(f"no other replica gives {offsets}: {'; '.join(why) or 'there is none that serves'}")
+        raise NotSuppliedError(f"no other replica gives {offsets}: {'; '.join(why) or 'there is none that serves'}")
 
-    async def _asked(self, source: int, wanted: Wanted) -> Supplied:
+    async def _asked(self, source: int, wanted: Wanted) -> Supplied | None:
+        """None if it does not answer. Raises KafkaError if it has not got them."""
         damaged, follower = self._replica.log, self._replica.follower
         request = {
             "topic_id": damaged.topic_id,
@@ -85,18 +96,19 @@ class _Supply:
         try:
             async with asyncio.timeout(self._brokers.timeout_s):
                 body = await link.exchange(REPLICA_RANGE, 0, encode_request_body(REPLICA_RANGE, 0, request))
-        except TimeoutError:
+            answer = decode_response(REPLICA_RANGE, 0, body)
+        except (KafkaError, ProtocolError, TimeoutError) as error:
             # Answers come in the order of requests: a late one would be read as the next one.
             link.close()
-            raise
-        answer = decode_response(REPLICA_RANGE, 0, body)
+            self._silent[source] = str(error) or "no answer in time"
+            return None
         is_leader = follower is not None and source == follower.leader
         if is_leader and answer.log_start_offset > damaged.log_start_offset:
             # The leader has deleted what is asked for.
             FollowerLog(damaged).move_start(answer.log_start_offset)
         code = ErrorCode(int(answer.error_code))
-        if follower is not None and is_leader:
-            follower.leader_lacks_it = code == ErrorCode.CORRUPT_MESSAGE
+        if is_leader:
+            self._leader_lacks_it = code == ErrorCode.CORRUPT_MESSAGE
         if code != ErrorCode.NONE:
             raise KafkaError(code, answer.error_message or "")
         return Supplied(answer.records, answer.covered_to, answer.may_have_gaps)
@@ -119,36 +131,68 @@ class Repairing:
         supply = _Supply(replica, replica.others, self._others, self._is_current)
         try:
             await supply.some(Wanted(replica.log.log_end_offset, LONG_MAX))
-        except (KafkaError, OSError, ReplacingStoppedError, _NoSourceError) as error:
+        except (KafkaError, OSError, ReplacingStoppedError, NotSuppliedError) as error:
             log.info("%s: the leader was asked to check what it sends: %s", replica.follower, error)
         finally:
             supply.close()
 
     async def mend(self, replica: DamagedReplica) -> str | None:
-        """Mend all damaged segments of the replica. Returns why that cannot be done; None when it is done."""
-        damaged = replica.log
-        try:
-            for segment in [each for each in damaged.segments if _counts(each, damaged)]:
-                await self._mend_segment(replica, segment)
-        except (KafkaError, OSError, ReplacingStoppedError, _NoSourceError) as error:
-            return str(error)
-        return None
-
-    async def _mend_segment(self, replica: DamagedReplica, segment: Segment) -> None:
-        damaged, ranges = replica.log, segment.damage
+        """Mend what others have of the damaged segments. Returns why a part stays damaged; None when all is mended."""
+        damaged, why = replica.log, list[str]()
         sources = [broker for broker in replica.others if self._others.may_be_asked(broker)]
         supply = _Supply(replica, sources, self._others, self._is_current)
         try:
-            if ranges[0].first_offset < damaged.first_dirty_offset:
-                await self._mend_cleaned(replica, ranges, supply)
-            else:
-                await mend(damaged, segment, supply.some)
+            for segment in [each for each in damaged.segments if _counts(each, damaged)]:
+                if not any(each is segment for each in damaged.segments):
+                    continue
+                failures = len(supply.lacking)
+                try:
+                    await self._mend_segment(replica, segment, supply)
+                except (KafkaError, OSError, ReplacingStoppedError, NotSuppliedError) as error:
+                    why.append(str(error))
+                    if len(supply.lacking) == failures:
+                        supply.lacking.append(False)
+                if not self._is_current(replica):
+                    break
         finally:
             supply.close()
+        if replica.follower is not None:
+            replica.follower.leader_lacks_it = bool(why) and all(supply.lacking)
+        if not why:
+            return None
+        more = len(why) - _REASONS_MAX
+        return "; ".join(why[:_REASONS_MAX]) + (f"; and {more} more segments" if more > 0 else "")
+
+    async def _mend_segment(self, replica: DamagedReplica, segment: Segment, supply: _Supply) -> None:
+        damaged, ranges = replica.log, segment.damage
+        if ranges[0].first_offset < damaged.first_dirty_offset:
+            sources = supply.sources
+            try:
+                await self._mend_cleaned(replica, ranges, supply)
+            finally:
+                supply.sources = sources
+            self._mended(replica, ranges, supply)
+            return
+        try:
+            await mend(damaged, segment, supply.some)
+        except NotSuppliedError:
+            # A part of it may be mended.
+            self._mended(replica, ranges, supply)
+            raise
+        self._mended(replica, ranges, supply)
+
+    def _mended(self, replica: DamagedReplica, ranges: Sequence[DamagedRange], supply: _Supply) -> None:
+        """Say which of these offsets can be read now."""
+        left = replica.log.damage
         for each in ranges:
-            offsets = each.first_offset, each.next_offset - 1
-            log.warning("offsets %d to %d of %s are mended by broker %d", *offsets, damaged.place, supply.given_by)
-        self._damage.mended_ranges += len(ranges)
+            stays = next((one for one in left if each.first_offset <= one.first_offset < each.next_offset), None)
+            end = each.next_offset if stays is None else stays.first_offset
+            if end > each.first_offset:
+                offsets = each.first_offset, end - 1
+                log.warning(
+                    "offsets %d to %d of %s are mended by broker %d", *offsets, replica.log.place, supply.given_by
+                )
+            self._damage.mended_ranges += stays is None
 
     async def _mend_cleaned(self, replica: DamagedReplica, ranges: Sequence[DamagedRange], supply: _Supply) -> None:
         """Behind the damage the cleaner may have dropped a tombstone: were the damage mended alone, by a replica that
@@ -166,7 +210,7 @@ class Repairing:
                 offset = (await supply.some(Wanted(offset, each.next_offset))).covered_to
         if leader is not None:
             leader.hands_over = True
-            raise _NoSourceError("it is in a part that was cleaned, and is mended once another broker leads")
+            raise NotSuppliedError("it is in a part that was cleaned, and is mended once another broker leads")
         await self._check_rest(replica, ranges[-1].next_offset, supply)
         self._check_not_electable(replica)
         first, end = ranges[0].first_offset, replica.log.log_end_offset
@@ -180,10 +224,9 @@ class Repairing:
         try:
             while offset < end:
                 offset = (await supply.some(Wanted(offset, end))).covered_to
-        except _NoSourceError:
-            if replica.follower is not None:
-                # It lacks something else than what is damaged here.
-                replica.follower.leader_lacks_it = False
+        except NotSuppliedError:
+            # The leader lacks something else than what is damaged here.
+            supply.lacking[-1] = False
             raise
 
     def _check_not_electable(self, replica: DamagedReplica) -> None:
@@ -192,9 +235,9 @@ class Repairing:
         part = None if topic is None else topic.partitions.get(replica.log.partition)
         me, cut = self._others.me, "it is in a part that was cleaned, and is fetched again from there"
         if part is not None and me in part.isr:
-            raise _NoSourceError(f"{cut} once this broker has left the in-sync set")
+            raise NotSuppliedError(f"{cut} once this broker has left the in-sync set")
         if part is not None and me in part.elr:
-            raise _NoSourceError(
+            raise NotSuppliedError(
                 f"{cut} once this broker is no eligible leader: restart this broker, then it is none any more"
             )
 

@@ -24,13 +24,25 @@ class BatchWriter:
 
         `header` says which offsets the batch takes, the batch itself everything else.
         """
-        new = self._new
-        if new.size + len(batch) > SEGMENT_BYTES_MAX:
+        self._check_room(len(batch))
+        newest_ms = parse_header(batch).newest_ms
+        self._new.commit(len(batch), header.last_offset, newest_ms, self._index_interval_bytes)
+        return self._taken(batch)
+
+    def put_raw(self, content: bytes) -> int:
+        """The same for bytes that are no batches: no offset is counted."""
+        self._check_room(len(content))
+        self._new.size += len(content)
+        return self._taken(content)
+
+    def _check_room(self, size: int) -> None:
+        if self._new.size + size > SEGMENT_BYTES_MAX:
             # Other varints and another compression may take more room than there was.
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{new.path} would be larger than a segment may be")
-        new.commit(len(batch), header.last_offset, parse_header(batch).newest_ms, self._index_interval_bytes)
-        self._waiting.append(batch)
-        return self.flush() if new.size - self._written >= self._io_bytes else 0
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._new.path} would be larger than a segment may be")
+
+    def _taken(self, content: Buffer) -> int:
+        self._waiting.append(content)
+        return self.flush() if self._new.size - self._written >= self._io_bytes else 0
 
     def flush(self) -> int:
         """Write what waits; how many bytes that was. Raises OSError."""

@@ -2,8 +2,8 @@
 
 The batches are another replica's, or one without records if a loss is accepted. Each has the right checksum, fits in
 its range, and has a leader epoch that fits between the batches around it. Batches without records take the offsets
-that the source has removed, so segments follow each other without a gap (decision 32). A crash at any moment leaves the
-damaged segment or the whole one (`swap`).
+that the source has removed, so segments follow each other without a gap (decision 32). A range that no source gives
+stays damaged: its bytes are copied as they are. A crash at any moment leaves the old segment or the new one (`swap`).
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -21,7 +21,8 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.recovery import is_damage
 from broker_runtime.storage.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.stand_in import stand_in
+from broker_runtime.storage.segment_indexes import keep_in_memory
+from broker_runtime.storage.stand_in import UnreadableFile, stand_in
 from broker_runtime.storage.stored_batches import DamagedFileError, batches
 from broker_runtime.storage.swap import Swap
 from broker_runtime.storage.turns import Steps, Turns, Work
@@ -44,8 +45,12 @@ class Supplied(NamedTuple):
     may_have_gaps: bool
 
 
+class NotSuppliedError(Exception):
+    """No source gives the batches; says why."""
+
+
 class Mending:
-    """Mends one damaged segment of a log. Nothing has changed for readers before it is complete."""
+    """Mends one damaged segment of a log, or a part of its damage. Readers see nothing of it before it is complete."""
 
     def __init__(self, log: Log, segment: Segment, monotonic: Callable[[], float]) -> None:
         self._log = log
@@ -54,11 +59,15 @@ class Mending:
         self._cuts = log.files.syncs.cuts
         self._damage = segment.damage
         self._range = segment.damage[0]
+        self._stays: list[DamagedRange] = []
+        """The damaged ranges of the new segment."""
+        self._missing: list[NotSuppliedError] = []
 
     def run(self) -> Generator[Work | Wanted, Supplied | None, int]:
-        """Yields work for a thread, and `Wanted`, which is answered by `Supplied`. Returns the segment's end offset.
+        """Yields work for a thread, and `Wanted`, which is answered by `Supplied` or a NotSuppliedError.
 
-        Raises ReplacingStoppedError, OSError, and KafkaError if what was supplied does not fit.
+        Returns the segment's end offset. Raises ReplacingStoppedError, OSError, and KafkaError if what was supplied
+        does not fit. Raises NotSuppliedError if a part of the damage stays; the other part is mended then.
         """
         log, old = self._log, self._segment
         base = old.base_offset
@@ -66,24 +75,57 @@ class Mending:
             raise ReplacingStoppedError(f"{old.path} is being written again; try it later")
         swap: Swap | None = None
         try:
+            number, supplied = yield from self._first_supplied()
             swap = Swap(log.place, log.segments, [old])
-            yield from self._written(swap)
+            yield from self._written(swap, number, supplied)
             yield from put_in_place(log, swap, self._check, None)
         finally:
             if swap is not None:
                 tidy(log, swap)
             log.files.swaps.release(base)
+        if self._missing:
+            raise self._missing[0]
         return swap.new.next_offset
 
-    def _written(self, swap: Swap) -> Generator[Work | Wanted, Supplied | None, None]:
+    def _first_supplied(self) -> Generator[Wanted, Supplied | None, tuple[int, Supplied]]:
+        """The number of the first range of which a source gives a beginning, and the beginning.
+
+        Raises NotSuppliedError if there is none: then nothing is written.
+        """
+        for number, damaged in enumerate(self._damage):
+            self._range = damaged
+            try:
+                return number, (yield from self._asked(damaged.first_offset))
+            except NotSuppliedError as error:
+                self._missing.append(error)
+        raise self._missing[0]
+
+    def _asked(self, expected: int) -> Generator[Wanted, Supplied | None, Supplied]:
+        begin, end = max(expected, self._log.log_start_offset), self._range.next_offset
+        if begin >= end:
+            return Supplied(b"", end, True)
+        supplied = yield Wanted(begin, end)
+        assert supplied is not None
+        self._check()
+        return supplied
+
+    def _written(self, swap: Swap, number: int, supplied: Supplied) -> Generator[Work | Wanted, Supplied | None, None]:
+        """`supplied` is for the range `number`; no source gives the ranges before."""
         writer = BatchWriter(swap.new, _IO_BYTES, self._log.config.index_interval_bytes)
         position = 0
-        for damaged in self._damage:
+        for count, damaged in enumerate(self._damage):
             self._range = damaged
             yield from self._copied(writer, position, damaged.position)
-            yield from self._filled(writer, swap.new)
+            filled_to = damaged.first_offset
+            if count >= number:
+                filled_to = yield from self._filled(writer, swap.new, supplied if count == number else None)
+            if filled_to < self._range.next_offset:
+                yield partial(self._leave_damaged, writer, swap.new, filled_to)
             position = damaged.end
         yield from self._copied(writer, position, self._segment.size)
+        if self._stays:
+            swap.new.take_damage(tuple(self._stays))
+            keep_in_memory(swap.new.indexes)
         yield partial(_complete, writer, swap)
 
     def _check(self) -> None:
@@ -105,26 +147,50 @@ class Mending:
                 raise
             self._check()
 
-    def _filled(self, writer: BatchWriter, new: Segment) -> Generator[Work | Wanted, Supplied | None, None]:
+    def _filled(
+        self, writer: BatchWriter, new: Segment, supplied: Supplied | None
+    ) -> Generator[Work | Wanted, Supplied | None, int]:
+        """Up to which offset the range is filled. `supplied` is the beginning, if that was asked for already."""
         expected = self._range.first_offset
         while expected < self._range.next_offset:
             begin = max(expected, self._log.log_start_offset)
-            if begin < self._range.next_offset:
-                supplied = yield Wanted(begin, self._range.next_offset)
-                assert supplied is not None
-                self._check()
-            else:
-                supplied = Supplied(b"", self._range.next_offset, True)
+            if supplied is None:
+                try:
+                    supplied = yield from self._asked(expected)
+                except NotSuppliedError as error:
+                    self._missing.append(error)
+                    if self._is_lost:
+                        self._split(expected)
+                    return expected
             yield partial(self._put, writer, expected, begin, supplied)
             self._check()
-            expected = supplied.covered_to
-            if (
-                not self._segment.size
-                and new.size >= self._log.config.segment_bytes
-                and expected < self._range.next_offset
-            ):
+            expected, supplied = supplied.covered_to, None
+            is_full = new.size >= self._log.config.segment_bytes
+            if self._is_lost and is_full and expected < self._range.next_offset:
                 # More was lost than a segment may hold.
                 self._split(expected)
+        return expected
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether nothing of the file is left, so that what is not mended can be a segment of its own."""
+        return not self._segment.size and not isinstance(self._segment.file, UnreadableFile)
+
+    def _leave_damaged(self, writer: BatchWriter, new: Segment, first: int) -> None:
+        """In a thread. The bytes of the range stay, so that the next start finds it again. Raises OSError."""
+        old, damaged = self._segment, self._range
+        if isinstance(old.file, UnreadableFile):
+            # It may hold records that no other replica has.
+            raise self._missing[-1]
+        position = new.size
+        for at in range(damaged.position, damaged.end, _IO_BYTES):
+            size = min(_IO_BYTES, damaged.end - at)
+            raw = old.file.pread(size, at)
+            if len(raw) < size:
+                raise DamagedFileError(old.path, at)
+            writer.put_raw(raw)
+        new.next_offset = damaged.next_offset
+        self._stays.append(damaged._replace(first_offset=first, position=position, end=new.size))
 
     def _put(self, writer: BatchWriter, expected: int, begin: int, supplied: Supplied) -> None:
         """In a thread. `begin` is `expected`, or the start of the log: what lies before that need not be there."""

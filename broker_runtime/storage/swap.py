@@ -7,6 +7,9 @@ Files have Kafka's names: what is being written ends with `.cleaned` and counts 
 2. The old segments but the first are removed, the first one's indexes too, and `.swap` is renamed to the first one's
    name, in whose place it is from then on. The folder is synced.
 
+A new segment that has damaged ranges itself takes the place of one that has some, too (`mending`). A start could not
+tell whether such a `.swap` file is whole, so it is renamed from `.cleaned` in 2, and has no index files.
+
 Whatever a power loss keeps of 2, also the rename without the removals, a start knows which segments are the old ones:
 they begin inside the new one. Readers that have old files open may finish.
 """
@@ -56,12 +59,16 @@ class Swap:
     def sync(self) -> None:
         """In a thread, before `begin`: what was written is there for good."""
         self.new.file.fsync()
+        if self.new.damage:
+            return
         offsets, times = self._index_files
         self.new.indexes.offsets.write_to(offsets)
         self.new.indexes.times.write_to(times)
 
     def begin(self) -> None:
         """From the next sync of the folder on a start completes it. Raises OSError."""
+        if self.new.damage:
+            return
         self._place.fs.rename(_named(self.new.path, CLEANED), _named(self.new.path, SWAP))
 
     def withdraw(self) -> None:
@@ -79,9 +86,12 @@ class Swap:
             segment.unlink()
         for path in first.indexes.paths:
             _unlink_if_there(fs, path)
-        fs.rename(_named(new.path, SWAP), new.path)
+        fs.rename(_named(new.path, CLEANED if new.damage else SWAP), new.path)
         for path in new.indexes.paths:
-            fs.rename(_named(path, CLEANED), path)
+            if new.damage:
+                fs.unlink(_named(path, CLEANED))
+            else:
+                fs.rename(_named(path, CLEANED), path)
         number = self._segments.index(first)
         self._segments[number : number + len(self._old)] = [new]
 

@@ -19,7 +19,7 @@ from broker_runtime.replication import repairing
 from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from broker_runtime.storage.batch import HEADER_BYTES
+from broker_runtime.storage.batch import HEADER_BYTES, iter_batches, iter_records
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response
@@ -67,9 +67,17 @@ class Broker:
         self.asked = 0
         self.on_asked: Callable[[], None] = lambda: None
         self.mishaps: list[KafkaError] = []
-        self.manager = ReplicaManager(
-            broker_settings({"node.id": str(me)}), cluster.clock, self.house.logs, cluster.image, cast("Peers", cluster)
-        )
+        self._cluster = cluster
+        self._me = me
+        self._manage()
+
+    def _manage(self) -> None:
+        settings, cluster = broker_settings({"node.id": str(self._me)}), self._cluster
+        self.manager = ReplicaManager(settings, cluster.clock, self.house.logs, cluster.image, cast("Peers", cluster))
+
+    def restart(self) -> None:
+        self.house.restart()
+        self._manage()
 
     @property
     def log(self) -> Log:
@@ -191,6 +199,96 @@ def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None
     said = cluster.brokers[2].manager.repairs.said_of(("orders", 0))
     assert "no other replica gives offsets 7 to 7: broker 1: CORRUPT_MESSAGE" in said
     assert all(broker.unreadable == [(7, 8)] for broker in cluster.brokers.values())
+
+
+def _restarted(broker: Broker) -> None:
+    """Its damage is found again, and everything else can be read."""
+    unreadable, values = broker.unreadable, _readable(broker)
+    broker.house.restart()
+    assert broker.unreadable == unreadable
+    assert _readable(broker) == values
+
+
+def _readable(broker: Broker) -> list[bytes]:
+    """Values of the records outside of damaged ranges."""
+    found, offset = list[bytes](), 0
+    for first, next_offset in [*broker.unreadable, (COUNT, COUNT)]:
+        while offset < first:
+            region = broker.log.read(offset, 1 << 20, min_one=True, up_to=first)
+            assert region is not None
+            for header, batch in iter_batches(region.read()):
+                found += [record.value or b"" for record in iter_records(batch)]
+                offset = header.last_offset + 1
+        offset = next_offset
+    return found
+
+
+def _stays_damaged(cluster: Cluster, broker: int, *ranges: tuple[int, int]) -> None:
+    """Of this broker, once everything is mended that can be."""
+    node = cluster.brokers[broker]
+    cluster.run(broker, until=lambda: node.unreadable == list(ranges))
+    lost = {offset for first, next_offset in ranges for offset in range(first, next_offset)}
+    assert _readable(node) == [value for number, value in enumerate(EVERYTHING) if number not in lost]
+    _restarted(node)
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+@pytest.mark.parametrize("only_here", [(3,), (9,), (3, 9), (9, 10), (27,), (1, 27, 33)])
+def test_what_others_have_is_mended_though_nobody_has_the_rest(broker: int, only_here: tuple[int, ...]) -> None:
+    """In the same segment as offset 7, which nobody has, before it and behind it, and in other segments."""
+    cluster = Cluster()
+    for number, each in cluster.brokers.items():
+        each.damage(7, *(only_here if number == broker else ()))
+    assert len(cluster.brokers[broker].unreadable) > 1
+    _stays_damaged(cluster, broker, (7, 8))
+    if broker != 1:
+        assert not cluster.follower(broker).waits_for_repair
+
+
+def test_a_follower_waits_while_its_leader_does_not_say_that_it_lacks_everything() -> None:
+    cluster = Cluster()
+    cluster.brokers[1].damage(27)
+    for broker in (2, 3):
+        cluster.brokers[broker].damage(7, 27)
+    follower = cluster.follower(2)
+    cluster.brokers[1].mishaps = [KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "it is away")]
+    cluster.run(2, until=lambda: cluster.brokers[1].asked > 0 and not cluster.brokers[1].mishaps)
+    assert follower.waits_for_repair
+    cluster.run(2, until=lambda: not follower.waits_for_repair)
+    assert cluster.brokers[2].unreadable == [(27, 28)]
+
+
+@pytest.mark.parametrize("end", [8, 9])
+def test_a_replica_that_ends_inside_a_damaged_range_mends_what_it_has(end: int) -> None:
+    cluster = Cluster()
+    cluster.brokers[1].damage(7, 8, 9, 20)
+    for broker in (2, 3):
+        cluster.brokers[broker].log.sole_replica = False
+        cluster.brokers[broker].house.follower.truncate_to(end)
+    _stays_damaged(cluster, 1, (end, 10), (20, 21))
+
+
+def test_a_lost_file_is_mended_up_to_where_another_replica_ends() -> None:
+    cluster = Cluster()
+    node = cluster.brokers[1]
+    base, follows = (node.log.segments[number].base_offset for number in (1, 2))
+    path = node.log.segments[1].path
+    node.house.fs.lose(path)
+    node.restart()
+    cluster.elect(1, EPOCH)
+    assert node.unreadable == [(base, follows)]
+    for broker in (2, 3):
+        cluster.brokers[broker].log.sole_replica = False
+        cluster.brokers[broker].house.follower.truncate_to(base + 3)
+    _stays_damaged(cluster, 1, (base + 3, follows))
+
+
+def test_a_source_that_does_not_answer_is_asked_once_for_all_segments() -> None:
+    cluster = Cluster()
+    cluster.brokers[2].damage(7, 9, 20, 27, 33)
+    cluster.brokers[1].mishaps = [KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "it is away")] * 100
+    cluster.mend(2)
+    assert cluster.brokers[1].asked == 1
 
 
 def test_what_nobody_has_is_asked_for_less_and_less_often() -> None:

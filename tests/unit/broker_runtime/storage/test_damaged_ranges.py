@@ -9,7 +9,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records, parse_header
 from broker_runtime.storage.damaged_ranges import DamagedRange, range_at, stretches
-from broker_runtime.storage.mending import Supplied, Wanted, mend, nothing_for
+from broker_runtime.storage.mending import NotSuppliedError, Supplied, Wanted, mend, nothing_for
 from broker_runtime.storage.replacing import ReplacingStoppedError
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.time_search import FoundRecord, first_since, newest
@@ -27,6 +27,7 @@ class DamagedHouse(LogHouse):
     def __init__(self, config: TopicConfig = CONFIG) -> None:
         super().__init__(config)
         self.twin = LogHouse(config)
+        self.twin_lacks: tuple[int, ...] = ()
         for number in range(COUNT):
             for house in (self, self.twin):
                 house.append(b"%02d" % number, leader_epoch=number // 10)
@@ -76,8 +77,11 @@ class DamagedHouse(LogHouse):
         return [(damaged.first_offset, damaged.next_offset) for damaged in self.log.damage]
 
     async def supply(self, wanted: Wanted) -> Supplied:
-        """From the twin, as another replica answers."""
-        region = self.twin.log.read(wanted.offset, 200, min_one=True, up_to=wanted.next_offset)
+        """From the twin, as another replica answers. Raises NotSuppliedError for what this lacks, too."""
+        if wanted.offset in self.twin_lacks:
+            raise NotSuppliedError(f"nobody has {wanted.offset}")
+        up_to = min((each for each in self.twin_lacks if each > wanted.offset), default=wanted.next_offset)
+        region = self.twin.log.read(wanted.offset, 200, min_one=True, up_to=min(up_to, wanted.next_offset))
         assert region is not None
         records = region.read()
         last = list(iter_batches(records))[-1][0].last_offset
@@ -405,6 +409,98 @@ def test_at_whatever_moment_a_mending_is_killed_the_segment_is_damaged_or_whole(
             (damaged if is_damaged else whole).add(moment)
         assert damaged
         assert whole
+
+
+def _mended_in_part(house: DamagedHouse, offset: int) -> None:
+    segment, _ = house.place_of(offset)
+    with pytest.raises(NotSuppliedError):
+        asyncio.run(mend(house.log, segment, house.supply))
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize(
+    ("damaged", "lacks", "left"),
+    [((16, 20), (16,), [(16, 17)]), ((16, 20), (20,), [(20, 21)]), ((17, 18, 19, 22), (18,), [(18, 20)])],
+)
+def test_what_is_supplied_is_mended_and_the_rest_stays_damaged(
+    damaged: tuple[int, ...], lacks: tuple[int, ...], left: list[tuple[int, int]], compacted: bool
+) -> None:
+    house = DamagedHouse(TopicConfig(segment_bytes=1000, index_interval_bytes=100))
+    if compacted:
+        house.log.files.swaps.allow_gaps("a test")
+    house.find(*damaged)
+    house.twin_lacks = lacks
+    lost = [offset for first, end in left for offset in range(first, end)]
+    size = 0
+    for _ in range(3):
+        _mended_in_part(house, 16)
+        assert (house.unreadable, served(house)) == (left, everything(*lost))
+        assert size in (0, house.log.size), "a second try does not make it larger"
+        size = house.log.size
+    for end in (house.kill, house.restart, lambda: house.lose_power(1)):
+        end()
+        assert (house.unreadable, served(house)) == (left, everything(*lost))
+    house.twin_lacks = ()
+    house.mend()
+    assert (house.unreadable, values_of(house.log)) == ([], everything())
+    house.restart()
+    assert (house.unreadable, values_of(house.log)) == ([], everything())
+
+
+def test_at_whatever_moment_a_mending_in_part_is_killed_nothing_readable_is_lost() -> None:
+    seen = set[tuple[tuple[int, int], ...]]()
+    for keeps_names in (False, True):
+        for moment in range(1, 60):
+            house = DamagedHouse()
+            house.log.flush()
+            house.find(16, 20, 21)
+            house.twin_lacks = (16, 21)
+            copies: list[MemoryFileSystem] = []
+            left = [moment]
+
+            def stop(
+                house: DamagedHouse = house, copies: list[MemoryFileSystem] = copies, left: list[int] = left
+            ) -> None:
+                left[0] -= 1
+                if left[0] == 0:
+                    copies.append(house.fs.copy())
+
+            house.fs.before_change = stop
+            _mended_in_part(house, 16)
+            if not copies:
+                break
+            for seed in range(6):
+                house.fs = copies[0].copy()
+                house.lose_power(seed, keeps_names=keeps_names)
+                seen.add(tuple(house.unreadable))
+                lost = [offset for first, end in house.unreadable for offset in range(first, end)]
+                assert served(house) == everything(*lost)
+    assert seen == {((16, 17), (20, 22)), ((16, 17), (21, 22))}
+
+
+def test_bytes_that_cannot_be_read_now_are_not_given_up_for_a_part_of_them() -> None:
+    house = DamagedHouse()
+    segment, position = house.place_of(17)
+    house.fs.spoil(segment.path, position + 5, position + 6)
+    house.find(15)
+    assert house.unreadable == [(15, 16), (17, 28)]
+    house.twin_lacks = (17,)
+    with pytest.raises(OSError, match="input/output"):
+        asyncio.run(mend(house.log, segment, house.supply))
+    assert house.unreadable == [(15, 16), (17, 28)]
+    house.twin_lacks = ()
+    house.mend()
+    assert values_of(house.log) == everything()
+
+
+def test_nothing_is_written_where_nothing_is_supplied() -> None:
+    house = DamagedHouse()
+    house.find(16, 20)
+    house.twin_lacks = (16, 20)
+    changes: list[None] = []
+    house.fs.before_change = lambda: changes.append(None)
+    _mended_in_part(house, 16)
+    assert changes == []
 
 
 def _records(*offsets: int, epoch: int, value: bytes = b"other") -> bytes:
