@@ -49,6 +49,8 @@ class _Lane:
     def __init__(self) -> None:
         self.waiting: deque[tuple[Partition, int, _Question]] = deque()
         self.task: asyncio.Task[None] | None = None
+        self.trouble = ""
+        """Why the last question was not answered; empty if it was."""
 
     def page(self) -> dict[Partition, tuple[int, list[_Question]]]:
         """The next questions. Two about one partition and different epochs go into different requests."""
@@ -78,7 +80,6 @@ class EpochEnds:
         self._own = own
         self._leaders = leaders
         self._lanes: dict[int, _Lane] = {}
-        self._trouble = ""
 
     def known_ends(self, asked: Asked) -> tuple[Ends, Asked]:
         """The ends in logs that this broker leads, and the questions that other leaders have to answer."""
@@ -134,11 +135,18 @@ class EpochEnds:
         """Until nothing waits. A leader that does not answer leaves all without an answer that wait for it."""
         while lane.waiting:
             page = lane.page()
+            answers: dict[Partition, End] | None = None
             try:
                 answers = await self._asked(leader, {at: epoch for at, (epoch, _) in page.items()})
-                self._note("")
+                _note(leader, lane, "")
             except KafkaError as error:
-                self._note(str(error))
+                _note(leader, lane, str(error))
+            except Exception as error:
+                # Without an answer consumers would wait for ever.
+                if repr(error) != lane.trouble:
+                    log.exception("the question to broker %d where logs end has failed", leader)
+                _note(leader, lane, repr(error))
+            if answers is None:
                 answers = {}
                 for at, _, question in lane.waiting:
                     page.setdefault(at, (0, []))[1].append(question)
@@ -167,8 +175,10 @@ class EpochEnds:
             if part.error_code == ErrorCode.NONE and part.end_offset >= 0 and (topic.topic, part.partition) in page
         }
 
-    def _note(self, trouble: str) -> None:
-        """Log each failure once, and its end."""
-        if trouble != self._trouble:
-            log.info("the ends of logs %s", f"cannot be checked: {trouble}" if trouble else "can be checked again")
-        self._trouble = trouble
+
+def _note(leader: int, lane: _Lane, trouble: str) -> None:
+    """Log each failure once, and its end."""
+    if trouble != lane.trouble:
+        said = f"cannot be checked: {trouble}" if trouble else "can be checked again"
+        log.info("the ends of logs that broker %d leads %s", leader, said)
+    lane.trouble = trouble

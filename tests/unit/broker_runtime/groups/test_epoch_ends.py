@@ -29,7 +29,7 @@ class Leader:
     def __init__(self) -> None:
         self.asked: list[list[tuple[int, int]]] = []
         self.epoch = EPOCH
-        self.away = self.silent = self.confused = False
+        self.away = self.silent = self.confused = self.broken = False
         self.closed = 0
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
@@ -42,6 +42,8 @@ class Leader:
             await asyncio.Event().wait()
         if self.away:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 is away")
+        if self.broken:
+            raise RuntimeError("a mistake of ours")
         if self.confused:
             return memoryview(b"nonsense")
         parts = []
@@ -127,7 +129,7 @@ async def test_a_leader_of_another_epoch_than_the_metadata_has_says_nothing(coor
     assert await coordinator.ends.of(of(1, 2)) == {("t", 2): End(EPOCH, 100)}
 
 
-@pytest.mark.parametrize("trouble", ["away", "silent", "confused"])
+@pytest.mark.parametrize("trouble", ["away", "silent", "confused", "broken"])
 async def test_a_leader_that_does_not_answer_holds_up_its_own_partitions_for_one_time_limit(
     coordinator: Coordinator, trouble: str
 ) -> None:
@@ -141,7 +143,23 @@ async def test_a_leader_that_does_not_answer_holds_up_its_own_partitions_for_one
     assert loop.time() - began_s <= TIMEOUT_S + 0.1
     setattr(coordinator.leaders[OTHER], trouble, False)
     assert await coordinator.ends.of(of(1)) == {("t", 1): End(EPOCH, 100)}
-    assert coordinator.leaders[OTHER].closed == (trouble != "away")
+    assert coordinator.leaders[OTHER].closed == (trouble in ("silent", "confused"))
+
+
+async def test_the_trouble_with_each_leader_is_logged_once(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "broker_runtime.groups.epoch_ends")
+    coordinator.leaders[OTHER].away = True
+    for _ in range(3):
+        await coordinator.ends.of(of(1, 2))
+    coordinator.leaders[OTHER].away = False
+    for _ in range(3):
+        await coordinator.ends.of(of(1, 2))
+    assert [record.getMessage() for record in caplog.records] == [
+        "the ends of logs that broker 2 leads cannot be checked: BROKER_NOT_AVAILABLE: broker 2 is away",
+        "the ends of logs that broker 2 leads can be checked again",
+    ]
 
 
 async def test_answers_come_in_a_later_iteration_and_none_after_the_end(coordinator: Coordinator) -> None:
