@@ -116,7 +116,9 @@ class BrokerNode:
         )
         check_timeout_s = settings.config.sluicegate_group_push_offsets_check_timeout_ms / 1000
         epochs = (settings.node_id, self._own_epoch_end, PartitionLeaders(self.image, peers.link_to, check_timeout_s))
-        self.groups = GroupsOnDemand(lambda: self.metadata.effective.config, self.image, clock, importer, epochs)
+        self.groups = GroupsOnDemand(
+            lambda: self.metadata.effective.config, self.image, clock, importer, epochs, self.replicas.is_to_lead
+        )
         self._services.groups_on_demand = self.groups
         self.replicas.observers[GROUPS_TOPIC] = self.groups
         self.metadata.on_topics = self.groups.topics_changed

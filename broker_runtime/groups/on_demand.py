@@ -46,9 +46,11 @@ class GroupsOnDemand:
         clock: Clock,
         importer: Importer,
         ends_made_of: EndsMadeOf,
+        is_to_lead: Callable[[str, int], bool],
     ) -> None:
-        """`config` gives the configuration as it is in force."""
+        """`config` gives the configuration as it is in force, `is_to_lead` is the ReplicaManager's."""
         self._made_of = config, image, clock
+        self._is_to_lead = is_to_lead
         self._ends_made_of = ends_made_of
         self._importer = importer
         self._service: GroupCoordinatorService | None = None
@@ -66,7 +68,7 @@ class GroupsOnDemand:
             module = import_module(SERVICE)
             node_id, own_end, leaders = self._ends_made_of
             ends = module.EpochEnds(node_id, self._made_of[1], own_end, leaders)
-            self._service = module.GroupCoordinatorService(node_id, *self._made_of, ends)
+            self._service = module.GroupCoordinatorService(self._is_to_lead, *self._made_of, ends)
             self._problem = ""
             for leader in self._led.values():
                 self._service.leads(leader)

@@ -37,6 +37,8 @@ from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+IsToLead = Callable[[str, int], bool]
+"""`replication.manager.ReplicaManager.is_to_lead`."""
 
 _RETRY_MAX_S = 30.0
 _LOADS_AT_ONCE = 2
@@ -58,14 +60,14 @@ class GroupCoordinatorService:
 
     def __init__(
         self,
-        node_id: int,
+        is_to_lead: IsToLead,
         config: Callable[[], BrokerConfig],
         image: MetadataImage,
         clock: Clock,
         ends: EpochEnds,
     ) -> None:
         """`config` returns the configuration in force. `ends` is closed with this."""
-        self._node_id = node_id
+        self._is_to_lead = is_to_lead
         self._image = image
         self._clock = clock
         self._threads = ThreadPoolExecutor(_THREADS, "groups")
@@ -157,12 +159,12 @@ class GroupCoordinatorService:
         return term
 
     def awaited(self) -> list[int]:
-        """Partitions that this broker leads by the metadata, and that have no term yet."""
+        """Partitions that this broker begins to lead, and that have no term yet."""
         topic = self._image.topics.get(GROUPS_TOPIC)
         return [] if topic is None else [index for index in topic.partitions if self._awaits(index)]
 
     def _awaits(self, index: int) -> bool:
-        return index not in self.terms and self._image.topics[GROUPS_TOPIC].partitions[index].leader == self._node_id
+        return index not in self.terms and self._is_to_lead(GROUPS_TOPIC, index)
 
     def _find(self, group_id: str) -> Term | None:
         index = self._partition_of(group_id)

@@ -164,10 +164,21 @@ class ReplicaManager:
         known = self._image.topics.get(topic)
         if known is None or index not in known.partitions:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of topic {topic}")
-        should_lead = known.partitions[index].leader == self._me and not self._stopped
-        if should_lead and (topic, index) in self.offline:
+        if self._should_lead(topic, index) and (topic, index) in self.offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
+
+    def _should_lead(self, topic: str, index: int) -> bool:
+        known = self._image.topics.get(topic)
+        part = None if known is None else known.partitions.get(index)
+        return part is not None and part.leader == self._me and not self._stopped
+
+    def is_to_lead(self, topic: str, index: int) -> bool:
+        """Whether this broker leads the partition by the metadata, and serves it now or soon.
+
+        False if the replica cannot be opened, as that may last.
+        """
+        return self._should_lead(topic, index) and (topic, index) not in self.offline
 
     # Each of these is work in small pieces, one for each step of the iterator, and goes by the metadata as it is then.
 

@@ -80,7 +80,9 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
     async def __aenter__(self) -> "CoordinatingBroker":
         node_id, own_end, leaders = self.ends_made_of()
         ends = EpochEnds(node_id, self.image, own_end, leaders)
-        self.groups = GroupCoordinatorService(node_id, lambda: self.settings.config, self.image, self.clock, ends)
+        self.groups = GroupCoordinatorService(
+            self.replicas.is_to_lead, lambda: self.settings.config, self.image, self.clock, ends
+        )
         self.replicas.observers[GROUPS_TOPIC] = self.groups
         return self
 

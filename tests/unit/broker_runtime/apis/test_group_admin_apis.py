@@ -10,6 +10,7 @@ from broker_runtime.apis.authorized_operations import NOT_ASKED
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.records import (
     ClassicMember,
     GroupMetadataKey,
@@ -19,6 +20,7 @@ from broker_runtime.groups.records import (
     OffsetCommitValue,
 )
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from tests.support.coordinating_broker import CoordinatingBroker, versions
 
 SUBSCRIPTION = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
@@ -91,6 +93,16 @@ async def test_a_broker_that_has_yet_to_load_its_groups_lists_none() -> None:
         node.make_offsets_topic()
         answer = await node.ask(list_groups.API, 4, {"states_filter": ()})
         assert (answer.error_code, answer.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
+
+
+async def test_groups_whose_replica_cannot_be_opened_do_not_keep_others_from_being_listed() -> None:
+    """As with a partition that has no leader: clients would ask again for ever."""
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        await with_offsets(node, "a")
+        other = 1 - partition_of("a", 2)
+        node.replicas._cannot_serve((GROUPS_TOPIC, other), OSError("its file is damaged"))
+        assert list(await groups(node, 4, states_filter=())) == ["a"]
 
 
 async def test_a_broker_that_cannot_load_some_groups_lists_none() -> None:

@@ -38,7 +38,12 @@ class Node(CoordinatingBroker):
         self.gate = Gate()
         importer = cast("Importer", self.gate)
         self.on_demand = GroupsOnDemand(
-            lambda: self.settings.config, self.image, self.clock, importer, self.ends_made_of()
+            lambda: self.settings.config,
+            self.image,
+            self.clock,
+            importer,
+            self.ends_made_of(),
+            self.replicas.is_to_lead,
         )
         self.replicas.observers[GROUPS_TOPIC] = self.on_demand
         return self

@@ -20,6 +20,7 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Census
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.metrics import group_tally_families
 from tests.support.coordinating_broker import ME, CoordinatingBroker
 
@@ -106,6 +107,22 @@ async def test_a_group_is_loading_from_when_the_metadata_name_this_broker() -> N
         assert await code_of(node) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await node.loaded()
         assert await node.groups.submit(GROUP, look) == {}
+
+
+async def test_a_group_whose_replica_cannot_be_opened_is_not_loading() -> None:
+    """Else members would hear for ever that all is well: a heartbeat to a coordinator that is loading succeeds."""
+    async with CoordinatingBroker(partitions=1) as node:
+        node.make_offsets_topic()
+        node.replicas.offline[GROUPS_TOPIC, 0] = "its log is damaged"
+        assert await code_of(node) == ErrorCode.NOT_COORDINATOR
+        assert node.groups.awaited() == []
+
+
+async def test_a_broker_that_stops_coordinates_nothing_though_the_metadata_still_name_it() -> None:
+    async with CoordinatingBroker(partitions=1) as node:
+        await node.lead()
+        await node.replicas.stop()
+        assert await code_of(node) == ErrorCode.NOT_COORDINATOR
 
 
 async def test_who_waits_for_others_is_told_when_the_epoch_ends() -> None:
