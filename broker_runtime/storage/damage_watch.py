@@ -1,7 +1,8 @@
 """Which logs of a folder have damaged ranges, and the check of a segment after a failed read (decision 46).
 
 A start finds most damage. While a broker runs, a read that meets no batch or an I/O error has the whole segment
-checked in a thread; what is damaged is a damaged range of the log from then on, and everything else is served.
+checked in a thread; what is damaged is a damaged range of the log from then on, and everything else is served. If only
+an index is lost or cannot be read, it is made again.
 """
 
 import logging
@@ -18,7 +19,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.recovery import BatchScan, Damage
 from broker_runtime.storage.scan_past import steps_past
 from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.segment_indexes import keep_in_memory
+from broker_runtime.storage.segment_indexes import keep_in_files, keep_in_memory
 from broker_runtime.storage.turns import Turns, Work
 
 _LOGGER = logging.getLogger(__name__)
@@ -116,8 +117,11 @@ class DamageWatch:
         self._checks = False
         if error is not None:
             _LOGGER.error("the check of %s failed: %s", segment.path, error)
-        elif copy.damage != segment.damage and any(each is segment for each in log.segments):
-            self._take(log, segment, copy)
+        elif any(each is segment for each in log.segments):
+            if copy.damage != segment.damage:
+                self._take(log, segment, copy)
+            elif not copy.damage and copy.next_offset == segment.next_offset and not segment.indexes.are_there:
+                self._renew_indexes(segment, copy)
         self._next()
 
     def _take(self, log: Log, segment: Segment, copy: Segment) -> None:
@@ -128,6 +132,14 @@ class DamageWatch:
             self.note(log)
         else:
             _LOGGER.warning("%s can be read again", segment.path)
+
+    def _renew_indexes(self, segment: Segment, copy: Segment) -> None:
+        """The records are whole, but an index file is lost or cannot be read."""
+        _LOGGER.warning("the indexes of %s cannot be read, and are made again", segment.path)
+        copy.index_time()
+        keep_in_files(copy.indexes)
+        segment.indexes = copy.indexes
+        self._disk.submit(copy.indexes.write, partial(_written, segment))
 
 
 def _check(copy: Segment, next_offset: int, index_interval: int, *, gaps: bool) -> Generator[int, None, None]:
@@ -151,6 +163,11 @@ def _goes_on(_: Damage) -> bool:
 def _forgotten(segment: Segment, error: Exception | None) -> None:
     if error is not None:
         _LOGGER.error("the indexes of %s stay, and the next start may not notice its damage: %s", segment.path, error)
+
+
+def _written(segment: Segment, error: Exception | None) -> None:
+    if error is not None:
+        _LOGGER.error("the indexes of %s stay in memory, and the next start makes them again: %s", segment.path, error)
 
 
 def _nothing() -> None:

@@ -97,3 +97,8 @@ class SegmentIndexes:
 def keep_in_memory(indexes: SegmentIndexes) -> None:
     """Never write the files again. Without them the next start checks each batch of the segment: see `forget`."""
     indexes.offsets.is_written = indexes.times.is_written = False
+
+
+def keep_in_files(indexes: SegmentIndexes) -> None:
+    """Undo `keep_in_memory`."""
+    indexes.offsets.is_written = indexes.times.is_written = True

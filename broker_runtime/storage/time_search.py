@@ -18,6 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_APPEND_TIME, Header, iter_times
 from broker_runtime.storage.compression import unpack
 from broker_runtime.storage.damaged_ranges import DamagedRange, stretches, unreadable
@@ -52,13 +53,22 @@ def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
     """
     for segment in _segments(log):
         if segment.max_timestamp >= timestamp:
-            start = segment.search_start(timestamp, log.log_start_offset)
+            start = _search_start(log, segment, timestamp)
             found = yield from _first_since(_stretch(log, segment, start, unpacked_bytes_max), timestamp)
             if found is not None:
                 _check_before(log, found.offset)
                 return found
     _check_before(log, log.log_end_offset)
     return None
+
+
+def _search_start(log: Log, segment: Segment, timestamp: int) -> int | None:
+    """As of the segment, which is checked soon if that fails. Raises OSError, KafkaError."""
+    try:
+        return segment.search_start(timestamp, log.log_start_offset)
+    except (OSError, KafkaError):
+        log.suspect(segment.base_offset)
+        raise
 
 
 def _check_before(log: Log, offset: int) -> None:
@@ -82,7 +92,7 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
             known = segment
     best = None
     if oldest is not None and (known is None or oldest.max_timestamp >= known.max_timestamp):
-        start = oldest.search_start(0, log.log_start_offset)
+        start = _search_start(log, oldest, 0)
         best = yield _stretch(log, oldest, start, unpacked_bytes_max).newest
     if known is None or (best is not None and best.timestamp >= known.max_timestamp):
         return best

@@ -247,6 +247,35 @@ def test_a_file_of_which_nothing_can_be_read_is_a_damage_as_a_whole() -> None:
     assert served(house) == everything(*range(segment.base_offset, segment.next_offset))
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_an_index_that_is_lost_or_unreadable_is_made_again_while_the_log_is_in_use(suffix: str, is_lost: bool) -> None:
+    house = DamagedHouse()
+    house.restart()
+    segment, _ = house.place_of(20)
+    for _ in range(2):
+        segment.indexes.release()
+    path = segment.path.with_suffix(suffix)
+    content = house.fs.open(path).pread(1000, 0)
+    if is_lost:
+        house.fs.lose(path)
+    else:
+        house.fs.spoil(path, 0, 1)
+    first_try = house.read(20)
+    assert first_try in (ErrorCode.KAFKA_STORAGE_ERROR, [b"20"])
+    if suffix == ".timeindex":
+        with pytest.raises(OSError, match=suffix if is_lost else "input/output"):
+            _since(house, 20)
+    found = _since(house, 20)
+    assert found is not None
+    assert found.offset == 20
+    assert house.read(20) == [b"20"]
+    assert house.unreadable == []
+    assert house.fs.open(path).pread(1000, 0) == content
+    house.restart()
+    assert values_of(house.log) == everything()
+
+
 def test_damage_in_the_active_segment_begins_a_new_one() -> None:
     house = DamagedHouse()
     base = house.log.segments[-1].base_offset
