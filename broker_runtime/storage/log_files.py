@@ -112,7 +112,12 @@ class LogFiles:
             self.place.on_write_failed(f"writing an index of {self.place}", error)
 
     def roll(self) -> Segment:
-        """Begin a new segment at the end of the log; the old one's indexes are complete in their files then."""
+        """Begin a new segment at the end of the log; the old one's indexes are complete in their files then.
+
+        What a failed write has left is cut off before: in a segment between others a start takes it for damage. Raises
+        KafkaError.
+        """
+        self._cut_torn()
         old = self.segments[-1]
         new = Segment(self.place.fs, self.place.folder, old.next_offset, self.place.clock.wall_ms())
         try:
@@ -161,12 +166,16 @@ class LogFiles:
         self._mend()
 
     def _mend(self) -> None:
+        self._cut_torn()
+        self.health.mended()
+
+    def _cut_torn(self) -> None:
         if self.health.is_torn:
             try:
                 self.segments[-1].truncate_tail()
             except OSError as error:
                 raise self.health.write_failure("truncate", error) from error
-        self.health.mended()
+            self.health.is_torn = False
 
     def cut_back(self, end: int, index_interval: int) -> None:
         """Drop what begins at or above `end`, where a batch ends, for good. Raises KafkaError."""

@@ -1,5 +1,7 @@
 """What a log's files hold after full disks, failed syncs and appends in the middle of a sync."""
 
+from collections.abc import Callable
+
 import pytest
 
 from broker_runtime.config import TopicConfig
@@ -42,6 +44,28 @@ def test_a_tail_that_cannot_be_cut_is_cut_before_the_next_append() -> None:
     assert house.append(b"b") == 1
     assert values_of(house.log) == [b"a", b"b"]
     assert house.log.segments[0].file.size() == house.log.size
+
+
+@pytest.mark.parametrize("end", [LogHouse.restart, LogHouse.kill])
+def test_a_tail_that_cannot_be_cut_is_cut_before_a_new_segment_begins(end: Callable[[LogHouse], object]) -> None:
+    """A start would call it damage: behind it there is another segment."""
+    house = LogHouse(TopicConfig(segment_ms=1000))
+    house.append(b"a")
+    house.fs.capacity_bytes = house.fs.used_bytes() + 30
+    house.fs.failing_truncate = True
+    with pytest.raises(KafkaError):
+        house.append(b"does not fit")
+    house.clock.advance(2)
+    house.logs.tick()
+    assert len(house.log.segments) == 1
+    house.fs.mend()
+    house.clock.advance(2)
+    house.logs.tick()
+    assert [segment.file.size() for segment in house.log.segments] == [ONE, 0]
+    end(house)
+    assert house.logs.damaged == {}
+    assert house.append(b"b") == 1
+    assert values_of(house.log) == [b"a", b"b"]
 
 
 def test_a_roll_on_a_full_disk_is_made_later() -> None:
