@@ -160,12 +160,15 @@ class SegmentReader:
             raise damaged_at(self.path, begin)
         return end
 
-    def _end_within(self, start: int, limit: int) -> tuple[int, int]:
-        """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch."""
+    def _end_within(self, start: int, limit: int, stop: int) -> tuple[int, int]:
+        """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch.
+
+        Nothing is read from `stop` on, which lies behind `limit`: it may be damaged.
+        """
         entry = self.indexes.offsets.entries.floor_by_second(limit)
         if entry is not None and entry[1] > start:
             try:
-                found = self._end_from(start, entry[1], limit, self.base_offset + entry[0])
+                found = self._end_from(start, entry[1], limit, stop, self.base_offset + entry[0])
             except KafkaError:
                 # The index is damaged, or the log: that comes out next.
                 pass
@@ -175,10 +178,12 @@ class SegmentReader:
                     # The reader would get a part of a batch that is too long, and ask for the same for ever.
                     raise damaged_at(self.path, start)
                 return found
-        return self._end_from(start, start, limit)
+        return self._end_from(start, start, limit, stop)
 
-    def _end_from(self, start: int, begin: int, limit: int, last_there: int | None = None) -> tuple[int, int]:
-        for position, end, base_offset, last_offset in extents(self.file, self.path, begin, self.size):
+    def _end_from(
+        self, start: int, begin: int, limit: int, stop: int, last_there: int | None = None
+    ) -> tuple[int, int]:
+        for position, end, base_offset, last_offset in extents(self.file, self.path, begin, stop):
             if last_there is not None and last_offset != last_there:
                 raise damaged_at(self.path, begin)
             last_there = None
@@ -186,7 +191,7 @@ class SegmentReader:
                 return position, base_offset
             if end >= limit:
                 return end, last_offset + 1
-        return self.size, self.next_offset
+        raise damaged_at(self.path, begin)
 
     def region(self, start: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
         """Whole batches from the position `start`, below the offset `up_to`."""
@@ -201,7 +206,7 @@ class SegmentReader:
         if start >= size:
             return None
         if size - start > max_bytes:
-            end, next_offset = self._end_within(start, start + max_bytes)
+            end, next_offset = self._end_within(start, start + max_bytes, size)
             if end > size:
                 raise damaged_at(self.path, start)
             if end - start > max_bytes and not min_one:

@@ -224,6 +224,21 @@ def test_bytes_that_cannot_be_read_are_a_damage(at: int) -> None:
     assert house.read(next_offset) != ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.parametrize("max_bytes", [1, 80, 200, 10_000])
+def test_what_lies_directly_before_bytes_that_cannot_be_read_is_served(max_bytes: int) -> None:
+    """A read ahead of the batches would fail for ever."""
+    house = DamagedHouse()
+    segment, position = house.place_of(20)
+    house.fs.spoil(segment.path, position + 6, position + 7)
+    house.read(20)
+    assert house.unreadable == [(20, 28)]
+    for offset in range(14, 20):
+        values = house.read(offset, max_bytes)
+        assert isinstance(values, list)
+        assert values == [b"%02d" % number for number in range(offset, offset + len(values))]
+        assert len(values) == (min(20 - offset, max(max_bytes // 71, 1)))
+
+
 def test_a_damage_that_is_over_is_noticed_by_the_next_reader_ten_minutes_later() -> None:
     house = DamagedHouse()
     house.find(20, 30)
