@@ -34,9 +34,10 @@ async def replay(log: Log, start: int, end: int, apply: Callable[[Record], None]
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.place} cannot be read at offset {offset}")
         size += region.length
         for header, batch in iter_batches(region.read()):
-            if checksum(batch) != header.crc:
-                log.suspect(header.base_offset)
-                text = f"the batch of {log.place} at offset {header.base_offset} is damaged"
+            # The base offset is outside of the checksum. With a wrong one the same batches would be read for ever.
+            if checksum(batch) != header.crc or not offset <= header.last_offset < end:
+                log.suspect(offset)
+                text = f"the batch of {log.place} at offset {offset} is damaged"
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
             batches += 1
             for item in iter_records(batch):

@@ -237,7 +237,8 @@ class Mending:
 
 
 def _copy(writer: BatchWriter, segment: Segment, start: int, stop: int) -> Steps:
-    for header, batch in batches(segment.file, segment.path, start, stop, _IO_BYTES):
+    offsets = segment.base_offset, segment.next_offset
+    for header, batch in batches(segment.file, segment.path, start, stop, _IO_BYTES, offsets):
         yield header.size + writer.put(header, batch)
 
 

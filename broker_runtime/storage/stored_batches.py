@@ -60,12 +60,16 @@ def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
     return is_batch and is_there
 
 
-def batches(file: File, path: Path, position: int, stop: int, read_bytes: int) -> Iterator[tuple[Header, memoryview]]:
+def batches(
+    file: File, path: Path, position: int, stop: int, read_bytes: int, offsets: tuple[int, int]
+) -> Iterator[tuple[Header, memoryview]]:
     """The batches from `position` up to `stop`, whole and with the checksum that they say.
 
-    So much is read at a time, or one batch where it is larger.
+    `read_bytes` are read at a time, or one batch if that is larger. The base offset is outside of the checksum: offsets
+    must grow, and lie from the first of `offsets` up to the second.
     """
     chunk, start = memoryview(b""), position
+    expected, end_offset = offsets
     while position < stop:
         at = position - start
         header = parse_header(chunk, at) if at + HEADER_BYTES <= len(chunk) else None
@@ -80,8 +84,11 @@ def batches(file: File, path: Path, position: int, stop: int, read_bytes: int) -
         batch = chunk[at : at + header.size]
         if header.magic != MAGIC or checksum(batch) != header.crc:
             raise damaged_at(path, position)
+        if not expected <= header.base_offset <= header.last_offset < end_offset:
+            raise damaged_at(path, position)
         yield header, batch
         position += header.size
+        expected = header.last_offset + 1
 
 
 def headers(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[int, Header]]:

@@ -141,4 +141,4 @@ class Cleaning:
 def _source(segment: Segment, from_offset: int) -> Source:
     start = segment.position_of(max(from_offset, segment.base_offset))
     begin = segment.size if start is None else start
-    return Source(segment.file, segment.path, begin, segment.size, segment.next_offset)
+    return Source(segment.file, segment.path, begin, segment.size, segment.base_offset, segment.next_offset)

@@ -4,7 +4,7 @@ Iterators that say now and then how many bytes they have read and written; betwe
 hold open files and numbers, nothing that the log changes. They raise OSError, and KafkaError where a log is damaged.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,13 @@ class Source(NamedTuple):
     path: Path
     start: int
     size: int
+    base_offset: int
     next_offset: int
+
+    def batches(self, read_bytes: int) -> Iterator[tuple[Header, memoryview]]:
+        """As of `stored_batches`."""
+        offsets = self.base_offset, self.next_offset
+        return batches(self.file, self.path, self.start, self.size, read_bytes, offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ def fill_map(
 ) -> Steps:
     """Note the keys from `from_offset` on, until all sources are read or the map is full."""
     for source in sources:
-        for header, batch in batches(source.file, source.path, source.start, source.size, buffers.io_bytes):
+        for header, batch in source.batches(buffers.io_bytes):
             if header.last_offset < from_offset:
                 continue
             if not header.attributes & CONTROL and not (
@@ -102,7 +108,7 @@ def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: B
     out = BatchWriter(new, buffers.io_bytes, buffers.index_interval_bytes)
     last_offset = sources[-1].next_offset - 1
     for source in sources:
-        for header, batch in batches(source.file, source.path, source.start, source.size, buffers.io_bytes):
+        for header, batch in source.batches(buffers.io_bytes):
             counts.bytes_read += header.size
             body, kept, horizon_ms = b"", None, None
             if not header.attributes & CONTROL and header.base_offset <= rules.offsets.latest:

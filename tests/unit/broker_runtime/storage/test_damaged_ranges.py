@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from broker_runtime.config import TopicConfig
+from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records, parse_header
 from broker_runtime.storage.damaged_ranges import DamagedRange, range_at, stretches
@@ -708,3 +709,39 @@ def test_a_cleaning_that_meets_a_damage_has_the_segment_checked_and_is_not_given
     assert house.unreadable == [(segment.base_offset + 2, segment.base_offset + 3)]
     assert house.log.first_dirty_offset == segment.base_offset
     assert house.logs.cleaner.figures.uncleanable_partitions == 0
+
+
+@pytest.mark.parametrize(("at", "number"), [(5, 0), (3, 2), (7, 2), (5, 13)])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_cleaning_believes_no_base_offset_that_does_not_fit_between_the_others(
+    at: int, gaps: bool, number: int
+) -> None:
+    """It is outside of the checksum. If it is too high, the newest record of a key looks like an old one."""
+    house = DamagedHouse(TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, min_cleanable_dirty_ratio=0.0))
+    if gaps:
+        house.log.files.swaps.allow_gaps("a test")
+    house.log.flush()
+    segment = house.log.segments[2]
+    house.flip(segment.base_offset + number, at, 0x40)
+    for _ in range(5):
+        asyncio.run(house.logs.cleaner.clean_filthiest())
+    lost = (segment.base_offset + number,)
+    assert house.unreadable == [(lost[0], lost[0] + 1)]
+    for offset in range(segment.base_offset, COUNT):
+        assert house.read(offset) == ([b"%02d" % offset] if offset not in lost else ErrorCode.CORRUPT_MESSAGE)
+
+
+@pytest.mark.parametrize("offset", [20, COUNT - 1])
+@pytest.mark.parametrize("bits", [0x20, 0x01])
+def test_a_replay_ends_at_a_base_offset_that_does_not_fit(offset: int, bits: int) -> None:
+    """Of the last batch of a log, a lower one had it read again and again."""
+    house = DamagedHouse()
+    house.flip(offset, 7, bits)
+
+    async def replayed() -> None:
+        async with asyncio.timeout(20):
+            await replay(house.log, 0, COUNT, lambda _: None)
+
+    with pytest.raises(KafkaError) as told:
+        asyncio.run(replayed())
+    assert told.value.code == ErrorCode.CORRUPT_MESSAGE
