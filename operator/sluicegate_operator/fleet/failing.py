@@ -163,7 +163,7 @@ async def _without_pod(
     found = []
     for pod, there in zip(missing, pods, strict=True):
         failure = why_missing(pod, events)
-        if there is not None and (why := why_not_a_node(cluster, role, there)):
+        if there is not None and (why := await why_not_a_node(kube, cluster, role, there)):
             failure = StartFailure(NAME_TAKEN, _pod_taken(pod, why))
         if failure is not None:
             found.append(FailingNode(pod, pod, failure))

@@ -12,11 +12,12 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import POD
+from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name, selector
-from sluicegate_operator.resources.owner import has_controller, other_controller
+from sluicegate_operator.resources.owner import has_controller, other_controller, why_not_ours
+from sluicegate_operator.resources.statefulset import node_set_metadata
 
 Json = Mapping[str, Any]
 
@@ -98,22 +99,28 @@ def _expected(cluster: BrokerCluster, overview: ClusterOverview | None) -> Itera
 
 async def _by_name(kube: KubeClient, cluster: BrokerCluster, name: str, role: Role) -> NodePod | None:
     found = await kube.get(POD, cluster.namespace, name)
-    if found is None or why_not_a_node(cluster, role, found):
+    if found is None or await why_not_a_node(kube, cluster, role, found):
         return None
     return _node(cluster, found, role)
 
 
-def why_not_a_node(cluster: BrokerCluster, role: Role, pod: Json) -> str:
-    """Why a pod with the name of a node is not that node; empty if it is, or has been.
+async def why_not_a_node(kube: KubeClient, cluster: BrokerCluster, role: Role, pod: Json) -> str:
+    """Why a pod with the name of a node is not that node; empty if it is, or has been. Raises KubeError.
 
     A StatefulSet releases a pod that lacks a label. Such a pod keeps the annotation, which only our StatefulSets'
-    templates have.
+    templates have. A pod without it names only its StatefulSet, and that may be a stranger's.
     """
-    if other := other_controller(pod, node_set_name(cluster.name, role)):
+    node_set = node_set_name(cluster.name, role)
+    if other := other_controller(pod, node_set):
         return f"{other} controls it"
-    if has_controller(pod) or REVISION in (pod["metadata"].get("annotations") or {}):
+    if REVISION in (pod["metadata"].get("annotations") or {}):
         return ""
-    return "no StatefulSet of the cluster made it"
+    if not has_controller(pod):
+        return "no StatefulSet of the cluster made it"
+    found = await kube.get(STATEFUL_SET, cluster.namespace, node_set)
+    if found is not None and why_not_ours(found, {"metadata": node_set_metadata(cluster, role)}):
+        return f"StatefulSet {node_set}, which is not ours, controls it"
+    return ""
 
 
 def _has_another_controller(cluster: BrokerCluster, pod: Json) -> bool:

@@ -120,6 +120,37 @@ async def test_lost_labels_are_put_back_with_an_event(monkeypatch: pytest.Monkey
     await context.close()
 
 
+def foreign_set(**labels: str) -> Json:
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "shop-brokers", "labels": labels}}
+
+
+async def test_a_pod_of_a_strangers_statefulset_is_no_node() -> None:
+    strange = stripped(SECOND, *SECOND["metadata"]["labels"], annotations={})
+    assert await fenced(CONTROLLER, FIRST, strange, foreign_set()) == [1]
+    other = stripped(SECOND, annotations={}, labels=selector("other", "broker"))
+    assert await fenced(CONTROLLER, FIRST, other, foreign_set(**labels("other", "broker"))) == [1]
+    assert await fenced(CONTROLLER, FIRST, strange, foreign_set(**labels("shop", "broker"))) == []
+    # Its annotation proves that a template of ours made it, before the StatefulSet was replaced.
+    kept = stripped(SECOND, *SECOND["metadata"]["labels"])
+    assert await fenced(CONTROLLER, FIRST, kept, foreign_set()) == []
+
+
+async def test_labels_of_a_strangers_pod_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def view(_: object) -> ControllerView:
+        return ControllerView(None)
+
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view)
+    document = CLUSTER.model_dump(mode="json", by_alias=True, exclude={"status"}, exclude_none=True)
+    strange = stripped(FIRST, annotations={}, labels={"app": "theirs"})
+    kube = MemoryKube(document, strange, foreign_set(app="theirs"))
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda *_: None
+    await RegistrationReconciler(context).reconcile(("default", "shop"))
+    assert kube.take("Pod", "shop-brokers-0")["metadata"]["labels"] == {"app": "theirs"}
+    assert kube.events("LabelsMended") == []
+    await context.close()
+
+
 async def test_registrations_that_a_person_made_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def view(_: object) -> ControllerView:
         return ControllerView(overview())
