@@ -21,6 +21,7 @@ from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.cluster_layout import HTTP_PORT, Role
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL, node_set_name
+from sluicegate_operator.resources.owner import other_controller
 
 ANSWER_TIMEOUT_S = 3.0
 ASKED_AT_A_TIME = 16
@@ -120,10 +121,13 @@ async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str |
 
 
 def is_node(pod: Json) -> bool:
-    """Whether a pod with a cluster's label is a node of it, by its name: anybody may set labels."""
+    """Whether a pod with a cluster's label is a node of it, by its name and its controller: anybody may set labels."""
     meta = pod["metadata"]
     cluster, role = (meta["labels"].get(label, "") for label in (CLUSTER_LABEL, ROLE_LABEL))
-    return role in list(Role) and bool(re.fullmatch(f"{re.escape(node_set_name(cluster, role))}-[0-9]+", meta["name"]))
+    if role not in list(Role):
+        return False
+    node_set = node_set_name(cluster, role)
+    return bool(re.fullmatch(f"{re.escape(node_set)}-[0-9]+", meta["name"])) and not other_controller(pod, node_set)
 
 
 def broker_in_pod(kube: KubeClient, namespace: str, pod: Json) -> BrokerAsked:

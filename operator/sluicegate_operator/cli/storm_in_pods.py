@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from sluicegate_operator.cli.brokers_asked import NobodyToAskError
+from sluicegate_operator.cli.brokers_asked import NobodyToAskError, is_node
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import BROKER_LISTENER, POD
+from sluicegate_operator.kube.kinds import BROKER_LISTENER, POD, SERVICE
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, ROLE_LABEL
+from sluicegate_operator.resources.owner import is_controlled_by
 from sluicegate_operator.resources.storm_pod import RUN_LABEL, StormRun, storm_pod
 
 Json = dict[str, Any]
@@ -93,7 +94,7 @@ class PodStorms:
         storm = self.storm
         of_one = f"={storm.cluster}" if storm.cluster is not None else ""
         selector = f"{CLUSTER_LABEL}{of_one},{ROLE_LABEL}={Role.BROKER},{MANAGED_BY_LABEL}={MANAGER}"
-        pods = await self.kube.list(POD, storm.namespace, selector)
+        pods = [pod for pod in await self.kube.list(POD, storm.namespace, selector) if is_node(pod)]
         clusters = sorted({pod["metadata"]["labels"][CLUSTER_LABEL] for pod in pods})
         if not clusters:
             whose = f"cluster {storm.cluster}" if storm.cluster is not None else "any cluster"
@@ -103,15 +104,31 @@ class PodStorms:
         return pods[0]
 
     async def _address(self, broker: Json) -> str:
-        """Of the listener's Service, inside of the Kubernetes cluster."""
+        """Of the listener's Service, inside of the Kubernetes cluster. Another user's Service may have its name."""
         cluster, namespace = broker["metadata"]["labels"][CLUSTER_LABEL], self.storm.namespace
         listeners = await self.kube.list(BROKER_LISTENER, namespace)
         own = [one for one in listeners if one["spec"]["clusterRef"]["name"] == cluster]
         for one in own:
             if one["spec"]["name"] == self.storm.listener:
+                await self._check_service(one)
                 return f"{one['metadata']['name']}.{namespace}.svc:{one['spec']['port']}"
         names = ", ".join(sorted(one["spec"]["name"] for one in own)) or "none"
         raise NobodyToAskError(f"cluster {cluster} has no listener {self.storm.listener}; it has {names}")
+
+    async def _check_service(self, listener: Json) -> None:
+        """Raises NobodyToAskError if the Service of the listener's name is not the listener's own."""
+        meta = listener["metadata"]
+        service = await self.kube.get(SERVICE, self.storm.namespace, meta["name"])
+        if service is None:
+            raise NobodyToAskError(
+                f"listener {self.storm.listener} has no Service {meta['name']}; the conditions of BrokerListener"
+                f" {meta['name']} say why"
+            )
+        if not is_controlled_by(service, meta["uid"]):
+            raise NobodyToAskError(
+                f"Service {meta['name']} is not that of listener {self.storm.listener}, and a storm would hit what is"
+                f" behind it; the conditions of BrokerListener {meta['name']} say what to do"
+            )
 
     async def _pods(self) -> list[Json]:
         return await self.kube.list(POD, self.storm.namespace, f"{RUN_LABEL}={self._run}")
@@ -156,7 +173,8 @@ class PodStorms:
 
     async def _delete(self) -> None:
         for pod in await self._pods():
-            await self.kube.delete(POD, self.storm.namespace, pod["metadata"]["name"])
+            meta = pod["metadata"]
+            await self.kube.delete(POD, self.storm.namespace, meta["name"], uid=meta["uid"])
 
 
 def report_in(log: str, pod: str) -> Json:

@@ -18,7 +18,7 @@ from sluicegate_operator.cli.storm_in_pods import PodStorm, PodStorms, StormPodE
 from sluicegate_operator.cli.storm_tables import pods_table
 from sluicegate_operator.cli.storm_targets import StormInputError
 from sluicegate_operator.fleet.local_data import DataDir
-from sluicegate_operator.kube.kinds import POD, Kind
+from sluicegate_operator.kube.kinds import POD, SERVICE, Kind
 from sluicegate_operator.resources.storm_pod import RUN_LABEL
 from tests.support.bad_manifests import listener
 
@@ -35,8 +35,11 @@ REPORT = {
     "local_error": 0,
     "latency_ms": {"p50": 1.5, "p99": 1900.0},
 }
-BROKER = {
-    "metadata": {"name": "shop-brokers-0", "labels": {"sluicegate.dev/cluster": "shop"}},
+BROKER: Json = {
+    "metadata": {
+        "name": "shop-brokers-0",
+        "labels": {"sluicegate.dev/cluster": "shop", "app.kubernetes.io/component": "broker"},
+    },
     "spec": {
         "containers": [{"name": "mesh", "image": "mesh"}, {"name": "broker", "image": "registry/sluicegate:1"}],
         "imagePullSecrets": [{"name": "pull"}],
@@ -44,6 +47,10 @@ BROKER = {
 }
 PULLING = {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}]}
 UNSCHEDULED = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "Insufficient cpu"}]}
+
+
+LISTENER = listener() | {"metadata": {"name": "shop-external", "uid": "of-the-listener"}}
+OWN_SERVICE: Json = {"metadata": {"ownerReferences": [{"controller": True, "uid": "of-the-listener"}]}}
 
 
 class Kube:
@@ -55,11 +62,12 @@ class Kube:
         self.logged = log
         self.pods: dict[str, Json] = {}
         self.made: list[Json] = []
+        self.service: Json | None = OWN_SERVICE
         self.selectors: list[str] = []
 
     async def list(self, kind: Kind, namespace: str, selector: str = "") -> list[Json]:
         if kind is not POD:
-            return [listener()]
+            return [LISTENER]
         self.selectors.append(selector)
         return list(self.pods.values()) if selector.startswith(RUN_LABEL) else list(self.brokers)
 
@@ -67,7 +75,8 @@ class Kube:
         assert (kind, namespace) == (POD, "kafka")
         self.made.append(manifest)
         name = f"{manifest['metadata']['generateName']}{len(self.made)}"
-        self.pods[name] = manifest | {"metadata": manifest["metadata"] | {"name": name}, "status": self.state}
+        meta = manifest["metadata"] | {"name": name, "uid": f"uid-of-{name}"}
+        self.pods[name] = manifest | {"metadata": meta, "status": self.state}
         return self.pods[name]
 
     async def text(self, path: str) -> str:
@@ -75,7 +84,12 @@ class Kube:
         assert path.endswith("/log")
         return self.logged
 
-    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        assert (kind, namespace, name) == (SERVICE, "kafka", "shop-external")
+        return self.service
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+        assert uid == f"uid-of-{name}"
         del self.pods[name]
 
     def close(self) -> None:
@@ -130,7 +144,7 @@ async def test_a_pod_that_another_client_deletes_ends_the_storm() -> None:
     kube = Kube(BROKER, state={"phase": "Running"})
     storming = asyncio.create_task(run(kube, wanted(2)))
     await asyncio.sleep(1.0)
-    await kube.delete(POD, "kafka", "sluicegate-storm-1")
+    await kube.delete(POD, "kafka", "sluicegate-storm-1", uid="uid-of-sluicegate-storm-1")
     kube.pods["sluicegate-storm-2"] |= {"status": {"phase": "Succeeded"}}
     with pytest.raises(StormPodError, match="1 of 2 storm pods were deleted before they had a report"):
         await asyncio.wait_for(storming, 600)
@@ -151,7 +165,9 @@ def test_a_report_is_found_among_other_lines() -> None:
             report_in(log, "p")
 
 
-OTHER = BROKER | {"metadata": {"name": "bar-brokers-0", "labels": {"sluicegate.dev/cluster": "bar"}}}
+OTHER: Json = BROKER | {
+    "metadata": {"name": "bar-brokers-0", "labels": BROKER["metadata"]["labels"] | {"sluicegate.dev/cluster": "bar"}}
+}
 
 
 @pytest.mark.parametrize(
@@ -167,6 +183,34 @@ async def test_what_is_not_there_is_said_before_a_pod_is_made(brokers: list[Json
     with pytest.raises(NobodyToAskError, match=words):
         await run(kube, wanted(to=to))
     assert kube.made == []
+
+
+@pytest.mark.parametrize(
+    ("service", "words"),
+    [
+        ({"metadata": {}}, "Service shop-external is not that of listener EXTERNAL"),
+        (
+            {"metadata": {"ownerReferences": [{"controller": True, "uid": "theirs"}]}},
+            "a storm would hit what is behind",
+        ),
+        (None, "listener EXTERNAL has no Service shop-external"),
+    ],
+)
+async def test_no_storm_hits_a_strangers_service_of_the_listeners_name(service: Json | None, words: str) -> None:
+    kube = Kube(BROKER)
+    kube.service = service
+    with pytest.raises(NobodyToAskError, match=words):
+        await run(kube, wanted())
+    assert kube.made == []
+
+
+async def test_no_storm_runs_the_image_of_a_pod_that_is_no_broker() -> None:
+    image = {"containers": [{"name": "broker", "image": "theirs"}]}
+    named = BROKER | {"metadata": BROKER["metadata"] | {"name": "load-0"}, "spec": image}
+    made = {"ownerReferences": [{"kind": "Job", "name": "load", "controller": True}]}
+    kube = Kube(named, BROKER | {"metadata": BROKER["metadata"] | made, "spec": image}, BROKER)
+    await run(kube, wanted())
+    assert kube.made[0]["spec"]["containers"][0]["image"] == "registry/sluicegate:1"
 
 
 def test_each_pod_has_a_line() -> None:
