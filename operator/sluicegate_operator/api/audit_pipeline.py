@@ -11,6 +11,7 @@ from pydantic import Field
 
 from sluicegate_operator.api.audit_landing import object_name_rule, uri_rule
 from sluicegate_operator.api.broker_cluster import NAME_PATTERN
+from sluicegate_operator.api.config_values import any_case
 from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
@@ -34,6 +35,8 @@ SHORTHANDS = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 TABLES_MAX = 64
 
 
@@ -50,8 +53,8 @@ SCHEDULE_PATTERN = (
             "[0-5]?[0-9]",
             "([01]?[0-9]|2[0-3])",
             "(0?[1-9]|[12][0-9]|3[01])",
-            "(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))",
-            "(0?[0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))",
+            f"(0?[1-9]|1[0-2]|{any_case(*MONTHS)})",
+            f"(0?[0-6]|{any_case(*WEEKDAYS)})",
         )
     )
     + "|"

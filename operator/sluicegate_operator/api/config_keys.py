@@ -13,6 +13,7 @@ from sluicegate_operator.api.config_values import (
     ConfigValue,
     Matching,
     Whole,
+    any_case,
     list_of,
     long,
     one_of,
@@ -22,7 +23,7 @@ _COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer
 _TIMESTAMP = one_of("CreateTime", "LogAppendTime")
 _CLEANUP = list_of("delete", "compact")
 _MIGRATION = Matching(
-    "^(?i:bidirectional|upgrade|downgrade|disabled)$",
+    f"^({any_case('bidirectional', 'upgrade', 'downgrade', 'disabled')})$",
     "must be one of bidirectional, upgrade, downgrade, disabled",
     "word",
 )
@@ -35,9 +36,9 @@ _PROTOCOLS = Matching(
 )
 
 _ITEMS_OF_APIS = Matching(
-    "^( *[A-Za-z]+:0*(10(2[4-9]|[3-9][0-9])|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,8}) *(,|$))*$",
+    "^( *[A-Za-z]+:0?(10(2[4-9]|[3-9][0-9])|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,8}) *(,|$))*$",
     "must be API:count pairs such as OffsetCommit:200000, with commas between them and counts of at least 1024",
-    "list",
+    "counts",
 )
 
 OPERATOR_KEYS = (

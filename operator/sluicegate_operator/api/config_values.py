@@ -57,8 +57,9 @@ class Whole:
         return str(int(text)) if self.accepts(text) else text
 
 
-Meaning = Literal["text", "word", "number", "list", "set"]
-"""How texts are compared: letter by letter, in any case, as numbers, item by item, as items in any order."""
+Meaning = Literal["text", "word", "number", "list", "set", "counts"]
+"""How texts are compared: letter by letter, in any case, as numbers, item by item, as items in any order, as NAME:count
+pairs in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,29 @@ class Matching:
             case "number":
                 return repr(float(text)).removesuffix(".0")
             case "list" | "set":
-                items = [item.strip() for item in text.split(",")]
-                return ",".join(sorted(set(items)) if self.meaning == "set" else items)
+                items = dict.fromkeys(item.strip() for item in text.split(","))
+                return ",".join(sorted(items) if self.meaning == "set" else items)
+            case "counts":
+                return _canonical_counts(text)
         return text
+
+
+def _canonical_counts(text: str) -> str:
+    """The last count of a name is the one that holds."""
+    pairs = (item.strip().partition(":") for item in text.split(",") if item.strip())
+    return ",".join(f"{name}:{count}" for name, count in sorted({name: int(count) for name, _, count in pairs}.items()))
+
+
+def any_case(*words: str) -> str:
+    """A pattern for these words of the letters a to z, in capitals or not.
+
+    `(?i:...)` matches letters beyond a to z, too: the long s for an s, and in Python the dotless i for an i."""
+    return "|".join("".join(f"[{letter}{letter.upper()}]" for letter in word) for word in words)
 
 
 SHARE = Matching(r"^(0([.][0-9]+)?|1([.]0+)?)$", "must be a number from 0 to 1", "number")
 RATE = Matching(r"^[1-9][0-9]{0,17}([.][0-9]+)?$", "must be a number from 1 to 999999999999999999", "number")
-FLAG = Matching("^(?i:true|false)$", "must be true or false", "word")
+FLAG = Matching(f"^({any_case('true', 'false')})$", "must be true or false", "word")
 
 
 def long(low: int) -> Whole:

@@ -132,7 +132,11 @@ def _observers(observers: ObserversSettings | None) -> ObserversSettings | None:
     """Names of wheels keep their order: Python takes the first that has a module."""
     if observers is None:
         return None
-    return observers.model_copy(update={"secret_names": _as_set(observers.secret_names)})
+    changed: dict[str, object] = {"secret_names": _as_set(observers.secret_names)}
+    if observers.wheels is not None:
+        files = tuple(dict.fromkeys(observers.wheels.files))
+        changed["wheels"] = observers.wheels.model_copy(update={"files": files})
+    return observers.model_copy(update=changed)
 
 
 def _audit(audit: AuditSettings | None) -> AuditSettings | None:
@@ -140,11 +144,20 @@ def _audit(audit: AuditSettings | None) -> AuditSettings | None:
         return None
     landing: AuditLanding = audit.landing.model_copy(
         update={
+            "uri": _uri(audit.landing.uri),
             "quota": canonical_amount(audit.landing.quota),
             "resources": canonical_resources(audit.landing.resources, LANDER),
         }
     )
     return audit.model_copy(update={"landing": landing})
+
+
+def _uri(text: str | None) -> str | None:
+    """The order of options means nothing, but that of two values of one option may."""
+    if text is None:
+        return None
+    place, mark, options = text.partition("?")
+    return place.rstrip("/") + mark + "&".join(sorted(options.split("&"), key=lambda one: one.partition("=")[0]))
 
 
 def _as_set(names: tuple[str, ...] | None) -> tuple[str, ...] | None:

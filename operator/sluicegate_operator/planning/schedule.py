@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sluicegate_operator.api.audit_pipeline import SHORTHANDS
+from sluicegate_operator.api.audit_pipeline import MONTHS, SHORTHANDS, WEEKDAYS
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _LOOK_DAYS = 366 * 9
 """A 29th of February may be eight years away."""
 
@@ -68,8 +66,8 @@ def parse_schedule(text: str) -> Schedule:
         _allowed(minutes, 0, 59),
         _allowed(hours, 0, 23),
         _allowed(days, 1, 31),
-        _allowed(months, 1, 12, _MONTHS),
-        _allowed(weekdays, 0, 6, _WEEKDAYS),
+        _allowed(months, 1, 12, MONTHS),
+        _allowed(weekdays, 0, 6, WEEKDAYS),
         either_day=not days.startswith("*") and not weekdays.startswith("*"),
     )
 

@@ -11,6 +11,7 @@ from sluicegate_operator.api.config_values import ConfigValue, Whole
 
 NUMBERS = [-2, -1, 0, 1, 3, 4, 13, 14, 64, 65, 1023, 1024, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**30]
 WORDS = ["", "abc", "1_000", "1.5", "0x10", "1e3", "true", "False", "yes", "gzip", "GZIP", "LogAppendTime", "delete"]
+WORDS += ["fal\u017fe", "d\u0131\u017fabled", "Fetch:0002000", "Fetch:00000002000", "Fetch:2000,"]
 WORDS += ["compact,delete", "compact , delete", "compact;delete", "delete,", "+5", "007", "3\n", "\u0663"]
 TEXTS = [*map(str, NUMBERS), *WORDS]
 PAIRS = [(key, BROKER_CONFIG, BROKER_KEYS) for key in BROKER_CONFIG] + [

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
+from broker_runtime.config.requests import items_overrides
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.api.broker_cluster import BrokerClusterSpec
 from sluicegate_operator.api.config_defaults import BROKER_DEFAULTS
@@ -79,6 +80,10 @@ def spelled(text: str, value: ConfigValue) -> Iterator[str]:
             yield f"{text}0" if "." in text else f"{text}.0"
         case "list":
             yield text.replace(",", " ,  ")
+            yield ",".join((text, text))
+        case "counts":
+            yield from (" , ".join(pairs) + "," for pairs in permutations(text.split(",")[:3]) if text.count(",") < 3)
+            yield text.replace(":", ":0") + f",{text}"
         case "set":
             yield from (" , ".join(items) for items in permutations(text.split(",")))
 
@@ -138,8 +143,13 @@ def test_texts_are_the_same_value_if_they_are_to_the_broker(
 def parsed(key: ConfigKey, value: ConfigValue, text: str) -> object:
     found = key.parse(text)
     meaning = value.meaning if isinstance(value, Matching) else ""
+    items = found if isinstance(found, tuple) else ()
     if meaning == "set":
-        return frozenset(found if isinstance(found, tuple) else ())
+        return frozenset(items)
+    if meaning == "list":
+        return list(dict.fromkeys(items))
+    if meaning == "counts":
+        return items_overrides(items)
     return str(found).lower() if meaning == "word" else found
 
 
@@ -206,11 +216,19 @@ EQUAL: dict[str, list[Json]] = {
         {"observers": {"secretNames": ["one", "two"]}},
         {"observers": {"secretNames": ["two", "one"], "allowConfigMapCode": False}},
     ],
+    "wheels": [
+        {"observers": {"wheels": {"claimName": "code", "files": ["one.whl", "two.whl"]}}},
+        {"observers": {"wheels": {"claimName": "code", "files": ["one.whl", "two.whl", "one.whl"]}}},
+    ],
     "no observers": [{}, {"observers": {}}, {"observers": {"secretNames": []}}],
     "a landing": [
         {"audit": {"landing": LANDING | {"quota": "1Gi"}}},
         {"audit": {"landing": LANDING | {"quota": "1024Mi", "resources": {}}}},
         {"audit": {"landing": LANDING | {"quota": "1073741824", "resources": LANDERS}}},
+    ],
+    "a landing in a store": [
+        {"audit": {"landing": {"uri": "s3://audit/shop?region=eu-west-1&scheme=http"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop/?scheme=http&region=eu-west-1"}}},
     ],
     "a window": [
         {},
@@ -233,6 +251,12 @@ DIFFERENT: list[tuple[Json, Json]] = [
     (brokers(pod={"tolerations": TAINTS}), brokers(pod={"tolerations": TAINTS[:1]})),
     ({}, {"connectionQuota": {"windowNum": 10}}),
     ({"imagePullSecrets": ["one"]}, {"imagePullSecrets": ["two"]}),
+    (
+        {"observers": {"wheels": {"claimName": "code", "files": ["one.whl", "two.whl"]}}},
+        {"observers": {"wheels": {"claimName": "code", "files": ["two.whl", "one.whl"]}}},
+    ),
+    ({"audit": {"landing": {"uri": "s3://audit/shop"}}}, {"audit": {"landing": {"uri": "s3://audit/shop/a"}}}),
+    ({"audit": {"landing": {"uri": "s3://audit/a?x=1"}}}, {"audit": {"landing": {"uri": "s3://audit/a?x=2"}}}),
     ({"audit": {"landing": LANDING | {"quota": "1Gi"}}}, {"audit": {"landing": LANDING | {"quota": "1025Mi"}}}),
 ]
 

@@ -1,9 +1,11 @@
 """Schedules: which time is the last one, which is the next."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
 
+from sluicegate_operator.api.audit_pipeline import SCHEDULE_PATTERN
 from sluicegate_operator.planning.schedule import ScheduleError, parse_schedule
 
 
@@ -33,6 +35,11 @@ def test_the_last_and_the_next_time(schedule: str, now: str, last: str, followin
     assert parsed.last(at("2020-01-01 00:00"), at(now)) == at(last)
     assert parsed.last(at(last), at(now)) is None
     assert parsed.next(at(now)) == at(following)
+
+
+@pytest.mark.parametrize("schedule", ["0 0 * * \u017fun", "0 0 * * fr\u0131", "0 0 * \u017fep *", "\u0660 0 * * *"])
+def test_letters_and_digits_of_other_scripts_are_refused_when_they_are_applied(schedule: str) -> None:
+    assert re.fullmatch(SCHEDULE_PATTERN, schedule) is None
 
 
 def test_a_day_that_no_month_has_never_comes() -> None:
