@@ -13,11 +13,12 @@ from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import serving_brokers
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
+from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, OBSERVER_PLUGIN
 from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.observer_code import ModulesFound
 from sluicegate_operator.planning.observer_status import observer_status, remark
-from sluicegate_operator.planning.observers import ObserverPlan, plan_observers
+from sluicegate_operator.planning.observers import ObserverPlan, PluginOutcome, plan_observers, without_modules
 
 UNSETTLED_RETRY = Retry(1.0, 10.0)
 STATUSES_A_TURN = 25
@@ -56,13 +57,22 @@ class ObserverReconciler:
             return None
         if cluster.spec.paused:
             return context.resync_s(cluster)
-        await self._code.give(cluster, plan, hold=bool(unreadable))
+        hold = bool(unreadable)
+        try:
+            await self._code.give(cluster, plan, hold=hold)
+        except NameTakenError as error:
+            plan = without_modules(plan, PluginOutcome.CODE_NAME_TAKEN, str(error))
+        except KubeError as error:
+            if error.retriable:
+                raise
+            # Brokers keep the code that they were given before.
+            plan, hold = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True
         pool = await context.pool(cluster)
         expected = serving_brokers(plan_cluster(cluster, snapshot.listeners).broker_ids, pool)
         if pool is None:
             result = ObserversResult()
         else:
-            result = await enforce_observers(pool, plan, hold=bool(unreadable))
+            result = await enforce_observers(pool, plan, hold=hold)
         settled = await self._write(snapshot, plan, expected, result)
         return context.resync_s(cluster) if settled and not result.failures and not result.unseen else UNSETTLED_RETRY
 

@@ -21,7 +21,7 @@ from sluicegate_operator.fleet.rolls import NodeSetSeen
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError
-from sluicegate_operator.kube.kinds import NETWORK_POLICY, POD, STATEFUL_SET
+from sluicegate_operator.kube.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
@@ -29,6 +29,7 @@ from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import NodeRevision
 from sluicegate_operator.planning.volumes import VolumesSeen
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL, node_set_name
+from sluicegate_operator.resources.observer_code import observer_code
 from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
@@ -100,6 +101,7 @@ class KubernetesFleet:
             wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
             children = [_with_claims_as_they_are(child, there) for child in wanted]
             await self._try_out(there, children)
+            await self._hold_code_name(cluster)
             await self._apply_network_policies(cluster, listeners)
             scaled: dict[str, None] = {}
 
@@ -125,6 +127,20 @@ class KubernetesFleet:
             found = there[_role(child)]
             if found is None or _revision(found) != _revision(child):
                 await self._kube.try_out(child)
+
+    async def _hold_code_name(self, cluster: BrokerCluster) -> None:
+        """Broker pods mount this ConfigMap and import what is in it, so it is made, empty, before them: another user's
+        must not have its name. Raises NameTakenError if it has. Its contents: handlers.observer_code."""
+        if not cluster.spec.allows_config_map_code:
+            return
+        wanted = observer_code(cluster, {})
+        name = wanted["metadata"]["name"]
+        for ask in (self._kube.cache.get, self._kube.get):
+            found = await ask(CONFIG_MAP, cluster.namespace, name)
+            if found is not None and not why_not_ours(found, wanted):
+                return
+        # Raises for one that is not ours.
+        await self._kube.apply(wanted)
 
     async def _apply_network_policies(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
         for policy in network_policies(cluster, listeners, self._operator_namespace):

@@ -41,6 +41,8 @@ class PluginOutcome(StrEnum):
     CLUSTER_MISSING = "ClusterMissing"
     CODE_NOT_ALLOWED = "CodeNotAllowed"
     CODE_MISSING = "CodeMissing"
+    CODE_NAME_TAKEN = "NameTaken"
+    CODE_REFUSED = "Refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,21 @@ def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
     if not is_audit_log or cluster.spec.landing is not None:
         return ""
     return f"nobody lands what they write: say audit.landing in BrokerCluster {cluster.name}"
+
+
+def without_modules(plan: ObserverPlan, outcome: PluginOutcome, message: str) -> ObserverPlan:
+    """The plan if brokers cannot be given the modules; the verdict on each ObserverPlugin that has one says why."""
+    keys = {name: found for name, found in plan.keys.items() if name not in plan.modules}
+    configs = {key: plan.configs[key] for found in keys.values() for key in found}
+    if keys:
+        configs[NAMES] = ",".join(sorted(keys))
+    verdicts = {
+        plugin: PluginVerdict(verdict.observer, outcome, message)
+        if verdict.outcome is PluginOutcome.ACCEPTED and verdict.observer in plan.modules
+        else verdict
+        for plugin, verdict in plan.verdicts.items()
+    }
+    return ObserverPlan(configs, keys, verdicts)
 
 
 def _configs(plugin: ObserverPlugin, module: ObserverModule | None) -> dict[str, str]:

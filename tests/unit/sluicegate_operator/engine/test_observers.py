@@ -8,6 +8,7 @@ from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, observer
 from tests.support.memory_kube import MemoryKube
@@ -95,6 +96,42 @@ async def test_an_audit_log_that_nobody_lands_says_so_from_the_start() -> None:
         "loaded by all 3 brokers; nobody lands what they write: say audit.landing in BrokerCluster shop",
         "loaded by all 3 brokers",
     ]
+
+
+CODE = {"kind": "ConfigMap", "metadata": {"name": "code"}, "data": {"orders.py": "class Orders: pass"}}
+CODED = {"source": {"configMap": {"name": "code"}}, "class": "orders.Orders"}
+
+
+async def test_a_strangers_config_map_of_the_name_is_never_given_to_brokers_and_named() -> None:
+    plugin = observer(**CODED)
+    other = observer("builtin", builtIn="audit-log")
+    shop = Shop(cluster(observers={"allowConfigMapCode": True}), CODE, plugin, other)
+    shop.kube.put({"kind": "ConfigMap", "metadata": {"name": "shop-observers"}, "data": {"theirs.py": ""}})
+    await shop.reconcile()
+    stalled = shop.kube.condition(KIND, "orders", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
+    assert "ConfigMap shop-observers is taken by one that is not ours" in stalled["message"]
+    assert shop.brokers.defaults["observer.class.names"] == "builtin", "the others are not held up"
+    assert shop.kube.take("ConfigMap", "shop-observers")["data"] == {"theirs.py": ""}
+
+
+async def test_code_that_the_api_server_refuses_is_said_and_brokers_keep_what_they_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(cluster(observers={"allowConfigMapCode": True}), CODE, observer(**CODED))
+    await shop.reconcile()
+    before = dict(shop.brokers.defaults)
+    assert before["observer.class.names"] == "orders"
+
+    async def refuse(*_: object) -> None:
+        raise KubeError("exceeded quota", 403)
+
+    monkeypatch.setattr(shop.kube, "apply", refuse)
+    shop.kube.put(CODE | {"data": {"orders.py": "class Orders: x = 1"}})
+    await shop.reconcile()
+    stalled = shop.kube.condition(KIND, "orders", "Stalled")
+    assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "Refused", "exceeded quota")
+    assert shop.brokers.defaults == before
 
 
 async def test_what_is_still_loading_is_looked_at_again_soon() -> None:

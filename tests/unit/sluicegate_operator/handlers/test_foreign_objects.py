@@ -32,7 +32,8 @@ BORN = {"uid": "of-the-shop", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
 
 def shop(**spec: Any) -> Json:
-    return _born(cluster(controllers={"replicas": 3}, audit=LANDING, **spec), "of-the-shop")
+    code = {"allowConfigMapCode": True}
+    return _born(cluster(controllers={"replicas": 3}, audit=LANDING, observers=code, **spec), "of-the-shop")
 
 
 def _born(document: Json, uid: str) -> Json:
@@ -124,6 +125,7 @@ def test_every_kind_of_child_is_among_the_cases() -> None:
     assert kinds >= {"ConfigMap", "CronJob", "NetworkPolicy", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget"}
     assert kinds >= {"Role", "RoleBinding", "ScheduledSparkApplication", "Service", "ServiceAccount", "StatefulSet"}
     assert kinds >= {"BrokerRegistration", "SparkApplication"}
+    assert "shop-observers" in {name for _, _, name in MADE}
     assert len(MADE) > 25
 
 
@@ -140,7 +142,7 @@ async def test_an_object_of_somebody_else_is_left_alone_and_named(
     await world.settle()
     assert world.kube.take(kind, name) == before
     assert {"NameTaken", "ClaimsTaken"} & set(world.said(name)), "nobody is told"
-    if kind == "PersistentVolumeClaim":
+    if kind == "PersistentVolumeClaim" or name == "shop-observers":
         assert "StatefulSet" not in {kind for kind, _, _ in world.kube.objects}, "pods would mount it"
     if marks == "unmarked":
         await _change_and_delete(world)
