@@ -14,11 +14,17 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.finding_pods import why_not_a_node
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD
+from sluicegate_operator.kube.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
 from sluicegate_operator.planning.children import node_set, wanted_revision
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
-from sluicegate_operator.planning.pod_failures import OOM_KILLED, UNSCHEDULABLE, why_missing, why_unbound
+from sluicegate_operator.planning.pod_failures import (
+    OOM_KILLED,
+    UNSCHEDULABLE,
+    events_of,
+    why_missing,
+    why_unbound,
+)
 from sluicegate_operator.planning.restart_reasons import NodeRevision, decode_revision, restart_reasons
 from sluicegate_operator.planning.start_failures import FailingNode, StartFailure
 from sluicegate_operator.resources.container_resources import memory_limit
@@ -158,7 +164,9 @@ async def _without_pod(
 ) -> list[FailingNode]:
     """Why these nodes have no pod: another pod has the name, or the StatefulSet's Events say why."""
     name = node_set_name(cluster.name, role)
-    events = await _events(kube, cluster, "StatefulSet", name)
+    node_set = await kube.cache.get(STATEFUL_SET, cluster.namespace, name)
+    uid = node_set["metadata"]["uid"] if node_set is not None else ""
+    events = await _events(kube, cluster, STATEFUL_SET.kind, name, uid)
     pods = await asyncio.gather(*(kube.get(POD, cluster.namespace, pod) for pod in missing))
     found = []
     for pod, there in zip(missing, pods, strict=True):
@@ -185,13 +193,14 @@ async def _without_volume(kube: KubeClient, cluster: BrokerCluster, waiting: Seq
         claim = claims.get(f"{CLAIM}-{pod.name}")
         if claim is None or (claim.get("status") or {}).get("phase") == "Bound":
             continue
-        name = claim["metadata"]["name"]
-        failure = why_unbound(claim, await _events(kube, cluster, PERSISTENT_VOLUME_CLAIM.kind, name))
+        meta = claim["metadata"]
+        events = await _events(kube, cluster, PERSISTENT_VOLUME_CLAIM.kind, meta["name"], meta["uid"])
+        failure = why_unbound(claim, events)
         if failure is not None:
             failing.append(FailingNode(pod.name, pod.uid, failure))
     return failing
 
 
-async def _events(kube: KubeClient, cluster: BrokerCluster, kind: str, name: str) -> list[dict[str, Any]]:
+async def _events(kube: KubeClient, cluster: BrokerCluster, kind: str, name: str, uid: str) -> list[Json]:
     of = f"involvedObject.kind={kind},involvedObject.name={name}"
-    return await kube.list(EVENT, cluster.namespace, field_selector=of)
+    return events_of(uid, await kube.list(EVENT, cluster.namespace, field_selector=of))

@@ -32,11 +32,12 @@ from sluicegate_operator.planning.pipeline_status import COMPLETE, PipelineTroub
 from sluicegate_operator.planning.pipelines import (
     PipelinePlan,
     due,
+    is_run_of,
     outlived,
     pipeline_children,
     plan_pipeline,
 )
-from sluicegate_operator.planning.pod_failures import why_not_made
+from sluicegate_operator.planning.pod_failures import events_of, why_not_made
 from sluicegate_operator.planning.schedule import Schedule
 from sluicegate_operator.resources.audit_job import cron_job_metadata
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
@@ -138,6 +139,10 @@ class PipelineReconciler:
             for found in await kube.list(SPARK_APPLICATION, pipeline.namespace, field_selector=named):
                 if why := why_not_ours(found, application):
                     raise name_taken(application, why) from None
+                if is_run_of(pipeline, found) and not found["metadata"].get("deletionTimestamp"):
+                    return time
+            # One of an AuditPipeline before this one, or one that is being deleted: it is made when that has gone.
+            return None
         return time
 
     async def _runs(self, pipeline: AuditPipeline) -> tuple[PipelineRun, ...]:
@@ -152,6 +157,7 @@ class PipelineReconciler:
                 raise
             # There is no Spark operator, which is said where something is made for it.
             return ()
+        owners = [owner for owner in owners if is_run_of(pipeline, owner)]
         runs = pipeline_runs(owners, await self._context.kube.list(POD, pipeline.namespace, selector))
         return tuple([await self._with_failure(kind, pipeline, run) for run in runs])
 
@@ -161,7 +167,8 @@ class PipelineReconciler:
             return run
         of = f"involvedObject.kind={kind.kind},involvedObject.name={run.name}"
         events = await self._context.kube.list(EVENT, pipeline.namespace, field_selector=of)
-        return replace(run, failure=why_not_made(events))
+        uid = run.owner["metadata"]["uid"] if run.owner is not None else ""
+        return replace(run, failure=why_not_made(events_of(uid, events)))
 
     async def _say(self, pipeline: AuditPipeline, status: AuditPipelineStatus) -> None:
         """When a run ends well after none had, when a person is needed, and when something begins to be missing."""

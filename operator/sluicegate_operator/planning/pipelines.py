@@ -20,7 +20,7 @@ from sluicegate_operator.resources.audit_files import audit_files
 from sluicegate_operator.resources.audit_job import cron_job
 from sluicegate_operator.resources.audit_run import AuditPlaces
 from sluicegate_operator.resources.audit_spark import KEPT, scheduled_spark_application
-from sluicegate_operator.resources.owner import is_controlled_by
+from sluicegate_operator.resources.owner import controller_of, is_controlled_by
 
 Json = dict[str, Any]
 
@@ -100,6 +100,15 @@ def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json
     elif pipeline.spec.spark_operator == "kubeflow":
         children.append(scheduled_spark_application(pipeline, places))
     return children
+
+
+def is_run_of(pipeline: AuditPipeline, owner: Mapping[str, Any]) -> bool:
+    """Whether a Job or SparkApplication with the label of the AuditPipeline is a run of it. Those of Apache's Spark
+    operator are made by the AuditPipeline itself, the others by a schedule of its name or by a person."""
+    if pipeline.spec.spark_operator == "apache":
+        return is_controlled_by(owner, pipeline.metadata.uid)
+    kind, _, name = controller_of(owner).partition(" ")
+    return not kind or (kind in ("CronJob", "ScheduledSparkApplication") and name == pipeline.name)
 
 
 def due(pipeline: AuditPipeline, schedule: Schedule, runs: Sequence[PipelineRun], now: datetime) -> datetime | None:

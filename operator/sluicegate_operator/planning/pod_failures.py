@@ -68,6 +68,13 @@ def _last_words(container: Json) -> str:
     return f"container {container.get('name')} ended with exit code {end['exitCode']} ({end.get('reason') or 'Error'})"
 
 
+def events_of(uid: str, events: Sequence[Json]) -> list[Json]:
+    """Those of the object itself: Events outlive an earlier one of its name. All of them if its uid is not known."""
+    uids = ("", uid) if uid else None
+    told = [(event, (event.get("involvedObject") or {}).get("uid") or "") for event in events]
+    return [event for event, of in told if uids is None or of in uids]
+
+
 def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
     """Why a StatefulSet has no such pod, by the newest of its Events about the pod."""
     about = [event for event in events if f"Pod {pod} in StatefulSet" in (event.get("message") or "")]

@@ -63,6 +63,12 @@ def other_controller(found: Mapping[str, Any], node_set: str) -> str:
     return f"{kind} {name}"
 
 
+def controller_of(found: Mapping[str, Any]) -> str:
+    """Kind and name of what controls the object; empty if nothing does."""
+    controller = _controller(found)
+    return "" if controller is None else f"{controller['kind']} {controller['name']}"
+
+
 def has_controller(found: Mapping[str, Any]) -> bool:
     """Whether any object controls this one."""
     return _controller(found) is not None

@@ -32,13 +32,13 @@ class CountingKube(MemoryKube):
             self.asked_s.append(asyncio.get_running_loop().time())
         return await super().list(kind, *which, **options)
 
-    def refuse(self, pod: str, why: str) -> None:
+    def refuse(self, pod: str, why: str, uid: str = "") -> None:
         said = f"create Pod {pod} in StatefulSet shop-controllers failed error: {why}"
         self.put(
             {
                 "kind": EVENT.kind,
                 "metadata": {"name": "one"},
-                "involvedObject": {"kind": "StatefulSet", "name": "shop-controllers"},
+                "involvedObject": {"kind": "StatefulSet", "name": "shop-controllers", "uid": uid},
                 "reason": "FailedCreate",
                 "message": said,
             }
@@ -130,6 +130,34 @@ async def test_a_pod_of_ours_that_is_going_is_nobody_elses() -> None:
     mine = {"annotations": {REVISION: "x"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     kube.put({"kind": "Pod", "metadata": {"name": "shop-controllers-0", **mine}})
     assert await look(kube, shop()) == []
+
+
+async def test_events_of_an_earlier_statefulset_of_the_name_say_nothing_of_this_one() -> None:
+    kube = CountingKube()
+    kube.put({"kind": "StatefulSet", "metadata": {"name": "shop-controllers", "uid": "now"}})
+    kube.refuse("shop-controllers-0", "no room", "before")
+    assert await look(kube, shop()) == []
+    kube.refuse("shop-controllers-0", "no room", "now")
+    assert await look(kube, shop(generation=2)) == ["shop-controllers-0 does not start: FailedCreate: no room"]
+
+
+async def test_events_of_an_earlier_claim_of_the_name_say_nothing_of_this_one() -> None:
+    kube, of = CountingKube(), shop()
+    name, labels = "data-shop-controllers-0", {CLUSTER_LABEL: "shop"}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "labels": labels, "uid": "now"}}
+    kube.put(claim | {"spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}})
+    kube.put(
+        {
+            "kind": EVENT.kind,
+            "metadata": {"name": "of-the-claim"},
+            "involvedObject": {"kind": "PersistentVolumeClaim", "name": name, "uid": "before"},
+            "reason": "ProvisioningFailed",
+            "message": 'storageclass.storage.k8s.io "nope" not found',
+        }
+    )
+    waits = current(of, Role.CONTROLLER, StartFailure("Unschedulable", "pod has unbound PersistentVolumeClaims"))
+    [found] = await look(kube, of, [waits, *BROKERS])
+    assert found.endswith("Unschedulable: pod has unbound PersistentVolumeClaims")
 
 
 @pytest.mark.parametrize(("phase", "said"), [("Pending", "StorageClassMissing"), ("Bound", "Unschedulable: 0/1 nodes")])

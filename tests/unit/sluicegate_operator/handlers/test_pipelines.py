@@ -157,6 +157,52 @@ async def test_apaches_spark_operator_is_given_one_application_for_each_time() -
     assert shop.kube.names("SparkApplication") == [], "somebody has taken it away, and that time is past"
 
 
+async def test_a_run_of_an_earlier_pipeline_of_the_name_is_none_and_is_waited_for() -> None:
+    document = pipeline(**SPARK)
+    document["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "uid": "u"}
+    shop = Shop(LANDED, document)
+    await shop.reconcile()
+    (name,) = shop.kube.names("SparkApplication")
+    found = shop.kube.take("SparkApplication", name)
+    found["metadata"]["ownerReferences"][0]["uid"] = "of the one before"
+    shop.kube.remove("AuditPipeline", "daily")
+    shop.kube.put(document)
+    await shop.reconcile()
+    assert "lastRun" not in shop.status()
+    assert "lastScheduleTime" not in shop.status(), "this time was seen to by nobody"
+    shop.kube.remove("SparkApplication", name)
+    await shop.reconcile()
+    assert shop.kube.names("SparkApplication") == [name]
+
+
+async def test_a_job_of_somebody_else_with_the_pipelines_label_is_no_run() -> None:
+    theirs = job("load", "Failed")
+    theirs["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "load", "uid": "x", "controller": True}]
+    shop = Shop(LANDED, pipeline(), theirs)
+    await shop.reconcile()
+    assert "lastRun" not in shop.status()
+    by_hand = job("daily-by-hand", "Complete")
+    by_hand["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "daily", "uid": "x", "controller": True}]
+    shop.kube.put(by_hand)
+    await shop.reconcile()
+    assert shop.status()["lastRun"]["name"] == "daily-by-hand"
+
+
+async def test_events_of_an_earlier_job_of_the_name_say_nothing_of_this_one() -> None:
+    told = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "one"},
+        "involvedObject": {"kind": "Job", "name": "daily-1", "uid": "of the one before"},
+        "type": "Warning",
+        "reason": "FailedCreate",
+        "message": "Error creating: exceeded quota",
+    }
+    shop = Shop(LANDED, pipeline(), job("daily-1"), told)
+    await shop.reconcile()
+    assert shop.kube.condition(KIND, "daily")["reason"] == "Scheduled"
+
+
 async def test_applications_that_have_ended_are_taken_away_but_the_last() -> None:
     old = [spark_run(f"daily-{number}", "Failed", made=number) for number in range(4)]
     document = pipeline(**SPARK, suspend=True)
