@@ -8,14 +8,16 @@ from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.preview_nodes import RunningNodes
 from sluicegate_operator.planning.restart_reasons import decode_revision, restart_requested
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, node_set_name
+from sluicegate_operator.resources.owner import why_not_ours
+from sluicegate_operator.resources.statefulset import node_set_metadata
 
 
 async def running_nodes(kube: KubeClient, cluster: BrokerCluster) -> RunningNodes | None:
-    """None before there are StatefulSets. Raises KubeError."""
+    """None before the cluster has StatefulSets of its own. Raises KubeError."""
     replicas, wanted, requested_at = {}, {}, {}
     for role in Role:
         found = await kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
-        if found is None:
+        if found is None or why_not_ours(found, {"metadata": node_set_metadata(cluster, role)}):
             return None
         annotations = found["spec"]["template"]["metadata"].get("annotations") or {}
         replicas[role] = int(found["spec"]["replicas"])
