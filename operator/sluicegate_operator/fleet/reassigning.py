@@ -10,7 +10,7 @@ from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
-from sluicegate_operator.kafka_admin.views import Partition, PartitionView, ReassignmentView, TopicView
+from sluicegate_operator.kafka_admin.views import ClusterView, Partition, PartitionView, ReassignmentView, TopicView
 from sluicegate_operator.planning.reassignment import (
     NO_CHANGE,
     BrokersSeen,
@@ -44,9 +44,15 @@ async def reassign_replicas(
     Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached.
     """
     wanted = topic.spec.replicas
-    if wanted is None or observed is None or not needs_moves(wanted, observed.layout):
+    if wanted is None or observed is None:
         return plan_of(topic, observed)
     name = topic.topic_name
+    if not needs_moves(wanted, observed.layout):
+        if not any(partition.adding for partition in observed.layout):
+            return plan_of(topic, observed)
+        there = _seen(await pool.ask_any(lambda _, handle: handle.describe_cluster_with_fenced()), brokers)
+        if not needs_moves(wanted, observed.layout, there.racks):
+            return plan_replicas(name, wanted, observed.layout, there)
     seen, moving, topics = await pool.ask_any(lambda _, handle: _look(handle, brokers))
     now = {one.index: one for one in topics[name].partitions} if name in topics else {}
     layout = [_as_of_now(one, now.get(one.index), moving.get((name, one.index))) for one in observed.layout]
@@ -85,14 +91,18 @@ async def _look(
     cluster = await handle.describe_cluster_with_fenced()
     moving = await handle.list_reassignments()
     topics = await handle.describe_topics()
-    seen = BrokersSeen(
+    placed = [partition.replicas for topic in topics.values() for partition in topic.partitions]
+    return replace(_seen(cluster, wanted), placed=placed), moving, topics
+
+
+def _seen(cluster: ClusterView, wanted: BrokersWanted) -> BrokersSeen:
+    """Without the replicas that brokers have."""
+    return BrokersSeen(
         expected=wanted.expected,
         racks={broker.id: broker.rack for broker in cluster.brokers},
         fenced=frozenset(broker.id for broker in cluster.brokers if broker.fenced),
         staying_below=wanted.staying_below,
-        placed=[partition.replicas for topic in topics.values() for partition in topic.partitions],
     )
-    return seen, moving, topics
 
 
 async def _min_isr(pool: BrokerPool, name: str) -> int:

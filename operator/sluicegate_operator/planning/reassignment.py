@@ -4,8 +4,8 @@ Pure and without memory, so that an operator that starts in the middle continues
 stay in their order, and with them its preferred leader. Kafka takes a replica away when all added ones are in sync.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sluicegate_operator.api.topic import ReplicasChange
 from sluicegate_operator.planning.replica_placement import ReplicaTargets
@@ -51,9 +51,15 @@ class ReplicasPlan:
 NO_CHANGE = ReplicasPlan()
 
 
-def needs_moves(wanted: int, layout: Iterable[PartitionLayout]) -> bool:
-    """Whether any partition is neither done nor on its way to `wanted` replicas."""
-    return any(len(partition.target) != wanted for partition in layout)
+def needs_moves(wanted: int, layout: Iterable[PartitionLayout], registered: Collection[int] | None = None) -> bool:
+    """Whether any partition is neither done nor on its way to `wanted` replicas. Nothing gets to a broker that is not
+    `registered` any more; None: all are."""
+    return any(len(_without_gone(partition, registered).target) != wanted for partition in layout)
+
+
+def _without_gone(partition: PartitionLayout, registered: Collection[int] | None) -> PartitionLayout:
+    gone = () if registered is None else tuple(one for one in partition.adding if one not in registered)
+    return replace(partition, removing=(*partition.removing, *gone)) if gone else partition
 
 
 def too_few_brokers(wanted: int, brokers: int) -> TopicVerdict | None:
@@ -79,12 +85,13 @@ def plan_replicas(
 ) -> ReplicasPlan:
     """The next moves of a topic whose partitions should have `wanted` replicas.
 
-    `brokers` may be None while `needs_moves` is false. `min_isr` is the topic's min.insync.replicas. `moving`:
-    reassignments under way in the whole cluster, those of this topic included.
+    `brokers` may be None while `needs_moves` is false and nothing is copied. `min_isr` is the topic's
+    min.insync.replicas. `moving`: reassignments under way in the whole cluster, those of this topic included.
     """
     change = _change(wanted, layout)
-    if change is None or not needs_moves(wanted, layout) or brokers is None:
+    if change is None or brokers is None:
         return ReplicasPlan(change=change)
+    layout = [_without_gone(partition, brokers.racks) for partition in layout]
     grows = [partition for partition in layout if len(partition.target) < wanted]
     if grows and (verdict := too_few_brokers(wanted, brokers.expected)):
         return ReplicasPlan(change=change, verdict=verdict)
@@ -124,6 +131,7 @@ def _steps(
     copies = removals = 0
     for partition in layout:
         if len(partition.target) == wanted:
+            waits = waits or _waits_for_fenced(topic, partition, brokers)
             continue
         if partition.leader < 0 or not set(partition.target) & set(partition.isr):
             why = "has no leader" if partition.leader < 0 else "waits for the reassignment that is under way"
@@ -141,6 +149,12 @@ def _steps(
         removals += not grows
         moves.append(Move(topic, partition.index, replicas))
     return ReplicasPlan(tuple(moves), change, waits)
+
+
+def _waits_for_fenced(topic: str, partition: PartitionLayout, brokers: BrokersSeen) -> str:
+    """Empty if all brokers that replicas are copied to are there."""
+    away = [broker for broker in partition.adding if broker in brokers.fenced]
+    return f"partition {topic}-{partition.index} waits for broker {away[0]}, which is fenced" if away else ""
 
 
 def _grown(partition: PartitionLayout, wanted: int, targets: ReplicaTargets) -> tuple[int, ...] | None:

@@ -44,6 +44,9 @@ class Brokers:
     may_list: bool = True
     made: list[NewTopic] = field(default_factory=list)
     questions: int = 0
+    lost: set[int] = field(default_factory=set)
+    """Brokers that are registered no more."""
+    fenced: set[int] = field(default_factory=set)
 
     @property
     def brokers(self) -> range:
@@ -78,7 +81,9 @@ class Brokers:
         """Taken, and never shown."""
 
     async def describe_cluster(self) -> ClusterView:
-        return ClusterView("c", 1000, tuple(BrokerView(id_, f"b{id_}", 9091) for id_ in self.brokers))
+        there = [id_ for id_ in self.brokers if id_ not in self.lost]
+        views = (BrokerView(id_, f"b{id_}", 9091, fenced=id_ in self.fenced) for id_ in there)
+        return ClusterView("c", 1000, tuple(views))
 
     async def describe_cluster_with_fenced(self) -> ClusterView:
         self.questions += 1
@@ -183,6 +188,26 @@ async def test_replicas_are_added_with_progress_until_all_are_in_sync() -> None:
         "Reassigning": ["topic orders is reassigned to 3 replicas"],
         "Reassigned": ["each partition of topic orders has 3 replicas"],
     }
+
+
+async def test_a_broker_that_goes_while_it_is_copied_to_is_named_and_replaced_once_it_is_gone_for_good() -> None:
+    operator = Operator(on_one(1), replicas=2)
+    await operator.look()
+    assert operator.brokers.sent == [{("orders", 0): (0, 1)}]
+    operator.brokers.fenced = {1}
+    await operator.look()
+    assert operator.ready == (
+        "Reassigning",
+        "0/1 partitions have 2 replicas; being reassigned now: 1; partition orders-0 waits for broker 1, which is"
+        " fenced",
+    )
+    operator.brokers.lost, operator.brokers.fenced = {1}, set()
+    operator.again()
+    await operator.look()
+    assert operator.brokers.sent[1:] == [{("orders", 0): (0, 2)}]
+    operator.brokers.catch_up(1)
+    await operator.look()
+    assert operator.ready == ("Applied", "1 partitions, 2 replicas")
 
 
 async def test_replicas_are_taken_away_at_once() -> None:

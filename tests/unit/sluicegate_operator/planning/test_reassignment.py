@@ -114,6 +114,24 @@ def test_what_is_on_its_way_is_waited_for() -> None:
     assert (plan.change.partitions, plan.change.moving) == ("1/3", 2)
 
 
+def test_a_fenced_broker_that_is_copied_to_is_waited_for_and_named() -> None:
+    layout = [moving(0, (0, 1), (1,), ()), moving(1, (1, 2), (2,), ()), partition(2, 2, 0)]
+    plan = plan_replicas("orders", 2, layout, brokers(fenced=frozenset({2})))
+    assert (plan.moves, plan.waits) == ((), "partition orders-1 waits for broker 2, which is fenced")
+    assert plan_replicas("orders", 2, layout, brokers()).waits == ""
+
+
+def test_a_replica_for_a_broker_that_is_registered_no_more_goes_to_another() -> None:
+    layout = [moving(0, (0, 1, 7), (7,), ()), moving(1, (1, 0, 2), (2,), ())]
+    assert needs_moves(3, layout, NO_RACKS)
+    assert not needs_moves(3, layout, (*NO_RACKS, 7))
+    assert targets(plan_replicas("orders", 3, layout, brokers())) == {0: (0, 1, 2)}
+    two: dict[int, str | None] = {0: None, 1: None}
+    verdict = plan_replicas("orders", 3, layout[:1], brokers(two)).verdict
+    assert verdict is not None
+    assert verdict.outcome is TopicOutcome.TOO_FEW_BROKERS
+
+
 def test_a_reassignment_to_another_number_is_replaced() -> None:
     layout = [moving(0, (0, 1, 2), (1, 2), ()), moving(1, (0, 1), (1,), ())]
     back = plan_replicas("orders", 1, layout, brokers())
