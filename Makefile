@@ -6,6 +6,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # Tests wait for processes for a third of their time: three workers keep two cores busy.
 WORKERS ?= 3
+# Each of these has an API server, a cluster and an operator.
+E2E_WORKERS ?= 2
 P ?= tests/unit
 K ?=
 SEEDS ?= 200
@@ -160,7 +162,7 @@ soak: setup-all  ## what takes long: brokers, landers and builds of the audit lo
 e2e: venv java kubernetes oldest-api-server helm spark-crds flux-crds prometheus  ## a real kube-apiserver with pods as processes; LEVEL=short or full: on nodes (kind, root)
 ifeq ($(LEVEL),)
 	@rm -rf reports/used-rights
-	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder e2e
+	$(PYTEST) -q -p no:randomly -n $(E2E_WORKERS) --dist loadfile --no-loadscope-reorder e2e
 	@PYTHONPATH=.:operator $(BIN)/python -m e2e.used_rights
 else
 	@$(BIN)/python -m e2e.nodes $(LEVEL)

@@ -28,7 +28,7 @@ from broker_runtime.groups.push.calls import Callers
 from broker_runtime.groups.push.group import PushGroup
 from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.groups.shard_environment import Surroundings
-from broker_runtime.groups.state import CommittedOffsets, GroupsState
+from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Tally
 from broker_runtime.groups.term import GroupDecision, GroupLook, Term
 from broker_runtime.metadata.image import MetadataImage
@@ -216,10 +216,6 @@ class GroupCoordinatorService:
         for term in list(self.terms.values()):
             if term.phase is TermPhase.ACTIVE:
                 yield term.state
-
-    def committed(self) -> Iterator[CommittedOffsets]:
-        """Of the same."""
-        return (state.offsets for state in self.states())
 
     async def close(self) -> None:
         for index in list(self._tasks):

@@ -35,18 +35,18 @@ async def test_partitions_are_counted_by_what_becomes_of_them() -> None:
         await commit(node, "billing")
         await commit(node, "shipping")
         assert node.groups.figures() == CoordinatorFigures(0, PARTITIONS, 0, groups=2, offsets=2)
-        assert sum(len(offsets.groups()) for offsets in node.groups.committed()) == 2
+        assert sum(len(state.offsets.groups()) for state in node.groups.states()) == 2
         assert node.groups.notes() == []
         node.lose()
         assert node.groups.figures() == CoordinatorFigures(0, 0, 0, 0, 0)
-        assert list(node.groups.committed()) == []
+        assert list(node.groups.states()) == []
 
 
 async def test_what_is_being_loaded_is_told() -> None:
     async with CoordinatingBroker() as node:
         node.groups.terms.update({index: Mock(phase=TermPhase.LOADING) for index in range(3)})
         assert node.groups.figures() == CoordinatorFigures(3, 0, 0, 0, 0)
-        assert list(node.groups.committed()) == []
+        assert list(node.groups.states()) == []
         assert node.groups.notes() == ["groups of 3 partitions of __consumer_offsets are being loaded"]
 
 
