@@ -144,17 +144,11 @@ class DamageWatch:
 
 def _check(copy: Segment, next_offset: int, index_interval: int, *, gaps: bool) -> Generator[int, None, None]:
     """Scan the file of a sealed segment; its damage is that of `copy` then."""
-    scan = BatchScan(copy, copy.file.size(), gaps=gaps)
-    damage: Damage | None = None
+    scan = BatchScan(copy, copy.file.size(), gaps=gaps, end_offset=next_offset)
     for header in scan:
-        if header.last_offset >= next_offset:
-            # A gap may lie before it in a cleaned log, so the scan takes it.
-            reason = f"{copy.path}, byte {copy.size}: a batch of offset {header.base_offset}"
-            damage = Damage(copy.next_offset, copy.size, reason)
-            break
         copy.commit(header.size, header.last_offset, header.newest_ms, index_interval)
         yield header.size
-    damage = damage or scan.damage
+    damage = scan.damage
     if damage is not None and damage.offset < next_offset:
         yield from steps_past(copy, damage, next_offset, index_interval, _goes_on, gaps=gaps)
     elif copy.next_offset < next_offset:

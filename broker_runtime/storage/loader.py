@@ -214,7 +214,7 @@ class _Segments:
             damage_before = self._gap(found, segment)
             if damage_before is None:
                 number += 1
-                damage_before = self._load_one(segment, bases[number] if number < len(bases) else None)
+                damage_before = self._load_one(segment, bases[number:])
                 found.append(segment)
             if damage_before is not None:
                 # Behind it there is no telling what belongs: the log ends there.
@@ -264,8 +264,9 @@ class _Segments:
         stand_in(segment, lost)
         return segment
 
-    def _load_one(self, segment: Segment, follows: int | None) -> Damage | None:
-        report = self._report
+    def _load_one(self, segment: Segment, bases: Sequence[int]) -> Damage | None:
+        """`bases` are those of the segments behind it."""
+        report, follows = self._report, bases[0] if bases else None
         report.segments_total += 1
         try:
             segment.open()
@@ -280,13 +281,18 @@ class _Segments:
             not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
         )
         if not scan:
-            if load_quickly(segment, gaps=self._gaps):
+            if load_quickly(segment, gaps=self._gaps) and self._is_in_place(segment, bases):
                 return None
             report.indexes_rebuilt += 1
         found = scan_segment(segment, self._index_interval, report, gaps=self._gaps)
+        if found is None and not self._is_in_place(segment, bases):
+            found = scan_segment(segment, self._index_interval, report, gaps=self._gaps, end_offset=follows)
         damage = None if found is None else self._judged(segment, found, follows)
         keep_scanned(segment, report, sync=self._syncs)
         return damage
+
+    def _is_in_place(self, segment: Segment, bases: Sequence[int]) -> bool:
+        return not self._gaps or _ends_in_place(segment, bases)
 
     def _judged(self, segment: Segment, damage: Damage, follows: int | None) -> Damage | None:
         """The damage where the log ends; None if the log continues behind it. Raises DamagedLogError."""
@@ -321,6 +327,15 @@ class _Segments:
         for base in bases:
             Segment(self._place.fs, self._place.folder, base, 0).unlink()
             self._report.segments_dropped += 1
+
+
+def _ends_in_place(segment: Segment, bases: Sequence[int]) -> bool:
+    """Whether a segment of a cleaned log ends where another one begins, or before the next one.
+
+    It may reach over others, which a power loss has brought back in the middle of a swap. Else the base offset of its
+    last batch is wrong, which is outside of the checksum.
+    """
+    return not bases or segment.next_offset <= bases[0] or segment.next_offset in bases
 
 
 def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | None) -> LeaderEpochs:

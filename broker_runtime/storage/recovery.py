@@ -97,15 +97,24 @@ class BatchScan:
     """
 
     def __init__(
-        self, segment: Segment, file_bytes: int, *, gaps: bool, position: int = 0, expected: int | None = None
+        self,
+        segment: Segment,
+        file_bytes: int,
+        *,
+        gaps: bool,
+        position: int = 0,
+        expected: int | None = None,
+        end_offset: int | None = None,
     ) -> None:
-        """`gaps`: offsets may be left out, as a cleaning does it."""
+        """`gaps`: offsets may be left out, as a cleaning does it. All offsets are below `end_offset`, if that is known:
+        with gaps nothing else tells that the base offset of the last batch is wrong."""
         self.damage: Damage | None = None
         self._gaps = gaps
         self._segment = segment
         self._file_bytes = file_bytes
         self._position = position
         self._expected = segment.base_offset if expected is None else expected
+        self._end_offset = end_offset
 
     def __iter__(self) -> Iterator[Header]:
         try:
@@ -159,6 +168,8 @@ class BatchScan:
             return f"a batch of offset {header.base_offset} where {expected} comes next"
         if not 0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (header.base_offset - self._segment.base_offset):
             return f"a batch of {header.last_offset_delta + 1} offsets"
+        if self._end_offset is not None and header.last_offset >= self._end_offset > expected:
+            return f"a batch of offset {header.base_offset}, and the segment ends before {self._end_offset}"
         return None
 
     def _falls_back(self, header: Header, position: int) -> bool:
@@ -207,7 +218,9 @@ def is_followed(segment: Segment, damage: Damage) -> bool:
     return _has_batch_of(rest, damage.offset)
 
 
-def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport, *, gaps: bool) -> Damage | None:
+def scan_segment(
+    segment: Segment, index_interval: int, report: RecoveryReport, *, gaps: bool, end_offset: int | None = None
+) -> Damage | None:
     """Count the longest intact beginning of the segment, with its indexes in memory; why the file has more than that.
 
     The files stay as they are: `keep_scanned` takes over what was found.
@@ -215,7 +228,7 @@ def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport, 
     segment.reset()
     segment.take_damage(())
     segment.indexes.renew()
-    scan = BatchScan(segment, segment.file.size(), gaps=gaps)
+    scan = BatchScan(segment, segment.file.size(), gaps=gaps, end_offset=end_offset)
     for header in scan:
         segment.commit(header.size, header.last_offset, header.newest_ms, index_interval)
     report.segments_scanned += 1

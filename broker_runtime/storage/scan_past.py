@@ -70,7 +70,9 @@ def steps_past(
         position, header = found
         ranges.append(DamagedRange(left.offset, header.base_offset, left.position, position, left.reason))
         segment.size, segment.next_offset = position, header.base_offset
-        scan = BatchScan(segment, file_bytes, gaps=gaps, position=position, expected=header.base_offset)
+        scan = BatchScan(
+            segment, file_bytes, gaps=gaps, position=position, expected=header.base_offset, end_offset=follows
+        )
         for each in scan:
             segment.commit(each.size, each.last_offset, each.newest_ms, index_interval)
             yield each.size

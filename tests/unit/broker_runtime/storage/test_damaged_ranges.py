@@ -357,3 +357,25 @@ def test_a_replay_ends_at_a_base_offset_that_does_not_fit(offset: int, bits: int
     with pytest.raises(KafkaError) as told:
         asyncio.run(replayed())
     assert told.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("end", [DamagedHouse.restart, DamagedHouse.kill])
+@pytest.mark.parametrize("keeps_index", [True, False])
+@pytest.mark.parametrize(("at", "bits"), [(5, 0x40), (7, 0x40), (7, 0x02)])
+def test_a_base_offset_behind_the_next_segment_takes_only_its_own_batch_of_a_cleaned_log(
+    end: Callable[[DamagedHouse], object], keeps_index: bool, at: int, bits: int
+) -> None:
+    """It looked as if the segment reached into the next one, which took the whole partition offline."""
+    house = DamagedHouse()
+    house.log.files.swaps.allow_gaps("a test")
+    house.log.flush()
+    house.logs.note_recovery_points()
+    segment = house.log.segments[2]
+    last = segment.next_offset - 1
+    house.flip(last, at, bits)
+    if not keeps_index:
+        house.fs.lose(segment.path.with_suffix(".index"))
+    end(house)
+    assert (house.unreadable, served(house)) == ([(last, last + 1)], everything(last))
+    house.mend()
+    assert values_of(house.log) == everything()
