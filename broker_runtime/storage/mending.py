@@ -61,7 +61,8 @@ class Mending:
         self._range = segment.damage[0]
         self._stays: list[DamagedRange] = []
         """The damaged ranges of the new segment."""
-        self._missing: list[NotSuppliedError] = []
+        self._missing: list[str] = []
+        """For each range that stays: why no source gives it."""
 
     def run(self) -> Generator[Work | Wanted, Supplied | None, int]:
         """Yields work for a thread, and `Wanted`, which is answered by `Supplied` or a NotSuppliedError.
@@ -84,7 +85,7 @@ class Mending:
                 tidy(log, swap)
             log.files.swaps.release(base)
         if self._missing:
-            raise self._missing[0]
+            raise NotSuppliedError(self._missing[0])
         return swap.new.next_offset
 
     def _first_supplied(self) -> Generator[Wanted, Supplied | None, tuple[int, Supplied]]:
@@ -97,8 +98,8 @@ class Mending:
             try:
                 return number, (yield from self._asked(damaged.first_offset))
             except NotSuppliedError as error:
-                self._missing.append(error)
-        raise self._missing[0]
+                self._missing.append(str(error))
+        raise NotSuppliedError(self._missing[0])
 
     def _asked(self, expected: int) -> Generator[Wanted, Supplied | None, Supplied]:
         begin, end = max(expected, self._log.log_start_offset), self._range.next_offset
@@ -158,7 +159,7 @@ class Mending:
                 try:
                     supplied = yield from self._asked(expected)
                 except NotSuppliedError as error:
-                    self._missing.append(error)
+                    self._missing.append(str(error))
                     if self._is_lost:
                         self._split(expected)
                     return expected
@@ -181,7 +182,7 @@ class Mending:
         old, damaged = self._segment, self._range
         if isinstance(old.file, UnreadableFile):
             # It may hold records that no other replica has.
-            raise self._missing[-1]
+            raise NotSuppliedError(self._missing[-1])
         position = new.size
         for at in range(damaged.position, damaged.end, _IO_BYTES):
             size = min(_IO_BYTES, damaged.end - at)

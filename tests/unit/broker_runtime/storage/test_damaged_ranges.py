@@ -1,6 +1,7 @@
 """A log with damaged ranges in use: found at run time, cut, expired, searched by time, and cleaned around."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
