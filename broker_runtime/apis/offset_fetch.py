@@ -211,9 +211,12 @@ async def _pack_all(
     context: BrokerContext,
     pace: Pace,
 ) -> None:
-    """From version 10 on without topics that are gone: there is no id to call them by."""
+    """Without offsets of an earlier topic of the name. Topics that are gone have no id: version 10 leaves them out."""
     by_topic = dict[str, list[FetchedOffset]]()
     for (name, index), value in found:
+        known = context.image.topics.get(name)
+        if known is not None and not value.is_of(known.id):
+            continue
         fetched = FetchedOffset(index, value.offset, value.leader_epoch, value.metadata)
         by_topic.setdefault(name, []).append(fetched)
         await pace.item()

@@ -19,6 +19,8 @@ from tests.support.coordinating_broker import CoordinatingBroker, versions
 
 COMMIT, FETCH = offset_commit.API, offset_fetch.API
 NOBODY = UUID(int=4711)
+ALL_SINCE = 2
+"""The version from which a request may ask for all topics of a group."""
 
 
 def topic_of(version: int, name: str, topic_id: UUID) -> dict[str, Any]:
@@ -192,6 +194,8 @@ async def test_a_topic_that_is_made_again_under_its_name_has_no_offsets_of_the_o
         node.metadata.write(RemoveTopic(node.orders))
         node.orders = node.metadata.topic("orders", (1,))
         assert await fetch(node, version, [0]) == (0, [(0, -1, "", 0)])
+        if version >= ALL_SINCE:
+            assert await fetch(node, version, None) == (0, [])
 
 
 @pytest.mark.parametrize("version", versions(COMMIT))
