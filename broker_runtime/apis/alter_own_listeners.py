@@ -21,8 +21,8 @@ from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen, counted
-from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
+from broker_runtime.steps import Steps, chosen, counted, each
+from broker_runtime.wire.messages import Entity, Fields, decode_response_in_steps, encode_request_in_steps
 
 
 class Resource(Protocol):
@@ -60,21 +60,16 @@ def with_own_listeners(
         if alter_loggers is not None:
             here = yield from _loggers_altered(request, context.settings.node_id, alter_loggers)
         of_brokers = yield from chosen(request.resources, _is_a_brokers)
-        about = []
+        mine, node_name = [], str(context.settings.node_id)
         for resource in of_brokers:
             if _changes_listeners(resource, context.image, alter):
-                about.append(resource)
+                if resource.resource_name == node_name:
+                    mine.append(resource)
+                else:
+                    here[resource.resource_type, resource.resource_name] = _of_another(resource)
             yield
-        mine = [resource for resource in about if resource.resource_name == str(context.settings.node_id)]
-        if not about and not here:
+        if not mine and not here:
             return None
-        for resource in about:
-            if resource not in mine:
-                here[resource.resource_type, resource.resource_name] = KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"the listeners of broker {resource.resource_name} are changed by asking that broker, which has to"
-                    " open them",
-                )
         # A resource that is named twice is refused by the controller.
         only = mine[0] if len(mine) == 1 else None
         return _answer(request, call, context, _Change(only, alter, here, answer_to))
@@ -87,17 +82,17 @@ def _loggers_altered(
 ) -> Steps[dict[tuple[int, str], KafkaError | None]]:
     """The result for each resource of loggers: None, or its error."""
     loggers = yield from chosen(request.resources, lambda each: each.resource_type == ResourceType.BROKER_LOGGER)
-    counts = yield from counted(each.resource_name for each in loggers)
+    counts = yield from counted(logger.resource_name for logger in loggers)
     found: dict[tuple[int, str], KafkaError | None] = {}
-    for each in loggers:
+    for logger in loggers:
         problem = None
         try:
-            if counts[each.resource_name] > 1:
+            if counts[logger.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            alter(each, node_id, validate_only=request.validate_only)
+            alter(logger, node_id, validate_only=request.validate_only)
         except KafkaError as error:
             problem = detached(error)
-        found[each.resource_type, each.resource_name] = problem
+        found[logger.resource_type, logger.resource_name] = problem
         yield
     return found
 
@@ -123,6 +118,13 @@ class _Change:
 
 def _is_a_brokers(resource: Resource) -> bool:
     return resource.resource_type == ResourceType.BROKER and bool(resource.resource_name)
+
+
+def _of_another(resource: Resource) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST,
+        f"the listeners of broker {resource.resource_name} are changed by asking that broker, which has to open them",
+    )
 
 
 def _changes_listeners(resource: Resource, image: MetadataImage, alter: AlterOne) -> bool:
@@ -179,21 +181,33 @@ def _check_room_for_brokers(own: Mapping[str, str], context: BrokerContext) -> N
 
 async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:
     """The controller's answers to what is forwarded, and this broker's own, in the order of the request."""
-    left = [resource for resource in request.resources if not change.is_answered(resource)]
-    answers: dict[tuple[int, str], Fields] = {}
+    left = await call.slices.finish(chosen(request.resources, lambda resource: not change.is_answered(resource)))
+    forwarded_answers: Sequence[Entity] = ()
     if left:
         key, version = call.api.key, call.version
-        content = {"resources": [asdict(resource) for resource in left], "validate_only": request.validate_only}
-        body = memoryview(encode_request_body(key, version, content))
-        answer: Entity = decode_response(key, version, await context.controller.forward(key, version, body))
-        answers = {(r.resource_type, r.resource_name): asdict(r) for r in answer.responses}
-        mine = change.mine
-        change.stored = mine is not None and any(
-            (r.resource_type, r.resource_name, r.error_code) == (mine.resource_type, mine.resource_name, ErrorCode.NONE)
-            for r in answer.responses
-        )
+        body = await call.slices.finish(_encoded(key, version, left, validate_only=request.validate_only))
+        answer = await context.controller.forward(key, version, memoryview(body))
+        decoded: Entity = await call.slices.finish(decode_response_in_steps(key, version, answer))
+        forwarded_answers = decoded.responses
+    return await call.slices.finish(_merged(request, forwarded_answers, change))
+
+
+def _encoded(key: int, version: int, resources: Sequence[Any], *, validate_only: bool) -> Steps[bytes]:
+    content = {"resources": (yield from each(resources, asdict)), "validate_only": validate_only}
+    return (yield from encode_request_in_steps(key, version, content))
+
+
+def _merged(request: Any, forwarded_answers: Sequence[Entity], change: _Change) -> Steps[Fields]:
+    mine, answers = change.mine, dict[tuple[int, str], Fields]()
+    for answer in forwarded_answers:
+        at = answer.resource_type, answer.resource_name
+        answers[at] = asdict(answer)
+        if mine is not None and at == (mine.resource_type, mine.resource_name):
+            change.stored = change.stored or answer.error_code == ErrorCode.NONE
+        yield
+    responses = []
     for resource in request.resources:
-        if change.is_answered(resource):
-            at = resource.resource_type, resource.resource_name
-            answers[at] = change.answer_to(resource, change.here[at])
-    return {"responses": [answers[r.resource_type, r.resource_name] for r in request.resources]}
+        at = resource.resource_type, resource.resource_name
+        responses.append(change.answer_to(resource, change.here[at]) if at in change.here else answers[at])
+        yield
+    return {"responses": responses}

@@ -7,9 +7,9 @@ is that of all its modules.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 
-from broker_runtime.controller.configs import Operation
+from broker_runtime.controller.configs import Operation, check_count
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import Source
 from broker_runtime.wire.messages import Fields
@@ -33,8 +33,8 @@ _NAMES_MAX = 1_000
 """Most loggers that one answer describes: libraries may make a logger for each object."""
 
 
-def describe_loggers(name: str, wanted: Collection[str] | None, node_id: int) -> Sequence[Fields]:
-    """`wanted` None or empty asks for all loggers. Raises KafkaError unless `name` is this node's id."""
+def describe_loggers(name: str, wanted: Set[str] | None, node_id: int) -> Sequence[Fields]:
+    """`wanted` is a set. None or empty asks for all loggers. Raises KafkaError unless `name` is this node's id."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     if _node_id(name, "Broker") != node_id:
@@ -61,6 +61,7 @@ def alter_loggers(resource: IncrementalResource, node_id: int, *, validate_only:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {resource.resource_name}"
         )
+    check_count(len(resource.configs))
     names = [config.name for config in resource.configs]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

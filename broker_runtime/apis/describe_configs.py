@@ -32,14 +32,15 @@ def _result(
     code: ErrorCode = ErrorCode.NONE
     message: str | None = ""
     entries: list[Fields] = []
-    keys = resource.configuration_keys
     try:
+        wanted = resource.configuration_keys
+        keys = None if wanted is None else (yield from gathered(wanted))
         if resource.resource_type == _OF_LOGGERS:
             entries = list(describe_loggers(resource.resource_name, keys, context.settings.node_id))
             return _answer(resource, code, message, entries)
         found = yield from describe_resource(
             (resource.resource_type, resource.resource_name),
-            None if keys is None else (yield from gathered(keys)),
+            keys,
             context.image,
             context.settings,
         )

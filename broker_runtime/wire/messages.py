@@ -23,6 +23,8 @@ Entity = Any
 """A decoded kio dataclass; which attributes it has depends on the version."""
 
 CLIENT_ID = "sluicegate-broker"
+_ANY_LENGTH = RequestLimits(items_max=2**31 - 1, tagged_fields_max=2**31 - 1, tagged_bytes_max=2**31 - 1)
+"""For what no client has sent."""
 
 
 @cache
@@ -62,6 +64,22 @@ def check_size(name: str, size: int, limits: RequestLimits) -> None:
             f"{name} of {size} bytes; at most {limits.bytes_max} may be (sluicegate.request.max.bytes);"
             " ask in several requests",
         )
+
+
+def encode_request_in_steps(api_key: int, version: int, content: Fields) -> Steps[bytes]:
+    """The body of a request of any length."""
+    pieces = Pieces()
+    yield from encode_in_steps(message_type(api_key, version, "Request"), content, pieces)
+    return b"".join(pieces.all())
+
+
+def decode_response_in_steps(api_key: int, version: int, body: memoryview) -> Steps[Entity]:
+    """The answer of another node of the cluster, of any length. Raises ProtocolError."""
+    kind = message_type(api_key, version, "Response")
+    try:
+        return (yield from read_in_steps(kind, body, ItemBudget(_ANY_LENGTH, api_key)))
+    except ProtocolError as error:
+        raise _unreadable(kind, error) from None
 
 
 def decode_response(api_key: int, version: int, body: memoryview) -> Entity:

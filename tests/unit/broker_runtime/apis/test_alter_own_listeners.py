@@ -18,6 +18,10 @@ from tests.support.controller import ControllerInMemory
 
 INCREMENTAL, REPLACE = incremental_alter_configs.API, alter_configs.API
 LISTENERS = "PLAINTEXT://127.0.0.1:9092,EXTERNAL://127.0.0.1:9094"
+NOTHING_ELSE = {
+    "resources": [{"resource_type": 4, "resource_name": "1", "configs": []}],
+    "validate_only": False,
+}
 NONE, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
 
 
@@ -177,6 +181,21 @@ async def test_without_the_listener_of_brokers_nothing_is_stored_by_a_controller
 
 async def test_listeners_of_all_brokers_at_once_are_refused(broker: Broker) -> None:
     assert await broker.ask(INCREMENTAL, ("", ADDED)) == [("", INVALID)]
+
+
+async def test_no_two_of_many_resources_are_compared(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing each with the others would hold the event loop: two minutes for 25,000 of them."""
+    of_others = [("2", ADDED)] * 50 + [("1", ADDED)] * 50
+    kind = type(decode_request(44, 1, memoryview(encode_request_body(44, 1, NOTHING_ELSE))).resources[0])
+    compared: list[object] = []
+
+    def compare(self: object, other: object) -> bool:
+        compared.append(other)
+        return self is other
+
+    monkeypatch.setattr(kind, "__eq__", compare)
+    assert {code for _, code in await broker.ask(INCREMENTAL, *of_others)} == {INVALID}
+    assert compared == []
 
 
 LOGGER = "broker_runtime.tests.of.listeners"

@@ -38,7 +38,7 @@ def alter(*changes: tuple[str, int, str | None], node: str = "1", validate_only:
 
 
 def levels(*names: str) -> dict[object, object]:
-    return {entry["name"]: entry["value"] for entry in describe_loggers("1", names, ME)}
+    return {entry["name"]: entry["value"] for entry in describe_loggers("1", {*names}, ME)}
 
 
 def test_a_level_that_is_set_is_in_force_and_that_of_a_package_is_its_modules(loggers: None) -> None:
