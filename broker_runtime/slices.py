@@ -32,7 +32,7 @@ _STEPS_MAX = 500
 """A slice also ends after so many steps, because the clock of a test or of a simulation does not advance in between."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Work:
     """`steps` None is a coroutine that waits for its turn. `size` is how much of the room it takes, in bytes."""
 
@@ -64,7 +64,7 @@ class Slices:
         self._slice_s = slice_s
         self._room = self._left = room
         self._queue: deque[_Work] = deque()
-        self._without_room: deque[_Work] = deque()
+        self._without_room: dict[_Work, None] = {}
         """In the order in which they came."""
         self._scheduled = False
         self._granted = False
@@ -85,9 +85,18 @@ class Slices:
     def add(self, steps: Steps[T], size: int = 0) -> "asyncio.Future[T]":
         """The result, or what `steps` raise. Work whose result is cancelled ends before its next step."""
         work = _Work(steps, asyncio.get_running_loop().create_future(), size)
-        self._without_room.append(work)
+        self._without_room[work] = None
         self._let_in()
+        if work in self._without_room:
+            work.result.add_done_callback(lambda _: self._give_up_waiting(work))
         return work.result
+
+    def _give_up_waiting(self, work: _Work) -> None:
+        """End cancelled work that waits for room. It holds the request of a client that has gone, and needs no room."""
+        if work in self._without_room:
+            del self._without_room[work]
+            self._queue.append(_Work(work.steps, work.result))
+            self._let_in()
 
     def do(self, steps: Steps[T], on_failure: Callable[[], None] = _nothing) -> "asyncio.Future[T] | None":
         """Run steps whose result is not awaited: at once if they are few. Raises what the first steps raise.
@@ -122,13 +131,17 @@ class Slices:
     def _let_in(self) -> None:
         """Queue waiting work while there is room. Work that is larger than all room is queued when no other is."""
         waiting = self._without_room
-        while waiting and (waiting[0].size <= self._left or self._left == self._room):
-            work = waiting.popleft()
+        while waiting:
+            work = next(iter(waiting))
+            if work.size > self._left and self._left != self._room:
+                break
+            del waiting[work]
             self._left -= work.size
             self._queue.append(work)
         # Small work does not wait behind large work.
-        if waiting and not waiting[-1].size:
-            self._queue.append(waiting.pop())
+        if waiting and not (last := next(reversed(waiting))).size:
+            del waiting[last]
+            self._queue.append(last)
         self._schedule()
 
     def _schedule(self) -> None:

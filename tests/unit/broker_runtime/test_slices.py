@@ -110,6 +110,18 @@ async def test_cancelled_work_ends_before_its_next_step_and_gives_its_room_back(
     assert "a ends" in work.log
 
 
+async def test_cancelled_work_that_waits_for_room_ends_at_once(work: Work) -> None:
+    """A client that hangs up would leave its request in memory until all requests before it are answered."""
+    first, steps = work.slices.add(work.steps("a", 100), 100), work.steps("b", 5)
+    assert work.slices.begin(steps) == (False, None)
+    second, third = work.slices.add(steps, 100), work.slices.add(work.steps("c", 1), 100)
+    second.cancel()
+    await until(lambda: "b ends" in work.log)
+    assert not first.done()
+    assert (work.log.count("b"), len(work.slices)) == (1, 2)
+    assert [await first, await third] == ["a", "c"]
+
+
 async def test_what_a_step_raises_is_raised_where_the_result_is_awaited(work: Work) -> None:
     with pytest.raises(OSError, match="broken"):
         await work.slices.finish(work.steps("a", 3, OSError("broken")))
