@@ -35,6 +35,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitab
 
 
 async def _refused(call: Call) -> Reply:
+    call.error = ErrorCode.INVALID_REQUEST
     return call.packed(_packed(SyncAnswer(ErrorCode.INVALID_REQUEST), call))
 
 
