@@ -118,13 +118,15 @@ class RunningConsumer:
 
 
 def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
-    """As consumers do by themselves, it asks again while the leader is new and its high watermark behind (KIP-207)."""
+    """As consumers do by themselves, it asks again while the leader is new and its high watermark behind (KIP-207), and
+    when another broker has become the leader."""
+    again = (KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
     deadline, pause = time.monotonic() + 60, threading.Event()
     while True:
         try:
             return int(consumer.get_watermark_offsets(partition, timeout=30)[1])
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.OFFSET_NOT_AVAILABLE or time.monotonic() > deadline:
+            if error.args[0].code() not in again or time.monotonic() > deadline:
                 raise
         pause.wait(0.05)
 
