@@ -112,9 +112,18 @@ def plan_observers(
         name: found.modules[plugin.name] for name, plugin in accepted.items() if plugin.spec.config_map_name is not None
     }
     of_each = {name: _configs(plugin, modules.get(name)) for name, plugin in accepted.items()}
+    return _plan(of_each, verdicts, modules)
+
+
+def _plan(
+    of_each: Mapping[str, Mapping[str, str]],
+    verdicts: Mapping[str, PluginVerdict],
+    modules: Mapping[str, ObserverModule],
+) -> ObserverPlan:
+    """`of_each` has the configuration of each observer that brokers load, by its name."""
     configs = {key: value for own_configs in of_each.values() for key, value in own_configs.items()}
-    if accepted:
-        configs[NAMES] = ",".join(sorted(accepted))
+    if of_each:
+        configs[NAMES] = ",".join(sorted(of_each))
     return ObserverPlan(configs, {name: tuple(found) for name, found in of_each.items()}, verdicts, modules)
 
 
@@ -187,17 +196,16 @@ def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
 
 def without_modules(plan: ObserverPlan, outcome: PluginOutcome, message: str) -> ObserverPlan:
     """The plan if brokers cannot be given the modules; the verdict on each ObserverPlugin that has one says why."""
-    keys = {name: found for name, found in plan.keys.items() if name not in plan.modules}
-    configs = {key: plan.configs[key] for found in keys.values() for key in found}
-    if keys:
-        configs[NAMES] = ",".join(sorted(keys))
+    of_each = {
+        name: {key: plan.configs[key] for key in keys} for name, keys in plan.keys.items() if name not in plan.modules
+    }
     verdicts = {
         plugin: PluginVerdict(verdict.observer, outcome, message)
         if verdict.outcome is PluginOutcome.ACCEPTED and verdict.observer in plan.modules
         else verdict
         for plugin, verdict in plan.verdicts.items()
     }
-    return ObserverPlan(configs, keys, verdicts)
+    return _plan(of_each, verdicts, {})
 
 
 def _configs(plugin: ObserverPlugin, module: ObserverModule | None) -> dict[str, str]:
