@@ -34,7 +34,7 @@ _NAMES_MAX = 1_000
 
 
 def describe_loggers(name: str, wanted: Set[str] | None, node_id: int) -> Sequence[Fields]:
-    """`wanted` is a set. None or empty asks for all loggers. Raises KafkaError unless `name` is this node's id."""
+    """`wanted` None or empty asks for all loggers. Raises KafkaError unless `name` is this node's id."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     if _node_id(name, "Broker") != node_id:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.apis.fetch_session import NO_SESSION, FetchSession
+from broker_runtime.config import INT_MAX
 from broker_runtime.steps import Steps, at_once
 
 _EVICTION_AGE_S = 120.0
-_INT_MAX = 2**31 - 1
 _NO_ROOM_S = 1.0
 """How long consumers' sessions are not looked through again once none of them could go."""
 
@@ -35,7 +35,7 @@ class SessionLimits(Protocol):
 
 
 def _any_number(_: int) -> int:
-    return _INT_MAX
+    return INT_MAX
 
 
 class FetchSessionCache:

@@ -149,9 +149,9 @@ class GroupCoordinatorService:
         """
         if len(group_id) > TEXT_BYTES_MAX:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
-        index = self._partition_of(group_id)
-        term = None if index is None else self.terms.get(index)
+        term = self._find(group_id)
         if term is None:
+            index = self._partition_of(group_id)
             if index is not None and self._awaits(index):
                 why = "this broker begins to coordinate the group; ask again"
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)

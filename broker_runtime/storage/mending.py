@@ -178,7 +178,8 @@ class Mending:
         return not self._segment.size and not isinstance(self._segment.file, UnreadableFile)
 
     def _leave_damaged(self, writer: BatchWriter, new: Segment, first: int) -> None:
-        """In a thread. The bytes of the range stay, so that the next start finds it again. Raises OSError."""
+        """In a thread. The bytes of the range stay, so that the next start finds it again. Raises OSError, and
+        NotSuppliedError if they cannot be read."""
         old, damaged = self._segment, self._range
         if isinstance(old.file, UnreadableFile):
             # It may hold records that no other replica has.

@@ -14,14 +14,14 @@ SMALL_BYTES = 1024
 ITEMS_MAX_LEAST = SMALL_BYTES
 """The smallest limit of items that may be configured."""
 
-TEXT_BYTES_MAX = 65_536
+READ_TEXT_BYTES_MAX = 65_536
 """Bytes of the longest text that is read. Kafka reads 32,767; handlers refuse longer ones with errors of their own."""
 
 
 def check_text(length: int) -> None:
     """Check the length of a text, in bytes. Raises ProtocolError."""
-    if length > TEXT_BYTES_MAX:
-        raise ProtocolError("malformed", f"a text of {length} bytes; at most {TEXT_BYTES_MAX} may be")
+    if length > READ_TEXT_BYTES_MAX:
+        raise ProtocolError("malformed", f"a text of {length} bytes; at most {READ_TEXT_BYTES_MAX} may be")
 
 
 class RequestTooLargeError(ProtocolError):

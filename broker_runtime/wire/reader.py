@@ -9,7 +9,7 @@ from struct import Struct, error
 from uuid import UUID
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.wire.limits import DEFAULT_LIMITS, TEXT_BYTES_MAX, ItemBudget, RequestLimits, check_text
+from broker_runtime.wire.limits import DEFAULT_LIMITS, READ_TEXT_BYTES_MAX, ItemBudget, RequestLimits, check_text
 from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
 
 _INT16 = Struct(">h")
@@ -183,7 +183,7 @@ class RequestReader(FrameCursor):
     def _text(self, length: int) -> str:
         if not length:
             return ""
-        if length > TEXT_BYTES_MAX:
+        if length > READ_TEXT_BYTES_MAX:
             check_text(length)
         frame, at = self._frame, self.position
         self.position = end = at + length
