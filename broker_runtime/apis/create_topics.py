@@ -19,7 +19,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import describe_topic
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen, counted, distinct, each
+from broker_runtime.steps import Steps, chosen, counted, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
 from broker_runtime.wire.versions import CREATE_TOPICS
@@ -36,8 +36,8 @@ async def handle(request: CreateTopicsRequest, call: Call, context: ControllerCo
 
 
 def _refused_all(request: CreateTopicsRequest, error: KafkaError) -> Steps[Fields]:
-    names = yield from distinct(topic.name for topic in request.topics)
-    return {"topics": (yield from each(names, lambda name: _refused(name, error)))}
+    # Kafka answers a name as often as the request has it.
+    return {"topics": (yield from each(request.topics, lambda topic: _refused(topic.name, error)))}
 
 
 def _create_all(
