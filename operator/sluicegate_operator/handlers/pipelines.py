@@ -157,9 +157,16 @@ class PipelineReconciler:
                 raise
             # There is no Spark operator, which is said where something is made for it.
             return ()
-        owners = [owner for owner in owners if is_run_of(pipeline, owner)]
+        schedule = await self._schedule(pipeline) if owners else None
+        owners = [owner for owner in owners if is_run_of(pipeline, owner, schedule)]
         runs = pipeline_runs(owners, await self._context.kube.list(POD, pipeline.namespace, selector))
         return tuple([await self._with_failure(kind, pipeline, run) for run in runs])
+
+    async def _schedule(self, pipeline: AuditPipeline) -> Mapping[str, Any] | None:
+        """The object that has the name of its schedule, whoever made it; Apache's Spark operator has none."""
+        kinds = {None: CRON_JOB, "kubeflow": SCHEDULED_SPARK_APPLICATION}
+        kind = kinds.get(pipeline.spec.spark_operator)
+        return await self._context.kube.get(kind, pipeline.namespace, pipeline.name) if kind is not None else None
 
     async def _with_failure(self, kind: Kind, pipeline: AuditPipeline, run: PipelineRun) -> PipelineRun:
         """A run that has no pod yet: Events of its Job or SparkApplication say why."""

@@ -102,13 +102,31 @@ def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json
     return children
 
 
-def is_run_of(pipeline: AuditPipeline, owner: Mapping[str, Any]) -> bool:
-    """Whether a Job or SparkApplication with the label of the AuditPipeline is a run of it. Those of Apache's Spark
-    operator are made by the AuditPipeline itself, the others by a schedule of its name or by a person."""
+def is_run_of(pipeline: AuditPipeline, owner: Mapping[str, Any], schedule: Mapping[str, Any] | None = None) -> bool:
+    """Whether a Job or SparkApplication with the label of the AuditPipeline is a run of it.
+
+    A run of Apache's Spark operator is controlled by the AuditPipeline. Any other run is made by the schedule of its
+    name or by a person. `schedule` is the object that has that name now, None if there is none. An earlier
+    AuditPipeline of the name may have left runs behind: these are older than this one, or of another schedule.
+    """
     if pipeline.spec.spark_operator == "apache":
         return is_controlled_by(owner, pipeline.metadata.uid)
+    if _is_older(owner, pipeline):
+        return False
     kind, _, name = controller_of(owner).partition(" ")
-    return not kind or (kind in ("CronJob", "ScheduledSparkApplication") and name == pipeline.name)
+    if not kind:
+        return True
+    if kind not in ("CronJob", "ScheduledSparkApplication") or name != pipeline.name:
+        return False
+    if schedule is None:
+        return True
+    ours = is_controlled_by(schedule, pipeline.metadata.uid)
+    return ours and is_controlled_by(owner, schedule["metadata"]["uid"])
+
+
+def _is_older(owner: Mapping[str, Any], pipeline: AuditPipeline) -> bool:
+    made, born = owner["metadata"].get("creationTimestamp"), pipeline.metadata.creation_timestamp
+    return bool(made) and born is not None and datetime.fromisoformat(made) < born
 
 
 def due(pipeline: AuditPipeline, schedule: Schedule, runs: Sequence[PipelineRun], now: datetime) -> datetime | None:

@@ -13,7 +13,7 @@ from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import Json, cluster
 from tests.support.memory_kube import MemoryKube
 from tests.support.pipeline_manifests import SPARK, pipeline
-from tests.support.pipeline_runs import SUMMARY, job, job_pod, spark_run, waiting_pod
+from tests.support.pipeline_runs import SUMMARY, job, job_pod, spark_run, time, waiting_pod
 
 pytestmark = pytest.mark.virtual_time
 
@@ -182,10 +182,29 @@ async def test_a_job_of_somebody_else_with_the_pipelines_label_is_no_run() -> No
     await shop.reconcile()
     assert "lastRun" not in shop.status()
     by_hand = job("daily-by-hand", "Complete")
-    by_hand["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "daily", "uid": "x", "controller": True}]
+    uid = shop.kube.take("CronJob", "daily")["metadata"]["uid"]
+    by_hand["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "daily", "uid": uid, "controller": True}]
     shop.kube.put(by_hand)
     await shop.reconcile()
     assert shop.status()["lastRun"]["name"] == "daily-by-hand"
+
+
+@pytest.mark.parametrize(
+    ("born", "of"), [(2, "daily"), (2, ""), (1, "daily")], ids=["older", "older and by hand", "another schedule"]
+)
+async def test_a_run_of_an_earlier_pipeline_of_the_name_is_not_reported(born: int, of: str) -> None:
+    document = pipeline()
+    document["metadata"] = {**document["metadata"], "uid": "new", "creationTimestamp": time(born)}
+    old = job("daily-1", "Complete", made=1)
+    if of:
+        old["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": of, "uid": "earlier", "controller": True}]
+    shop = Shop(LANDED, document)
+    await shop.reconcile()
+    shop.kube.put(old)
+    shop.kube.put(job_pod("daily-1", 0, SUMMARY))
+    await shop.reconcile()
+    assert shop.kube.condition(KIND, "daily")["reason"] == "Scheduled"
+    assert "lastSuccessTime" not in shop.status()
 
 
 async def test_events_of_an_earlier_job_of_the_name_say_nothing_of_this_one() -> None:
