@@ -14,6 +14,7 @@ from sluicegate_operator.engine.newest_first import NewestFirst
 from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.limit_ledger import LimitLedger, Standing
 from sluicegate_operator.planning.limits import LimitKey
+from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.quota_planner import QuotaPlanner
 from sluicegate_operator.planning.quota_status import ENFORCED, Enforcement, quota_status
 from sluicegate_operator.planning.quotas import Outcome, TargetKind, Verdict
@@ -48,6 +49,8 @@ class GovernedQuotas:
     error: str = ""
     resync_at_s: float = 0.0
     cluster_uid: str = ""
+    paused: bool = False
+    """Whether the cluster is: no broker is asked then, and each status says so."""
     starts_until_s: float = 0.0
     waiting: NewestFirst = field(default_factory=NewestFirst)
     states: dict[str, str] = field(default_factory=dict)
@@ -155,6 +158,8 @@ class GovernedQuotas:
         It is None, too, until brokers have been asked about the quota's present spec: then the quota is marked again.
         """
         plan, quota = self.planner.plan, self.planner.quotas.get(name)
+        if quota is not None and self.paused:
+            return paused_status(quota, quota.status, now, {"target": quota.spec.target.describe()})
         if (
             quota is None
             or not self.planner.is_settled(name)

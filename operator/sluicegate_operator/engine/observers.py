@@ -19,6 +19,7 @@ from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.observer_code import ModulesFound
 from sluicegate_operator.planning.observer_status import observer_status, remark
 from sluicegate_operator.planning.observers import ObserverPlan, PluginOutcome, plan_observers, without_modules
+from sluicegate_operator.planning.paused import paused_status
 
 UNSETTLED_RETRY = Retry(1.0, 10.0)
 STATUSES_A_TURN = 25
@@ -56,6 +57,7 @@ class ObserverReconciler:
             await self._write(snapshot, plan, (), ObserversResult())
             return None
         if cluster.spec.paused:
+            await self._write_paused(snapshot, plan)
             return context.resync_s(cluster)
         hold = bool(unreadable)
         try:
@@ -100,6 +102,15 @@ class ObserverReconciler:
             if await self._context.write_status(plugin, status):
                 await self._say(plugin, status)
         return settled
+
+    async def _write_paused(self, snapshot: Snapshot, plan: ObserverPlan) -> None:
+        for number, plugin in enumerate(one for one in snapshot.observers if one.name in plan.verdicts):
+            if number % STATUSES_A_TURN == 0:
+                await asyncio.sleep(0)
+            old = plugin.status
+            state = "" if old.state == PluginOutcome.CLUSTER_MISSING else old.state
+            fields = {"observes": plugin.observes, "state": state}
+            await self._context.write_status(plugin, paused_status(plugin, old, now(), fields))
 
     async def _say(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
         """Once it is loaded everywhere, when a person is needed, and when a broker begins to say something of it."""

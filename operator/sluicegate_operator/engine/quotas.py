@@ -71,9 +71,10 @@ class QuotaReconciler:
         await self._in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas, datetime.now(UTC)))
         governed.forget_gone()
         context.figures.note_quotas(key, governed.states)
-        if cluster is not None and cluster.spec.paused:
-            return context.resync_s(cluster)
-        if cluster is None:
+        paused, governed.paused = governed.paused, cluster is not None and cluster.spec.paused
+        if governed.paused and cluster is not None:
+            again = await self._tell_paused(cluster, governed, begins=not paused)
+        elif cluster is None:
             again = await self._tell_without_brokers(key, governed)
         else:
             again = await self._govern(cluster, governed, snapshot)
@@ -101,6 +102,13 @@ class QuotaReconciler:
         governed.planner.changed_quotas.clear()
         await self._mark(key, governed, set(governed.planner.quotas), datetime.now(UTC))
         return None
+
+    async def _tell_paused(self, cluster: BrokerCluster, governed: GovernedQuotas, *, begins: bool) -> Again:
+        """Changed quotas stay so until the pause ends, when brokers are asked and all quotas are told anew."""
+        governed.around = Surroundings()
+        names = governed.planner.quotas if begins else governed.planner.changed_quotas
+        await self._mark((cluster.namespace, cluster.name), governed, set(names), datetime.now(UTC))
+        return self._context.resync_s(cluster)
 
     async def _govern(self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot) -> Again:
         key = (cluster.namespace, cluster.name)

@@ -28,6 +28,7 @@ from sluicegate_operator.kafka_admin.api import batched
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
+from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, judge_topics
@@ -65,7 +66,13 @@ class TopicReconciler:
                 if topic.name in verdicts:
                     await self._write(topic, topic_status(topic, verdicts[topic.name], None, now()))
             return None if parted else WAITING_RETRY
-        if cluster.spec.paused or not (snapshot.topics or snapshot.leaving_topics):
+        if cluster.spec.paused:
+            for topic in snapshot.topics:
+                if topic.name in verdicts:
+                    fields = {"topic_name": topic.topic_name}
+                    await self._write(topic, paused_status(topic, topic.status, now(), fields))
+            return context.resync_s(cluster)
+        if not (snapshot.topics or snapshot.leaving_topics):
             return context.resync_s(cluster)
         not_held = await self._hold(snapshot.topics)
         pool = await context.pool(cluster)

@@ -27,6 +27,7 @@ from sluicegate_operator.kube.kinds import (
     kind_of,
 )
 from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
+from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState, pipeline_runs
 from sluicegate_operator.planning.pipeline_status import COMPLETE, PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines import (
@@ -62,7 +63,10 @@ class PipelineReconciler:
         snapshot = await gather_snapshot(context.kube, key, [AUDIT_PIPELINE])
         await context.say_unreadable(snapshot.unreadable_of(AUDIT_PIPELINE))
         cluster = snapshot.cluster
-        if cluster is not None and cluster.spec.paused:
+        if cluster is not None and cluster.spec.paused and not cluster.spec.is_external:
+            for pipeline in snapshot.pipelines:
+                fields = {"complete": pipeline.status.complete or "Unknown"}
+                await context.write_status(pipeline, paused_status(pipeline, pipeline.status, now(), fields))
             return context.resync_s(cluster)
         plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
         figures: dict[str, PipelineFigures] = {}

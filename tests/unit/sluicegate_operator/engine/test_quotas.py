@@ -431,11 +431,19 @@ async def test_a_paused_cluster_is_told_nothing() -> None:
     paused = cluster(1)
     paused["spec"]["paused"] = True
     shop = Shop(MemoryKube(paused, quota("one", "10.0.0.1")), brokers=1)
-    await shop.enforce()
+    await shop.reconcile()
     assert shop.brokers.ip_rates == {}
+    assert shop.said("one")[1:] == ("False", "Paused")
     shop.kube.put(cluster(1))
-    await shop.enforce()
+    await shop.reconcile()
     assert shop.brokers.ip_rates == {"10.0.0.1": 5.0}
+    assert shop.said("one") == ("1/1", "True", "Enforced")
+    shop.kube.put(paused)
+    await shop.reconcile()
+    assert shop.said("one") == ("1/1", "True", "Paused")
+    shop.kube.put(cluster(1))
+    await shop.reconcile()
+    assert shop.said("one") == ("1/1", "True", "Enforced")
 
 
 async def test_a_limit_that_ends_before_the_resync_is_lifted_then() -> None:
