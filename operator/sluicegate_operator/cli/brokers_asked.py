@@ -20,8 +20,8 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.cluster_layout import HTTP_PORT, Role
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL, node_set_name
-from sluicegate_operator.resources.owner import other_controller
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL, node_set_name
+from sluicegate_operator.resources.owner import has_controller, other_controller
 
 ANSWER_TIMEOUT_S = 3.0
 ASKED_AT_A_TIME = 16
@@ -121,13 +121,19 @@ async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str |
 
 
 def is_node(pod: Json) -> bool:
-    """Whether a pod with a cluster's label is a node of it, by its name and its controller: anybody may set labels."""
+    """Whether a pod with a cluster's label is a node of it: anybody may set labels.
+
+    It needs the name of a node. It also needs the annotation of our StatefulSets' templates, or a controller with the
+    name of our StatefulSet.
+    """
     meta = pod["metadata"]
     cluster, role = (meta["labels"].get(label, "") for label in (CLUSTER_LABEL, ROLE_LABEL))
     if role not in list(Role):
         return False
     node_set = node_set_name(cluster, role)
-    return bool(re.fullmatch(f"{re.escape(node_set)}-[0-9]+", meta["name"])) and not other_controller(pod, node_set)
+    if not re.fullmatch(f"{re.escape(node_set)}-[0-9]+", meta["name"]) or other_controller(pod, node_set):
+        return False
+    return has_controller(pod) or REVISION in (meta.get("annotations") or {})
 
 
 def broker_in_pod(kube: KubeClient, namespace: str, pod: Json) -> BrokerAsked:

@@ -16,7 +16,7 @@ from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name, selector
-from sluicegate_operator.resources.owner import has_controller, other_controller, why_not_ours
+from sluicegate_operator.resources.owner import has_controller, is_controlled_by, other_controller, why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
 Json = Mapping[str, Any]
@@ -26,14 +26,24 @@ ABSENT_FOR_S = 60.0
 
 async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool = False) -> list[NodePod]:
     """Nodes with the cluster's label and one of its names, also those that are being deleted; from the cache, or with
-    `fresh` from the API server. A pod that another object controls is left out. Raises KubeError."""
+    `fresh` from the API server. A pod is left out for the reasons of `why_not_a_node`. Raises KubeError."""
     found: Sequence[Json]
     if fresh:
         found = await kube.list(POD, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
     else:
         found = await kube.cache.list(POD, cluster.namespace, cluster.name)
-    nodes = [_node(cluster, pod) for pod in found if not _has_another_controller(cluster, pod)]
-    return [node for node in nodes if node is not None and node.name == _name(cluster, node.role, node.ordinal)]
+    named = [(node, pod) for pod in found if (node := _node(cluster, pod)) is not None and _has_own_name(cluster, node)]
+    node_sets: dict[Role, Json | None] = {}
+    nodes = []
+    for node, pod in named:
+        why = _why_not_by_itself(cluster, node.role, pod)
+        if why is None:
+            if node.role not in node_sets:
+                node_sets[node.role] = await _node_set(kube, cluster, node.role)
+            why = _why_not_of(cluster, node.role, pod, node_sets[node.role])
+        if not why:
+            nodes.append(node)
+    return nodes
 
 
 class AbsentPods:
@@ -108,23 +118,40 @@ async def why_not_a_node(kube: KubeClient, cluster: BrokerCluster, role: Role, p
     """Why a pod with the name of a node is not that node; empty if it is, or has been. Raises KubeError.
 
     A StatefulSet releases a pod that lacks a label. Such a pod keeps the annotation, which only our StatefulSets'
-    templates have. A pod without it names only its StatefulSet, and that may be a stranger's.
+    templates have. A pod without it needs our StatefulSet as its controller, by uid. Where there is no StatefulSet,
+    its name has to do.
     """
-    node_set = node_set_name(cluster.name, role)
-    if other := other_controller(pod, node_set):
+    why = _why_not_by_itself(cluster, role, pod)
+    return why if why is not None else _why_not_of(cluster, role, pod, await _node_set(kube, cluster, role))
+
+
+def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | None:
+    """As `why_not_a_node`; None where the StatefulSet has to be looked at."""
+    if other := other_controller(pod, node_set_name(cluster.name, role)):
         return f"{other} controls it"
     if REVISION in (pod["metadata"].get("annotations") or {}):
         return ""
-    if not has_controller(pod):
-        return "no StatefulSet of the cluster made it"
-    found = await kube.get(STATEFUL_SET, cluster.namespace, node_set)
-    if found is not None and why_not_ours(found, {"metadata": node_set_metadata(cluster, role)}):
-        return f"StatefulSet {node_set}, which is not ours, controls it"
+    return None if has_controller(pod) else "no StatefulSet of the cluster made it"
+
+
+def _why_not_of(cluster: BrokerCluster, role: Role, pod: Json, node_set: Json | None) -> str:
+    """`node_set` is the StatefulSet that there is now by the name of ours."""
+    if node_set is None:
+        return ""
+    name = node_set["metadata"]["name"]
+    if why_not_ours(node_set, {"metadata": node_set_metadata(cluster, role)}):
+        return f"StatefulSet {name}, which is not ours, controls it"
+    if not is_controlled_by(pod, node_set["metadata"]["uid"]):
+        return f"another StatefulSet {name} than ours controls it"
     return ""
 
 
-def _has_another_controller(cluster: BrokerCluster, pod: Json) -> bool:
-    return all(other_controller(pod, node_set_name(cluster.name, role)) for role in Role)
+async def _node_set(kube: KubeClient, cluster: BrokerCluster, role: Role) -> Json | None:
+    return await kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+
+
+def _has_own_name(cluster: BrokerCluster, node: NodePod) -> bool:
+    return node.name == _name(cluster, node.role, node.ordinal)
 
 
 def _node(cluster: BrokerCluster, pod: Json, role: Role | None = None) -> NodePod | None:

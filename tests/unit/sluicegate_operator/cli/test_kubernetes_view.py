@@ -57,7 +57,10 @@ def a_pod(name: str, role: str, of: str = "shop", **state: Any) -> Json:
         "app.kubernetes.io/managed-by": "sluicegate-operator",
     }
     found = {"phase": "Running", "podIP": "10.1.0.7", "conditions": [ready], "containerStatuses": [{"restartCount": 2}]}
-    return {"metadata": {"name": name, "labels": labels}, "status": found | state}
+    return {
+        "metadata": {"name": name, "labels": labels, "annotations": {"sluicegate.dev/revision": "{}"}},
+        "status": found | state,
+    }
 
 
 def said(document: Json, status_: str, message: str, **more: Any) -> Json:

@@ -39,6 +39,7 @@ BROKER: Json = {
     "metadata": {
         "name": "shop-brokers-0",
         "labels": {"sluicegate.dev/cluster": "shop", "app.kubernetes.io/component": "broker"},
+        "annotations": {"sluicegate.dev/revision": "{}"},
     },
     "spec": {
         "containers": [{"name": "mesh", "image": "mesh"}, {"name": "broker", "image": "registry/sluicegate:1"}],
@@ -166,7 +167,8 @@ def test_a_report_is_found_among_other_lines() -> None:
 
 
 OTHER: Json = BROKER | {
-    "metadata": {"name": "bar-brokers-0", "labels": BROKER["metadata"]["labels"] | {"sluicegate.dev/cluster": "bar"}}
+    "metadata": BROKER["metadata"]
+    | {"name": "bar-brokers-0", "labels": BROKER["metadata"]["labels"] | {"sluicegate.dev/cluster": "bar"}}
 }
 
 
@@ -208,7 +210,9 @@ async def test_no_storm_runs_the_image_of_a_pod_that_is_no_broker() -> None:
     image = {"containers": [{"name": "broker", "image": "theirs"}]}
     named = BROKER | {"metadata": BROKER["metadata"] | {"name": "load-0"}, "spec": image}
     made = {"ownerReferences": [{"kind": "Job", "name": "load", "controller": True}]}
-    kube = Kube(named, BROKER | {"metadata": BROKER["metadata"] | made, "spec": image}, BROKER)
+    bare = {"name": "shop-brokers-1", "annotations": {}}
+    others = [BROKER | {"metadata": BROKER["metadata"] | meta, "spec": image} for meta in (made, bare)]
+    kube = Kube(named, *others, BROKER)
     await run(kube, wanted())
     assert kube.made[0]["spec"]["containers"][0]["image"] == "registry/sluicegate:1"
 

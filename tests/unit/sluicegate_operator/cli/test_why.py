@@ -221,7 +221,10 @@ class Pods:
 
 def a_pod(name: str, phase: str = "Running") -> dict[str, Any]:
     labels = {"sluicegate.dev/cluster": "shop", "app.kubernetes.io/component": "broker"}
-    return {"metadata": {"name": name, "labels": labels}, "status": {"phase": phase}}
+    return {
+        "metadata": {"name": name, "labels": labels, "annotations": {"sluicegate.dev/revision": "{}"}},
+        "status": {"phase": phase},
+    }
 
 
 async def test_brokers_in_kubernetes_are_asked_through_the_api_server() -> None:

@@ -106,7 +106,9 @@ def node(name: str, zone: str) -> Json:
 
 def pod(broker_id: int, on: str) -> Json:
     labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
-    meta = {"name": f"shop-brokers-{broker_id}", "uid": f"{broker_id} on {on}", "labels": labels}
+    node_set = {"kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-brokers", "controller": True}
+    named = {"name": f"shop-brokers-{broker_id}", "uid": f"{broker_id} on {on}"}
+    meta = {**named, "labels": labels, "ownerReferences": [node_set]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": on}}
 
 

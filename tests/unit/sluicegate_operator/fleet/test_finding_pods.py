@@ -20,6 +20,7 @@ BROKERS = 2
 CLUSTER = BrokerCluster.model_validate(
     {"metadata": {"name": "shop"}, "spec": {"brokers": {"replicas": BROKERS, "storage": {"size": "1Gi"}}}}
 )
+SET_UID = "of-the-statefulset"
 NAME_LABEL = "app.kubernetes.io/name"
 
 
@@ -32,7 +33,7 @@ def pod(name: str, role: str, ordinal: int) -> Json:
             "uid": f"uid-of-{name}",
             "labels": selector("shop", role),
             "annotations": {REVISION: "{}"},
-            "ownerReferences": [{"kind": "StatefulSet", "name": f"shop-{role}s", "controller": True}],
+            "ownerReferences": [{"kind": "StatefulSet", "name": f"shop-{role}s", "uid": SET_UID, "controller": True}],
         },
         "status": {"phase": "Running", "podIP": f"10.0.0.{ordinal}"},
     }
@@ -121,7 +122,8 @@ async def test_lost_labels_are_put_back_with_an_event(monkeypatch: pytest.Monkey
 
 
 def foreign_set(**labels: str) -> Json:
-    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "shop-brokers", "labels": labels}}
+    meta = {"name": "shop-brokers", "uid": SET_UID, "labels": labels}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta}
 
 
 async def test_a_pod_of_a_strangers_statefulset_is_no_node() -> None:
@@ -133,6 +135,22 @@ async def test_a_pod_of_a_strangers_statefulset_is_no_node() -> None:
     # Its annotation proves that a template of ours made it, before the StatefulSet was replaced.
     kept = stripped(SECOND, *SECOND["metadata"]["labels"])
     assert await fenced(CONTROLLER, FIRST, kept, foreign_set()) == []
+
+
+async def test_a_labelled_pod_that_our_statefulset_did_not_make_is_not_listed() -> None:
+    ours = foreign_set(**labels("shop", "broker"))
+    bare = stripped(FIRST, annotations={}, ownerReferences=[])
+    owner = SECOND["metadata"]["ownerReferences"][0] | {"uid": "of-a-stranger"}
+    strange = stripped(SECOND, annotations={}, ownerReferences=[owner])
+    made = stripped(pod("shop-brokers-2", "broker", 2), annotations={})
+    kube = MemoryKube(bare, strange, made, ours)
+    for fresh in (False, True):
+        listed = await listed_pods(kube, CLUSTER, fresh=fresh)  # type: ignore[arg-type]
+        assert [node.name for node in listed] == ["shop-brokers-2"]
+    found = await all_pods(kube, CLUSTER, overview(3))  # type: ignore[arg-type]
+    assert [node.name for node in found] == ["shop-brokers-2"]
+    kube = MemoryKube(made, foreign_set(app="theirs"))
+    assert await listed_pods(kube, CLUSTER) == []  # type: ignore[arg-type]
 
 
 async def test_labels_of_a_strangers_pod_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,15 @@ SHOP = ("default", "shop")
 BROKERS = 2
 
 
+NODE_SET = {"kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-brokers", "controller": True}
+
+
 def pod(number: int, *, ready: bool = True) -> Json:
+    labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"shop-brokers-{number}", "labels": {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}},
+        "metadata": {"name": f"shop-brokers-{number}", "labels": labels, "ownerReferences": [NODE_SET]},
         "spec": {"nodeName": f"node-{number}"},
         "status": {"podIP": f"b{number}", "conditions": [{"type": "Ready", "status": str(ready)}]},
     }
@@ -36,7 +40,7 @@ def node_set(replicas: int) -> Json:
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {"name": "shop-brokers", "labels": owned},
+        "metadata": {"name": "shop-brokers", "uid": NODE_SET["uid"], "labels": owned},
         "spec": {"replicas": replicas},
     }
 

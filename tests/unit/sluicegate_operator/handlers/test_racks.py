@@ -18,10 +18,11 @@ RACKED = cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "rack": {"t
 def unbound(why: str) -> Json:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
     labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
+    node_set = {"kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-brokers", "controller": True}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "shop-brokers-0", "uid": "u", "labels": labels},
+        "metadata": {"name": "shop-brokers-0", "uid": "u", "labels": labels, "ownerReferences": [node_set]},
         "status": {"conditions": [condition]},
     }
 
