@@ -153,11 +153,12 @@ def _audit(audit: AuditSettings | None) -> AuditSettings | None:
 
 
 def _uri(text: str | None) -> str | None:
-    """The order of options means nothing, but that of two values of one option may."""
+    """The order of options means nothing, but that of two values of one option may. An empty option says nothing."""
     if text is None:
         return None
-    place, mark, options = text.partition("?")
-    return place.rstrip("/") + mark + "&".join(sorted(options.split("&"), key=lambda one: one.partition("=")[0]))
+    place, _, options = text.partition("?")
+    said = sorted(filter(None, options.split("&")), key=lambda one: one.partition("=")[0])
+    return place.rstrip("/") + ("?" + "&".join(said) if said else "")
 
 
 def _as_set(names: tuple[str, ...] | None) -> tuple[str, ...] | None:

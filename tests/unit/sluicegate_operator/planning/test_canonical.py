@@ -229,6 +229,12 @@ EQUAL: dict[str, list[Json]] = {
     "a landing in a store": [
         {"audit": {"landing": {"uri": "s3://audit/shop?region=eu-west-1&scheme=http"}}},
         {"audit": {"landing": {"uri": "s3://audit/shop/?scheme=http&region=eu-west-1"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop?region=eu-west-1&&scheme=http&"}}},
+    ],
+    "a landing in a store without options": [
+        {"audit": {"landing": {"uri": "s3://audit/shop"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop/?"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop?&"}}},
     ],
     "a window": [
         {},
