@@ -80,13 +80,27 @@ class _End:
 
 
 def pipeline_runs(owners: Sequence[Json], pods: Sequence[Json]) -> tuple[PipelineRun, ...]:
-    """Oldest first. Pods of others' owners are left out."""
+    """Oldest first. Pods of others' owners are left out, also those of an earlier owner of the same name."""
     of: dict[str, list[Json]] = {}
     for pod in sorted(pods, key=_made):
         has = pod["metadata"].get("labels") or {}
         name = next((has[label] for label in _OWNER_LABELS if label in has), "")
         of.setdefault(name, []).append(pod)
-    return tuple(_run(owner, of.get(owner["metadata"]["name"], [])) for owner in sorted(owners, key=_made))
+    return tuple(
+        _run(owner, [pod for pod in of.get(owner["metadata"]["name"], []) if not _is_of_another(pod, owner)])
+        for owner in sorted(owners, key=_made)
+    )
+
+
+def _is_of_another(pod: Json, owner: Json) -> bool:
+    """Whether the pod names an owner of this kind and name, and means another object."""
+    meta = owner["metadata"]
+    same = [
+        reference["uid"]
+        for reference in pod["metadata"].get("ownerReferences") or ()
+        if (reference["kind"], reference["name"]) == (owner["kind"], meta["name"])
+    ]
+    return bool(same) and meta.get("uid") not in same
 
 
 def _made(item: Json) -> tuple[str, str]:

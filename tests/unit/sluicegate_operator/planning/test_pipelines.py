@@ -192,6 +192,15 @@ def test_a_run_that_is_tried_again_goes_on_and_one_whose_pod_is_gone_says_what_i
     assert failed == ("a", "Failed", "DeadlineExceeded: it has")
 
 
+@pytest.mark.parametrize(("uid", "state"), [("now", "Retrying"), ("earlier", "Pending")])
+def test_a_pod_of_an_earlier_job_of_the_name_says_nothing_of_this_one(uid: str, state: str) -> None:
+    made = job("a")
+    pod = job_pod("a", 1, "old trouble")
+    pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "a", "uid": uid, "controller": True}]
+    (run,) = pipeline_runs([{**made, "metadata": {**made["metadata"], "uid": "now"}}], [pod])
+    assert (run.state, run.has_pod) == (state, uid == "now")
+
+
 FULL_NODES = "0/2 nodes are available: 2 Insufficient cpu"
 
 
