@@ -10,6 +10,7 @@ from sluicegate_operator.kube.kinds import CONFIG_MAP
 from sluicegate_operator.planning.observer_code import ModulesFound, find_modules
 from sluicegate_operator.planning.observers import ObserverPlan, nobody_lands
 from sluicegate_operator.resources.observer_code import observer_code, observer_code_name
+from sluicegate_operator.resources.owner import why_not_ours
 
 
 class CodeInConfigMaps:
@@ -29,7 +30,9 @@ class CodeInConfigMaps:
         files = {module.file_name: module.text for module in plan.modules.values()}
         if hold:
             given = await self._context.kube.get(CONFIG_MAP, cluster.namespace, observer_code_name(cluster.name))
-            files = {**((given or {}).get("data") or {}), **files}
+            # A stranger's ConfigMap may be gone when ours is applied, and its data would be there as code.
+            if given is not None and not why_not_ours(given, observer_code(cluster, files)):
+                files = {**(given.get("data") or {}), **files}
         await self._context.kube.apply(observer_code(cluster, files))
 
     def note(self, cluster: BrokerCluster, plugin: ObserverPlugin) -> str:

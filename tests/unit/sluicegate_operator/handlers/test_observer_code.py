@@ -1,0 +1,41 @@
+"""The ConfigMap with the code of observers: what stays in it while an ObserverPlugin cannot be read."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
+from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.planning.observers import ObserverPlan
+from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import Json, cluster
+from tests.support.memory_kube import MemoryKube
+
+GIVEN = {"acme.py": "class Acme: ..."}
+
+
+def config_map(**has: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop-observers", "labels": has}}
+
+
+class GoneOnceRead(MemoryKube):
+    """Its owner deletes a ConfigMap after the operator has read it."""
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
+        found = await super().get(kind, namespace, name)
+        if found is not None and kind.kind == "ConfigMap":
+            self.remove(kind.kind, name, namespace)
+        return found
+
+
+@pytest.mark.parametrize(("has", "kept"), [(labels("shop", "broker"), GIVEN), ({"app": "theirs"}, {})])
+async def test_modules_are_held_from_our_config_map_alone(has: Any, kept: Json) -> None:
+    found = parse_resource(cluster(observers={"allowConfigMapCode": True}))
+    assert isinstance(found, BrokerCluster)
+    kube = GoneOnceRead(config_map(**has) | {"data": GIVEN})
+    code = CodeInConfigMaps(Context(kube, read_settings({}, None, None, None)))  # type: ignore[arg-type]
+    await code.give(found, ObserverPlan(), hold=True)
+    assert kube.take("ConfigMap", "shop-observers")["data"] == kept
