@@ -1,17 +1,18 @@
 """Brings the Services of listeners to what they should be, and reads what has been made of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import SERVICE
 from sluicegate_operator.planning.exposure import ServiceSeen, service_seen
 from sluicegate_operator.resources.labels import MANAGED_BY_LABEL, MANAGER
-from sluicegate_operator.resources.owner import is_controlled_by
+from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 
 Json = Mapping[str, Any]
 
@@ -34,6 +35,24 @@ async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
 def services_of(listener: BrokerListener, services: Sequence[Json]) -> ListenerServices:
     own = [found for found in services if is_controlled_by(found, listener.metadata.uid)]
     return ListenerServices({found["metadata"]["name"]: service_seen(found, listener.spec.port) for found in own})
+
+
+async def held_services(
+    kube: KubeClient, listener: BrokerListener, wanted: Sequence[Json], services: Sequence[Json]
+) -> ListenerServices:
+    """The listener's Services as they are, for a look that changes nothing. `name_taken` says which name another
+    object has. Raises KubeError.
+
+    The look ends at the first Service that is not there, so it costs one request at most."""
+    own = services_of(listener, services)
+    for child in wanted:
+        name = child["metadata"]["name"]
+        if name in own.seen:
+            continue
+        found = await kube.get(SERVICE, listener.namespace, name)
+        why = why_not_ours(found, child) if found is not None else ""
+        return replace(own, name_taken=str(name_taken(child, why))) if why else own
+    return own
 
 
 async def apply_services(

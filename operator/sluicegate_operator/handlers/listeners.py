@@ -15,7 +15,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kubernetes import broker_addresses
-from sluicegate_operator.fleet.listener_services import ListenerServices, apply_services, read_services, services_of
+from sluicegate_operator.fleet.listener_services import ListenerServices, apply_services, held_services, read_services
 from sluicegate_operator.fleet.listeners import Told, ask_listeners, tell_listeners
 from sluicegate_operator.fleet.nodes import read_node
 from sluicegate_operator.fleet.pods import NodePod, broker_count
@@ -83,8 +83,7 @@ class ListenerReconciler:
         fronts = []
         for listener in snapshot.listeners:
             seen = listener_seen(listener.spec.name, brokers)
-            found = services.get(listener.name, ListenerServices())
-            fronts.append(_services_seen(listener, found, seen))
+            fronts.append(_services_seen(listener, services.get(listener.name), seen))
             changed |= await self._write(listener, layout, seen, fronts[-1])
         for queue in sorted(changed):
             context.mark(queue, key)
@@ -115,10 +114,9 @@ class ListenerReconciler:
         kube = self._context.kube
         children = listener_children(cluster, snapshot.listeners, count)
         there = await read_services(kube, cluster)
+        look = held_services if held else apply_services
         return {
-            listener.name: services_of(listener, there)
-            if held
-            else await apply_services(kube, listener, children[listener.name], there)
+            listener.name: await look(kube, listener, children[listener.name], there)
             for listener in snapshot.listeners
             if listener.name in children
         }
@@ -224,7 +222,10 @@ def _wishes(snapshot: Snapshot, services: Mapping[str, ListenerServices], places
     return _Wishes(told, waits)
 
 
-def _services_seen(listener: BrokerListener, found: ListenerServices, seen: ListenerSeen) -> ServicesSeen:
+def _services_seen(listener: BrokerListener, found: ListenerServices | None, seen: ListenerSeen) -> ServicesSeen:
+    """`found` is None for a listener that clashes: no Service is made for it, and nobody waits for one."""
+    if found is None:
+        return ServicesSeen(hiding=hiding(listener, {}))
     return ServicesSeen(
         found.name_taken,
         found.refusal,

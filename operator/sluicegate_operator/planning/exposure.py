@@ -115,12 +115,13 @@ def advertised(listener: BrokerListener, broker: BrokerPlace, service: ServiceSe
 
 
 def bootstrap(listener: BrokerListener, service: ServiceSeen | None, brokers: Mapping[int, Address]) -> str:
-    """Where clients begin: empty while that is not known. `brokers` is what they are told of each."""
+    """Where clients begin: empty while that is not known. `service` is the listener's own Service for all brokers; it is
+    None if there is none, also if another object has its name. `brokers` is what clients are told of each."""
     spec = listener.spec
-    if spec.exposure == "ClusterIP":
-        return f"{listener.name}.{listener.namespace}.svc:{spec.port}"
     if service is None:
         return ""
+    if spec.exposure == "ClusterIP":
+        return f"{listener.name}.{listener.namespace}.svc:{spec.port}"
     if spec.exposure == "LoadBalancer":
         return str(Address(service.ingress, spec.port)) if service.ingress else ""
     if not brokers or service.node_port is None:
@@ -133,7 +134,12 @@ def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> st
     """A sentence on what is waited for before clients outside can begin; empty where nothing is. `service` is the one
     of all brokers; whoever gives names of his own sees to that of the first address, too."""
     spec = listener.spec
-    if spec.exposure != "LoadBalancer" or spec.advertised_host or service is None or service.ingress:
+    if service is None:
+        return (
+            f"clients wait for Service {listener.name}: the operator makes it when the cluster is not paused and all"
+            " BrokerListeners of the cluster can be read"
+        )
+    if spec.exposure != "LoadBalancer" or spec.advertised_host or service.ingress:
         return ""
     return f"clients wait for the address of the load balancer of Service {service.name}"
 

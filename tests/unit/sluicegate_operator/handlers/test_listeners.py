@@ -169,6 +169,47 @@ async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() 
     assert shop.kube.take("Service", "shop-external")["metadata"]["ownerReferences"][0]["name"] == "shop-external"
 
 
+async def held(shop: Shop, how: str) -> None:
+    """Hold the cluster of a shop whose brokers have everything open."""
+    if how == "paused":
+        shop.kube.put(cluster(brokers={"replicas": BROKERS, "storage": {"size": "1Gi"}}, paused=True))
+    else:
+        shop.kube.put(other("OTHER", "9096"))
+    await shop.reconcile()
+
+
+@pytest.mark.parametrize("how", ["paused", "unreadable"])
+async def test_a_held_listener_gives_out_no_service_of_somebody_else(how: str) -> None:
+    shop = Shop(listener(), theirs("shop-external"))
+    await shop.reconcile()
+    await held(shop, how)
+    assert await shop.reconcile() == REFUSED_RETRY
+    assert shop.ready() == ("False", "NameTaken")
+    assert shop.status()["bootstrap"] == ""
+    assert [event["count"] for event in shop.kube.events("NameTaken")] == [1]
+
+
+@pytest.mark.parametrize("how", ["paused", "unreadable"])
+async def test_a_held_listener_without_its_service_says_what_clients_wait_for(how: str) -> None:
+    shop = Shop(listener())
+    await shop.reconcile()
+    shop.kube.remove("Service", "shop-external")
+    await held(shop, how)
+    assert shop.ready() == ("False", "AddressPending")
+    assert "clients wait for Service shop-external" in shop.kube.condition("BrokerListener", "shop-external")["message"]
+    assert shop.status()["bootstrap"] == ""
+    assert shop.kube.names("Service") == []
+
+
+@pytest.mark.parametrize("how", ["paused", "unreadable"])
+async def test_a_held_listener_with_its_own_service_stays_ready(how: str) -> None:
+    shop = Shop(listener())
+    await shop.reconcile()
+    await held(shop, how)
+    assert shop.ready() == ("True", "Listening")
+    assert shop.status()["bootstrap"] == "shop-external.default.svc:9094"
+
+
 def node(number: int, address: str) -> Json:
     addresses = [{"type": "InternalIP", "address": address}]
     return {"kind": "Node", "metadata": {"name": f"node-{number}"}, "status": {"addresses": addresses}}

@@ -124,6 +124,7 @@ def test_clients_begin_at_the_service_of_all_brokers() -> None:
     every = ServiceSeen("shop-external", node_port=30090)
     assert bootstrap(a_listener(), every, told) == "shop-external.default.svc:9094"
     assert bootstrap(a_listener(exposure="NodePort"), every, told) == "203.0.113.7:30090"
+    assert bootstrap(a_listener(), None, told) == "", "the name may be that of another object"
     balanced = a_listener(exposure="LoadBalancer")
     assert bootstrap(balanced, every, told) == ""
     assert bootstrap(balanced, ServiceSeen("s", ingress="lb.example.org"), told) == "lb.example.org:9094"
