@@ -5,7 +5,7 @@ Brokers are reached by pod address, so neither DNS nor endpoints stand between t
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,8 +95,7 @@ class KubernetesFleet:
             if count is None and cluster.spec.brokers is not None:
                 brokers = there[Role.BROKER]
                 count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
-            uid = cluster.metadata.uid
-            started = any(found is not None and is_controlled_by(found, uid) for found in there.values())
+            started = _has_started(cluster, there.values())
             claims = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
             wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
             children = [_with_claims_as_they_are(child, there) for child in wanted]
@@ -173,6 +172,10 @@ class KubernetesFleet:
             seen[role] = _node_set_seen(found, wanted_revision(wanted, layout, role))
         return seen
 
+    async def has_started(self, cluster: BrokerCluster) -> bool:
+        """Whether a StatefulSet of the cluster is there. Raises KubeError."""
+        return _has_started(cluster, [await self._node_set(cluster, role) for role in Role])
+
     async def broker_replicas(self, cluster: BrokerCluster) -> int:
         """How many brokers its StatefulSet has; 0 before there is one."""
         found = await self._node_set(cluster, Role.BROKER)
@@ -233,6 +236,10 @@ def _with_claims_as_they_are(
         return child
     found = there[_role(child)]
     return child if found is None else keep_template_size(child, found)
+
+
+def _has_started(cluster: BrokerCluster, node_sets: Iterable[Mapping[str, Any] | None]) -> bool:
+    return any(found is not None and is_controlled_by(found, cluster.metadata.uid) for found in node_sets)
 
 
 def _role(node_set: Mapping[str, Any]) -> Role:

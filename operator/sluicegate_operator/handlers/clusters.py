@@ -146,7 +146,7 @@ class ClusterReconciler:
             brokers_ready=sum(pod.ready for pod in brokers),
             controllers_expected=len(layout.controller_ids),
             controllers_ready=sum(pod.ready for pod in controllers),
-            cluster_id="" if applied.claims_taken else layout.cluster_id,
+            cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
             controller_id=cluster.status.controller_id if progress.controller_id is None else progress.controller_id,
             refusal=applied.refusal,
             not_starting=await self._not_starting(cluster, layout, pods),
@@ -167,6 +167,13 @@ class ClusterReconciler:
             away=away,
             damage=progress.damage,
         )
+
+    async def _is_settled_on_id(self, cluster: BrokerCluster, applied: _Applied) -> bool:
+        """Whether the cluster keeps the id that follows from its spec. Before its claims are looked at, it may still
+        take over the claims of an earlier cluster, and with them the id of that cluster."""
+        if applied.claims_taken:
+            return False
+        return applied.volumes is not None or await self._context.fleet.has_started(cluster)
 
     async def _not_starting(
         self, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]

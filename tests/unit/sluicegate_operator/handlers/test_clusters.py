@@ -10,6 +10,7 @@ from sluicegate_operator.handlers.clusters import STARTING_RETRY, ClusterReconci
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER
+from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
 
@@ -102,6 +103,49 @@ async def test_a_listener_that_cannot_be_read_keeps_everything_of_its_cluster_as
     kube.put(listener("other", "OTHER", 9096))
     await reconcile(kube)
     assert "num.partitions=7" in str([kube.take("ConfigMap", name) for name in kube.names("ConfigMap")])
+
+
+EARLIER_ID = "OLDOLDOLDOLDOLDOLDOLDQ"
+
+
+def claim_of_earlier() -> Json:
+    meta = {
+        "name": "data-shop-brokers-0",
+        "labels": {CLUSTER_LABEL: "shop"},
+        "annotations": {CLUSTER_ID: EARLIER_ID},
+        "creationTimestamp": "2020-01-01T00:00:00Z",
+    }
+    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    return {**kind, "metadata": meta, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+
+
+@pytest.mark.parametrize("held", ["paused", "unreadable"])
+async def test_a_held_cluster_without_nodes_can_still_take_over_earlier_claims(held: str) -> None:
+    made = {"uid": "5a9d8f64-0000-4000-8000-000000000001", "creationTimestamp": "2026-01-01T00:00:00Z"}
+
+    def shop(**spec: Any) -> Json:
+        return {**cluster(**spec), "metadata": {"name": "shop", **made}}
+
+    kube = MemoryKube(shop(paused=held == "paused"), claim_of_earlier())
+    if held == "unreadable":
+        kube.put(listener("other", "OTHER", "9096"))  # type: ignore[arg-type]
+    await reconcile(kube)
+    assert not kube.take("BrokerCluster", "shop")["status"].get("clusterId")
+    if held == "unreadable":
+        kube.remove("BrokerListener", "other")
+    kube.put(shop(clusterId=EARLIER_ID))
+    await reconcile(kube)
+    assert kube.take("BrokerCluster", "shop")["status"]["clusterId"] == EARLIER_ID
+    assert kube.names("StatefulSet") == ["shop-brokers", "shop-controllers"]
+
+
+async def test_a_cluster_with_nodes_shows_its_id_also_while_it_is_paused() -> None:
+    kube = MemoryKube({**cluster(), "metadata": {"name": "shop", "uid": "5a9d8f64-0000-4000-8000-000000000001"}})
+    await reconcile(kube)
+    told = kube.take("BrokerCluster", "shop")["status"].pop("clusterId")
+    kube.put(cluster(paused=True))
+    await reconcile(kube)
+    assert kube.take("BrokerCluster", "shop")["status"]["clusterId"] == told != ""
 
 
 async def test_clients_see_the_address_of_a_listener_that_cannot_be_read_any_more() -> None:
