@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sluicegate_operator.planning.log_damage import BrokerDamage
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.registrations import BrokerWords
-from sluicegate_operator.planning.roll import RollStep
+from sluicegate_operator.planning.roll import NoRoll, RollStep
 from sluicegate_operator.planning.scale import ScaleStep
 
 
@@ -18,6 +18,8 @@ class ClusterProgress:
     """What the queues know of one cluster, for its status. Soft state: made anew by their next looks."""
 
     roll: RollStep | None = None
+    no_roll: NoRoll | None = None
+    """Why the last look planned no roll; None if it planned one, and before the first look."""
     roll_generation: int = 0
     """Of the BrokerCluster that `roll` and `scale` follow from."""
     rolling: bool | None = None

@@ -155,6 +155,7 @@ class ClusterReconciler:
             unreadable=applied.unreadable,
             followed_generation=min(progress.roll_generation, progress.config_generation),
             roll=progress.roll,
+            no_roll=progress.no_roll,
             scale=progress.scale,
             racks=progress.racks,
             config_lagging=progress.config_lagging,

@@ -30,9 +30,12 @@ from sluicegate_operator.kube.kinds import BROKER_LISTENER, POD
 from sluicegate_operator.planning.cluster_layout import Role, silence_max_s
 from sluicegate_operator.planning.cluster_status import RESTARTING
 from sluicegate_operator.planning.roll import (
+    LISTENER_UNREADABLE,
+    NO_NODES,
     Done,
     Fence,
     NodeView,
+    NoRoll,
     Restart,
     RollStep,
     RollView,
@@ -80,10 +83,11 @@ class RollReconciler:
             return None
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
             # Without a listener that cannot be read the nodes would be planned without its port.
-            self._note(cluster, None, None)
+            self._note(cluster, None, None, None if cluster.spec.paused else LISTENER_UNREADABLE)
             return context.resync_s(cluster)
         seen = await self._look(key, cluster, snapshot.listeners)
         if seen is None:
+            self._note(cluster, None, None, NO_NODES)
             return MOVING_EVERY_S
         await self._respell(cluster, seen)
         view = _roll_view(cluster, seen, under_way=self._under_way(key, cluster))
@@ -118,15 +122,19 @@ class RollReconciler:
             return rollout is not None and rollout.reason in UNDER_WAY
         return rolling
 
-    def _note(self, cluster: BrokerCluster, roll: RollStep | None, scale: ScaleStep | None) -> None:
+    def _note(
+        self, cluster: BrokerCluster, roll: RollStep | None, scale: ScaleStep | None, no_roll: NoRoll | None = None
+    ) -> None:
         key = (cluster.namespace, cluster.name)
         progress = self._context.progress[key]
         self._context.figures.note_roll(key, roll)
         if isinstance(roll, Restart | Wait | Done):
             progress.rolling = not isinstance(roll, Done)
-        generation = 0 if roll is None else cluster.metadata.generation
-        if (progress.roll, progress.scale, progress.roll_generation) != (roll, scale, generation):
-            progress.roll, progress.scale, progress.roll_generation = roll, scale, generation
+        elif no_roll is not None and not no_roll.holds:
+            progress.rolling = False
+        found = (roll, no_roll, scale, 0 if roll is None else cluster.metadata.generation)
+        if (progress.roll, progress.no_roll, progress.scale, progress.roll_generation) != found:
+            progress.roll, progress.no_roll, progress.scale, progress.roll_generation = found
             self._context.mark("clusters", key)
 
     async def _look(self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> _Seen | None:

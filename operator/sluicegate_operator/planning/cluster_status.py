@@ -23,7 +23,7 @@ from sluicegate_operator.planning.conditions import (
 from sluicegate_operator.planning.log_damage import LOGS_DAMAGED, BrokerDamage, damage_finding
 from sluicegate_operator.planning.lost_nodes import NODE_NOT_READY
 from sluicegate_operator.planning.racks import RacksPlan
-from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.roll import NO_NODES, Done, Fence, NoRoll, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import NodesNotStarting
 from sluicegate_operator.planning.unreadable import UNREADABLE
@@ -33,6 +33,8 @@ MESSAGE_MAX = 4096
 PAUSED = "spec.paused is true: nothing is changed until it is false"
 RESTARTING = "Restarting"
 """Reason of status.rollout."""
+_NOTHING_UNFINISHED = frozenset({"Done", NO_NODES.reason})
+"""Reasons of status.rollout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class ObservedCluster:
     unreadable: str = ""
     followed_generation: int | None = None
     roll: RollStep | None = None
+    no_roll: NoRoll | None = None
+    """Why the operator has looked and planned no roll; None before it has looked."""
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
@@ -107,22 +111,32 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         listeners=seen.listeners,
         cluster_id=seen.cluster_id or old.cluster_id,
         controller_id=seen.controller_id,
-        rollout=old.rollout if seen.roll is None else rollout_status(seen.roll),
+        rollout=_rollout(old, seen),
         volumes=old.volumes if seen.volumes is None else seen.volumes.status,
     )
 
 
 def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ...]:
-    """Rolling and RollBlocked; empty until this operator has planned the roll."""
+    """Rolling and RollBlocked; empty until this operator has looked at the nodes."""
     if seen.roll is not None:
         return roll_findings(seen.roll)
-    if not cluster.spec.paused:
+    none = NoRoll("Paused", PAUSED, holds=True) if cluster.spec.paused else seen.no_roll
+    if none is None:
         return ()
-    unfinished = cluster.status.rollout is not None and cluster.status.rollout.reason != rollout_status(Done()).reason
+    rollout = cluster.status.rollout
+    unfinished = none.holds and rollout is not None and rollout.reason not in _NOTHING_UNFINISHED
     return (
-        Finding("Rolling", False, "Paused", PAUSED),
-        Finding("RollBlocked", unfinished, "Paused", PAUSED if unfinished else ""),
+        Finding("Rolling", False, none.reason, none.message),
+        Finding("RollBlocked", unfinished, none.reason, none.message if unfinished else ""),
     )
+
+
+def _rollout(old: BrokerClusterStatus, seen: ObservedCluster) -> RolloutStatus | None:
+    if seen.roll is not None:
+        return rollout_status(seen.roll)
+    if seen.no_roll is None or seen.no_roll.holds:
+        return old.rollout
+    return RolloutStatus(reason=seen.no_roll.reason, message=seen.no_roll.message)
 
 
 def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[Condition, ...]:

@@ -81,6 +81,21 @@ class RollView:
     under_way: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NoRoll:
+    """Why a look planned no roll. `holds`: a roll that is under way goes on when the cause is gone."""
+
+    reason: str
+    message: str
+    holds: bool = False
+
+
+NO_NODES = NoRoll("NoNodes", "the cluster has no StatefulSets, so no node can be restarted")
+LISTENER_UNREADABLE = NoRoll(
+    "Unreadable", "nothing is restarted until all BrokerListeners of the cluster can be read", holds=True
+)
+
+
 class WaitReason(StrEnum):
     """Also the reason in the conditions Rolling and RollBlocked."""
 

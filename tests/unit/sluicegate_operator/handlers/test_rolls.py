@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
@@ -99,6 +100,46 @@ async def test_metrics_show_a_roll_as_blocked_for_as_long_as_it_is(monkeypatch: 
     await reconciler.reconcile(SHOP)
     assert _blocked(context) == []
     await context.close()
+
+
+@pytest.mark.parametrize(
+    ("gone", "rolling", "blocked", "rollout"),
+    [
+        ("nodes", ("False", "NoNodes"), ("False", "NoNodes"), "NoNodes"),
+        ("listener", ("False", "Unreadable"), ("True", "Unreadable"), "BelowMinIsr"),
+    ],
+)
+async def test_a_roll_that_can_no_longer_go_on_is_not_told_as_rolling(
+    gone: str, rolling: tuple[str, str], blocked: tuple[str, str], rollout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube = MemoryKube(cluster())
+    settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
+    context = Context(kube, settings)  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    clusters, rolls = ClusterReconciler(context), RollReconciler(context)
+    await clusters.reconcile(SHOP)
+    monkeypatch.setattr("sluicegate_operator.handlers.rolls.plan_roll", lambda _: BLOCKED)
+    await rolls.reconcile(SHOP)
+    await clusters.reconcile(SHOP)
+    assert _said(kube, "Rolling") == ("True", "BelowMinIsr")
+    if gone == "nodes":
+        kube.remove("StatefulSet", "shop-brokers")
+        kube.put({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "shop-brokers"}, "spec": {}})
+    else:
+        unreadable = listener()
+        kube.put(unreadable | {"spec": unreadable["spec"] | {"port": "9094"}})
+    for _ in range(2):
+        await rolls.reconcile(SHOP)
+        await clusters.reconcile(SHOP)
+    assert (_said(kube, "Rolling"), _said(kube, "RollBlocked")) == (rolling, blocked)
+    assert kube.take("BrokerCluster", "shop")["status"]["rollout"]["reason"] == rollout
+    assert _blocked(context) == []
+    await context.close()
+
+
+def _said(kube: MemoryKube, type_: str) -> tuple[str, str]:
+    found = kube.condition("BrokerCluster", "shop", type_)
+    return found["status"], found["reason"]
 
 
 def _blocked(context: Context) -> list[str]:
