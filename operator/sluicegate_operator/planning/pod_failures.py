@@ -69,10 +69,8 @@ def _last_words(container: Json) -> str:
 
 
 def events_of(uid: str, events: Sequence[Json]) -> list[Json]:
-    """Those of the object itself: Events outlive an earlier one of its name. All of them if its uid is not known."""
-    uids = ("", uid) if uid else None
-    told = [(event, (event.get("involvedObject") or {}).get("uid") or "") for event in events]
-    return [event for event, of in told if uids is None or of in uids]
+    """The Events of the object with that uid: Events of an earlier object of its name may still be there."""
+    return [event for event in events if ((event.get("involvedObject") or {}).get("uid") or "") in ("", uid)]
 
 
 def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:

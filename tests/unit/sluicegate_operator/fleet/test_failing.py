@@ -12,7 +12,7 @@ from sluicegate_operator.kube.kinds import EVENT, Kind
 from sluicegate_operator.planning.children import wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.start_failures import StartFailure
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, REVISION
 from tests.support.bad_manifests import cluster
 from tests.support.memory_kube import Json, MemoryKube
 
@@ -22,8 +22,11 @@ pytestmark = pytest.mark.virtual_time
 class CountingKube(MemoryKube):
     """Notes when Events were asked for."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, controllers_uid: str = "of-the-controllers") -> None:
+        labels = {MANAGED_BY_LABEL: MANAGER, CLUSTER_LABEL: "shop"}
+        controllers = {"name": "shop-controllers", "uid": controllers_uid, "labels": labels}
+        brokers = {"name": "shop-brokers", "labels": labels}
+        super().__init__(*({"kind": "StatefulSet", "metadata": meta} for meta in (controllers, brokers)))
         self.asked_s: list[float] = []
         self.set_events = SetEvents()
 
@@ -133,12 +136,23 @@ async def test_a_pod_of_ours_that_is_going_is_nobody_elses() -> None:
 
 
 async def test_events_of_an_earlier_statefulset_of_the_name_say_nothing_of_this_one() -> None:
-    kube = CountingKube()
-    kube.put({"kind": "StatefulSet", "metadata": {"name": "shop-controllers", "uid": "now"}})
+    kube = CountingKube("now")
     kube.refuse("shop-controllers-0", "no room", "before")
     assert await look(kube, shop()) == []
     kube.refuse("shop-controllers-0", "no room", "now")
     assert await look(kube, shop(generation=2)) == ["shop-controllers-0 does not start: FailedCreate: no room"]
+
+
+@pytest.mark.parametrize("theirs", [False, True], ids=["none", "of somebody else"])
+async def test_without_a_statefulset_of_ours_no_event_says_why_a_node_has_no_pod(theirs: bool) -> None:
+    kube = CountingKube()
+    kube.remove("StatefulSet", "shop-controllers")
+    if theirs:
+        kube.put({"kind": "StatefulSet", "metadata": {"name": "shop-controllers", "uid": "theirs"}})
+    for uid in ("before", "theirs"):
+        kube.refuse("shop-controllers-0", "no room", uid)
+        assert await look(kube, shop(uid=uid)) == []
+    assert kube.asked_s == []
 
 
 async def test_events_of_an_earlier_claim_of_the_name_say_nothing_of_this_one() -> None:
