@@ -72,6 +72,8 @@ class KubernetesFleet:
     _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)
     """Where the controllers were at the last look, so that one look lists the pods once."""
     _session_pods: dict[tuple[str, str], dict[tuple[int, int], str]] = field(default_factory=dict)
+    _uids: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Of the BrokerClusters that `_controllers` and `_session_pods` are about."""
     _absent: AbsentPods = field(default_factory=AbsentPods)
     _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
@@ -189,6 +191,11 @@ class KubernetesFleet:
         """Pods are those of the cache, or with `fresh` those of the API server: that a pod is not in the cache proves
         nothing. Raises KubeError; what controllers do not say is in the view."""
         key = (cluster.namespace, cluster.name)
+        uid = cluster.metadata.uid
+        if self._uids.setdefault(key, uid) != uid:
+            # Another cluster had the name before, with other pods and sessions.
+            self.forget(*key)
+            self._uids[key] = uid
         places = self._controllers.get(key) or _controllers(await self.pods(cluster))
         view = await controller_view(places)
         pods = await all_pods(self._kube, cluster, view.overview, self._absent, fresh=fresh)
@@ -207,6 +214,7 @@ class KubernetesFleet:
         return Sighting(view, tuple(pods), seen_in)
 
     def forget(self, namespace: str, name: str) -> None:
+        self._uids.pop((namespace, name), None)
         self._controllers.pop((namespace, name), None)
         self._session_pods.pop((namespace, name), None)
         self._absent.forget(namespace, name)

@@ -71,6 +71,8 @@ class ClusterReconciler:
         await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
         cluster = snapshot.cluster
         await self._let_claims_go(key, cluster)
+        if cluster is not None:
+            context.keep_to(cluster)
         if cluster is not None and cluster.spec.is_external:
             return await self._external.reconcile(cluster)
         if cluster is None or cluster.spec.brokers is None:
@@ -186,7 +188,8 @@ class ClusterReconciler:
         generation, stalled = cluster.metadata.generation, cluster.status.condition(STALLED)
         is_stalled = stalled is not None and (stalled.status, stalled.observed_generation) == ("True", generation)
         known = stalled.reason if stalled is not None and is_stalled else ""
-        return history.note(generation, seen.failing, seen.unwell, now_s, known)
+        attempt = cluster.metadata.uid, generation
+        return history.note(attempt, seen.failing, seen.unwell, now_s, known)
 
     async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
         """With a Warning when it turns out that a person is needed."""

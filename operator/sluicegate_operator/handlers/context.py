@@ -64,6 +64,8 @@ class Context:
         self.ending: dict[ClusterKey, str] = {}
         """Clusters whose namespace is being deleted, with their uids; see handlers.ending_namespaces."""
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
+        self._uids: dict[ClusterKey, str] = {}
+        """Of the BrokerClusters that `progress` is about."""
         self._said: Said[tuple[Hashable, ...]] = Said()
         self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell
         """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
@@ -93,7 +95,16 @@ class Context:
         change."""
         return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
+    def keep_to(self, cluster: BrokerCluster) -> None:
+        """Forget what was found of another BrokerCluster that had the name before this one."""
+        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
+        if self._uids.setdefault(key, uid) != uid:
+            self._uids[key] = uid
+            self.progress.pop(key, None)
+
     async def forget_cluster(self, key: ClusterKey) -> None:
+        self._uids.pop(key, None)
+        self.progress.pop(key, None)
         await self.external.forget(key)
         await self._pools.forget(key)
 

@@ -7,7 +7,6 @@ A queue of its own, so that neither a roll nor a slow API call elsewhere delays 
 
 import logging
 import random
-from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -54,8 +53,8 @@ class RegistrationReconciler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._told: defaultdict[ClusterKey, dict[int, int]] = defaultdict(dict)
-        """The last epoch of each broker that a controller was told to be gone."""
+        self._told: dict[ClusterKey, tuple[str, dict[int, int]]] = {}
+        """The uid of the BrokerCluster, and the last epoch of each broker that a controller was told to be gone."""
         self._external = ExternalBrokers(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
@@ -70,6 +69,7 @@ class RegistrationReconciler:
             self._told.pop(key, None)
             context.followers.forget(key)
             return None
+        context.keep_to(cluster)
         seen = await context.fleet.look(cluster)
         fenced = await self._fence(cluster, seen)
         await self._set_gates(cluster, seen)
@@ -101,9 +101,16 @@ class RegistrationReconciler:
             )
         return self._external.again(seen)
 
+    def _told_of(self, cluster: BrokerCluster) -> dict[int, int]:
+        """Brokers of another cluster that had the name before have other epochs."""
+        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
+        if key not in self._told or self._told[key][0] != uid:
+            self._told[key] = uid, {}
+        return self._told[key][1]
+
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Whether anything was to be fenced."""
-        told = self._told[cluster.namespace, cluster.name]
+        told = self._told_of(cluster)
         if not fence_orders(seen, told.items()) or seen.view.active is None or cluster.spec.paused:
             return False
         # A pod that the cache does not show may be there all the same.

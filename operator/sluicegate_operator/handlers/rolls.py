@@ -81,6 +81,7 @@ class RollReconciler:
             context.figures.forget(key)
             self._waits.forget(key)
             return None
+        context.keep_to(cluster)
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
             # Without a listener that cannot be read the nodes would be planned without its port.
             self._note(cluster, None, None, None if cluster.spec.paused else LISTENER_UNREADABLE)

@@ -4,7 +4,7 @@ Much of it passes by itself within seconds, or comes and goes while it lasts: a 
 runs in between. So a failure is remembered until its node is well, and a person is called when it has lasted.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -60,25 +60,26 @@ class _Seen:
 
 @dataclass(slots=True)
 class FailureHistory:
-    """Of one cluster. Another generation of its spec is another attempt: it begins anew."""
+    """Of the clusters of one name. Another cluster, or another generation of its spec, is another attempt: the history
+    begins anew."""
 
-    _generation: int = -1
+    _attempt: Hashable = None
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def note(
         self,
-        generation: int,
+        attempt: Hashable,
         failing: Sequence[FailingNode],
         unwell: Collection[str],
         now_s: float,
         stalled_for: str = "",
     ) -> NodesNotStarting | None:
-        """`failing` are those that fail at this moment, the most important first; who began to fail first is told
+        """`attempt` names the cluster's uid and the generation of its spec. `failing` are those that fail at this moment, the most important first; who began to fail first is told
         first. `unwell`: uids of all that are not ready, the others are forgotten. `stalled_for`: the reason for which
         the cluster is Stalled already by its status: in the first look of a term such a failure has lasted."""
-        known = "" if self._generation >= 0 else stalled_for
-        if generation != self._generation:
-            self._generation, self._seen = generation, {}
+        known = "" if self._attempt is not None else stalled_for
+        if attempt != self._attempt:
+            self._attempt, self._seen = attempt, {}
         now_failing = {
             node.uid: _Seen(-inf if node.failure.reason == known else self._first_s(node, now_s), now_s, node)
             for node in failing

@@ -386,6 +386,34 @@ async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that
     await context.close()
 
 
+async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_name() -> None:
+    kube = MemoryKube(cluster())
+    context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    reconciler = ClusterReconciler(context)
+    await reconciler.reconcile(SHOP)
+    context.progress[SHOP].controller_id = 1001
+    said = "create Pod shop-controllers-0 in StatefulSet shop-controllers failed error: no room"
+    of = {"kind": "StatefulSet", "name": "shop-controllers"}
+    event = {"kind": "Event", "metadata": {"name": "one"}, "involvedObject": of, "reason": "FailedCreate"}
+    kube.put({**event, "message": said})
+    # Another generation is asked about at once.
+    kube.put(cluster(config={"num.partitions": "3"}))
+    await reconciler.reconcile(SHOP)
+    assert kube.condition("BrokerCluster", "shop")["reason"] == "FailedCreate"
+    assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == 1001
+    for kind, name in ("BrokerCluster", "shop"), ("Event", "one"):
+        kube.remove(kind, name)
+    for name in kube.names("StatefulSet"):
+        kube.remove("StatefulSet", name)
+    again = cluster(config={"num.partitions": "3"})
+    kube.put({**again, "metadata": {**again["metadata"], "uid": "of-the-next", "generation": 2}})
+    await reconciler.reconcile(SHOP)
+    assert kube.condition("BrokerCluster", "shop")["reason"] == "ControllersStarting"
+    assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == -1
+    await context.close()
+
+
 async def test_the_status_says_which_controller_is_active_and_keeps_it_until_another_was_seen() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]

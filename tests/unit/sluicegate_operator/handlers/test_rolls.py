@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.rolls import RollReconciler
@@ -16,7 +17,7 @@ from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
-from sluicegate_operator.resources.labels import REVISION
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener
 from tests.support.memory_kube import Json, MemoryKube
@@ -255,4 +256,27 @@ async def test_a_pod_of_an_older_operator_is_given_the_revision_in_our_spelling_
     await context.fleet.apply(found, [])
     await RollReconciler(context).reconcile(SHOP)
     assert kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] == uid
+    await context.close()
+
+
+async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube, asked = MemoryKube(), []
+
+    async def view_of(places: tuple[ControllerPlace, ...]) -> ControllerView:
+        asked.append(places)
+        return ControllerView(None)
+
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view_of)
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "controller"}
+    status = {"podIP": "c0", "conditions": [{"type": "Ready", "status": "True"}]}
+    kube.put(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop-controllers-0", "labels": labels}}
+        | {"status": status}
+    )
+    await context.fleet.look(CLUSTER)
+    kube.remove("Pod", "shop-controllers-0")
+    metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
+    await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))
+    assert [[place.host for place in places] for places in asked] == [["c0"], []]
     await context.close()

@@ -42,6 +42,13 @@ def test_another_generation_of_the_spec_is_another_attempt() -> None:
     assert history.note(3, [], BOTH, LASTING_S) is None
 
 
+def test_another_cluster_of_the_name_is_another_attempt() -> None:
+    history = FailureHistory()
+    history.note(("a", 1), [LOOP], BOTH, 0.0)
+    assert history.note(("b", 1), [], BOTH, LASTING_S) is None
+    assert history.note(("b", 1), [LOOP], BOTH, LASTING_S) == NodesNotStarting(LOOP, needs_a_person=False)
+
+
 def test_the_scheduler_goes_on_by_itself_and_who_needs_a_person_is_told_first() -> None:
     history = FailureHistory()
     assert history.note(1, [WAITS, LOOP], BOTH, 0.0) == NodesNotStarting(WAITS, needs_a_person=False)
