@@ -115,8 +115,8 @@ def advertised(listener: BrokerListener, broker: BrokerPlace, service: ServiceSe
 
 
 def bootstrap(listener: BrokerListener, service: ServiceSeen | None, brokers: Mapping[int, Address]) -> str:
-    """Where clients begin: empty while that is not known. `service` is the listener's own Service for all brokers; it is
-    None if there is none, also if another object has its name. `brokers` is what clients are told of each."""
+    """Where clients begin: empty while that is not known. `service` is the listener's own Service for all brokers.
+    It is None if there is none, also if another object has its name. `brokers` is what clients are told of each."""
     spec = listener.spec
     if service is None:
         return ""

@@ -74,9 +74,10 @@ class FailureHistory:
         now_s: float,
         stalled_for: str = "",
     ) -> NodesNotStarting | None:
-        """`attempt` names the cluster's uid and the generation of its spec. `failing` are those that fail at this moment, the most important first; who began to fail first is told
-        first. `unwell`: uids of all that are not ready, the others are forgotten. `stalled_for`: the reason for which
-        the cluster is Stalled already by its status: in the first look of a term such a failure has lasted."""
+        """`attempt` names the cluster's uid and the generation of its spec. `failing` are those that fail at this
+        moment, the most important first; who began to fail first is told first. `unwell`: uids of all
+        that are not ready, the others are forgotten. `stalled_for`: the reason for which the cluster is Stalled already
+        by its status: in the first look of a term such a failure has lasted."""
         known = "" if self._attempt is not None else stalled_for
         if attempt != self._attempt:
             self._attempt, self._seen = attempt, {}
