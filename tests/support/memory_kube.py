@@ -136,11 +136,20 @@ class MemoryKube:
         return self.put(manifest)
 
     async def apply_status(
-        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        manager: str = STATUS_MANAGER,
+        uid: str = "",
     ) -> Held | None:
         key = (kind.kind, namespace, name)
         if key not in self._objects:
             raise KubeError(f"{name} not found", 404)
+        if uid not in ("", self._objects[key]["metadata"]["uid"]):
+            raise KubeConflictError(f"{name} is another one by now")
         managed = self._statuses.setdefault(key, {})
         managed[manager] = deepcopy(dict(status))
         found = self._objects[key]

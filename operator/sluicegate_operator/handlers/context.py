@@ -114,7 +114,8 @@ class Context:
         if manifest == before:
             return None
         async with self._status_slots:
-            held = await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
+            kind, uid = api_kind(resource), resource.metadata.uid
+            held = await self.kube.apply_status(kind, resource.namespace, resource.name, manifest, uid=uid)
         written = resource.model_copy(update={"status": status})
         known = held.value if held is not None else None
         if not isinstance(known, type(resource)) or known.spec_version != resource.spec_version:
@@ -138,7 +139,7 @@ class Context:
             log.error("%s", found)
         own = {key: value for key, value in status.items() if key not in REMEMBERED_FIELDS}
         try:
-            await self.kube.apply_status(found.kind, meta["namespace"], meta["name"], own)
+            await self.kube.apply_status(found.kind, meta["namespace"], meta["name"], own, uid=meta["uid"])
         except KubeError as error:
             if error.retriable:
                 raise
@@ -155,7 +156,7 @@ class Context:
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         kind, namespace, name = api_kind(resource), resource.namespace, resource.name
         manager = LIMITS_STATUS_MANAGER if LIMITS_SET in fields else CONFIG_STATUS_MANAGER
-        await self.kube.apply_status(kind, namespace, name, fields, manager=manager)
+        await self.kube.apply_status(kind, namespace, name, fields, manager=manager, uid=resource.metadata.uid)
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         meta = body["metadata"]

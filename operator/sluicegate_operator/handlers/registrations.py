@@ -211,7 +211,8 @@ class RegistrationReconciler:
                 return
             [registration] = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], [])
         if plan.status.manifest() != registration.status.manifest():
-            await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
+            status, uid = plan.status.manifest(), registration.metadata.uid
+            await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, status, uid=uid)
         if plan.events:
             # Who has come may say something else of itself.
             self._context.mark("descriptions", (cluster.namespace, cluster.name))

@@ -43,6 +43,11 @@ def _nobody_looks(_: Json) -> None:
     """For a child of which nobody asks what others have made of it."""
 
 
+def _check_same(name: str, wanted: str, found: str) -> None:
+    if wanted and found and wanted != found:
+        raise KubeConflictError(f"{name} is another one by now: its uid is {found} and not {wanted}")
+
+
 class KubeClient:
     """Belongs to one event loop. Every method raises KubeError, KubeConflictError or KubeUnavailableError."""
 
@@ -176,9 +181,21 @@ class KubeClient:
         await self._request("PATCH", path, query=query | {"force": "true"}, body=manifest, content_type=_APPLY_TYPE)
 
     async def apply_status(
-        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        status: Mapping[str, Any],
+        *,
+        manager: str = STATUS_MANAGER,
+        uid: str = "",
     ) -> Held | None:
-        """Without the fields that an older CRD does not have. What the cache holds of the object since."""
+        """Without the fields that an older CRD does not have. What the cache holds of the object since.
+
+        `uid` is that of the object which the status is about. Raises KubeConflictError if another object has its name:
+        before it is written if the cache holds that object, else after it. The API server itself does not compare uids
+        when a status of a custom resource is applied."""
+        _check_same(name, uid, self.cache.uid(kind, namespace, name))
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
@@ -195,7 +212,9 @@ class KubeClient:
                 self._untold.add((kind.crd, fields))
                 log.warning("%s is older than this operator, apply crds/: not told are %s", kind.crd, ", ".join(fields))
             told = await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
-        return self.cache.note(kind, told)
+        held = self.cache.note(kind, told)
+        _check_same(name, uid, told["metadata"].get("uid") or "")
+        return held
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
         made = await self._request("POST", kind.path(namespace), body=manifest)

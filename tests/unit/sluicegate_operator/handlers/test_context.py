@@ -7,10 +7,12 @@ import pytest
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.kube.held import Held, Reader
 from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
 from sluicegate_operator.planning.conditions import conditions, ready
 from sluicegate_operator.settings import read_settings
+from tests.support.memory_kube import MemoryKube
 
 WRITTEN: dict[str, Any] = {
     "apiVersion": CONNECTION_QUOTA.api_version,
@@ -27,7 +29,7 @@ class OneWrite:
         self._since = since
         self.held: Held | None = None
 
-    async def apply_status(self, kind: Any, namespace: str, name: str, status: Any) -> Held:
+    async def apply_status(self, kind: Any, namespace: str, name: str, status: Any, **_: Any) -> Held:
         meta = {**WRITTEN["metadata"], "resourceVersion": "4", **self._since.get("metadata", {})}
         told = {**WRITTEN, "metadata": meta, "status": {**status, **self._since.get("status", {})}}
         self.held = Reader().held(CONNECTION_QUOTA, told)
@@ -60,4 +62,17 @@ async def test_what_is_kept_of_an_object_is_what_was_written_and_the_caches_own_
     assert (written is kube.held.value) is is_known
     assert (written.spec_version, written.status) == (("u", 1), status)
     assert await context.write_status(written, status) is None
+    await context.close()
+
+
+async def test_no_status_is_written_to_another_object_of_the_name() -> None:
+    kube = MemoryKube({**WRITTEN, "metadata": {**WRITTEN["metadata"], "uid": "of-the-next"}})
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    quota = Reader().held(CONNECTION_QUOTA, WRITTEN).value
+    assert isinstance(quota, ConnectionQuota)
+    with pytest.raises(KubeConflictError, match="another one"):
+        await context.write_status(quota, ConnectionQuotaStatus(brokers="3/3"))
+    with pytest.raises(KubeConflictError, match="another one"):
+        await context.remember(quota, {"limitsSet": []})
+    assert "status" not in kube.take("ConnectionQuota", "all")
     await context.close()

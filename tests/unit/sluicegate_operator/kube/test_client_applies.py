@@ -68,6 +68,10 @@ class Cached:
     def peek(self, *_: object) -> tuple[bool, Json | None]:
         return self.known, deepcopy(self._server.found) if self.known and not self.hidden else None
 
+    def uid(self, *_: object) -> str:
+        _, found = self.peek()
+        return "" if found is None else str(found["metadata"]["uid"])
+
     def note(self, kind: Kind, answer: Mapping[str, Any]) -> None:
         assert kind is STATEFUL_SET
         assert answer["metadata"]["uid"]
@@ -167,3 +171,16 @@ async def test_what_is_refused_and_not_there_is_refused_in_the_api_servers_words
     with pytest.raises(KubeError, match="quota exceeded"):
         await client.apply(node_set())
     assert server.asked == ["POST", "GET", "POST"]
+
+
+@pytest.mark.parametrize(("known", "sent"), [(True, []), (False, ["PATCH"])], ids=["by the cache", "by the answer"])
+async def test_a_status_of_an_earlier_object_of_the_name_is_a_conflict(
+    client: KubeClient, server: Server, known: bool, sent: list[str]
+) -> None:
+    await client.apply(node_set())
+    del server.asked[:]
+    client.cache.known = known  # type: ignore[attr-defined]
+    with pytest.raises(KubeConflictError, match="shop-broker is another one by now"):
+        await client.apply_status(STATEFUL_SET, "default", "shop-broker", {}, uid="of-an-earlier-one")
+    assert server.asked == sent
+    await client.apply_status(STATEFUL_SET, "default", "shop-broker", {}, uid="uid")
