@@ -97,7 +97,7 @@ class KubernetesFleet:
             if count is None and cluster.spec.brokers is not None:
                 brokers = there[Role.BROKER]
                 count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
-            started = _has_started(cluster, there.values())
+            started = _any_of(cluster, there.values())
             claims = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
             wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
             children = [_with_claims_as_they_are(child, there) for child in wanted]
@@ -174,10 +174,6 @@ class KubernetesFleet:
             seen[role] = _node_set_seen(found, wanted_revision(wanted, layout, role))
         return seen
 
-    async def has_started(self, cluster: BrokerCluster) -> bool:
-        """Whether a StatefulSet of the cluster is there. Raises KubeError."""
-        return _has_started(cluster, [await self._node_set(cluster, role) for role in Role])
-
     async def broker_replicas(self, cluster: BrokerCluster) -> int:
         """How many brokers its StatefulSet has; 0 before there is one."""
         found = await self._node_set(cluster, Role.BROKER)
@@ -246,7 +242,13 @@ def _with_claims_as_they_are(
     return child if found is None else keep_template_size(child, found)
 
 
-def _has_started(cluster: BrokerCluster, node_sets: Iterable[Mapping[str, Any] | None]) -> bool:
+async def has_started(kube: KubeClient, cluster: BrokerCluster) -> bool:
+    """Whether a StatefulSet of the cluster is there, by the cache. Raises KubeError."""
+    names = [node_set_name(cluster.name, role) for role in Role]
+    return _any_of(cluster, [await kube.cache.get(STATEFUL_SET, cluster.namespace, name) for name in names])
+
+
+def _any_of(cluster: BrokerCluster, node_sets: Iterable[Mapping[str, Any] | None]) -> bool:
     return any(found is not None and is_controlled_by(found, cluster.metadata.uid) for found in node_sets)
 
 

@@ -16,9 +16,10 @@ from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import SetEvents, failing_nodes
+from sluicegate_operator.fleet.kubernetes import has_started
 from sluicegate_operator.fleet.nodes import lost_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
-from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context, keep_to, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
@@ -72,7 +73,7 @@ class ClusterReconciler:
         cluster = snapshot.cluster
         await self._let_claims_go(key, cluster)
         if cluster is not None:
-            context.keep_to(cluster)
+            keep_to(context, cluster)
         if cluster is not None and cluster.spec.is_external:
             return await self._external.reconcile(cluster)
         if cluster is None or cluster.spec.brokers is None:
@@ -176,7 +177,7 @@ class ClusterReconciler:
         take over the claims of an earlier cluster, and with them the id of that cluster."""
         if applied.claims_taken:
             return False
-        return applied.volumes is not None or await self._context.fleet.has_started(cluster)
+        return applied.volumes is not None or await has_started(self._context.kube, cluster)
 
     async def _not_starting(
         self, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]

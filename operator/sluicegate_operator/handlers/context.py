@@ -64,7 +64,7 @@ class Context:
         self.ending: dict[ClusterKey, str] = {}
         """Clusters whose namespace is being deleted, with their uids; see handlers.ending_namespaces."""
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
-        self._uids: dict[ClusterKey, str] = {}
+        self.uids: dict[ClusterKey, str] = {}
         """Of the BrokerClusters that `progress` is about."""
         self._said: Said[tuple[Hashable, ...]] = Said()
         self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell
@@ -95,15 +95,8 @@ class Context:
         change."""
         return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
-    def keep_to(self, cluster: BrokerCluster) -> None:
-        """Forget what was found of another BrokerCluster that had the name before this one."""
-        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
-        if self._uids.setdefault(key, uid) != uid:
-            self._uids[key] = uid
-            self.progress.pop(key, None)
-
     async def forget_cluster(self, key: ClusterKey) -> None:
-        self._uids.pop(key, None)
+        self.uids.pop(key, None)
         self.progress.pop(key, None)
         await self.external.forget(key)
         await self._pools.forget(key)
@@ -173,6 +166,14 @@ class Context:
         await self.followers.close()
         await self.external.aclose()
         await self._pools.aclose()
+
+
+def keep_to(context: Context, cluster: BrokerCluster) -> None:
+    """Forget what was found of another BrokerCluster that had the name before this one."""
+    key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
+    if context.uids.setdefault(key, uid) != uid:
+        context.uids[key] = uid
+        context.progress.pop(key, None)
 
 
 def look_again_s(context: Context, cluster: BrokerCluster) -> float:

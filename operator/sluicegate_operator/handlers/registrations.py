@@ -18,7 +18,7 @@ from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.handlers.context import Context, look_again_s
+from sluicegate_operator.handlers.context import Context, keep_to, look_again_s
 from sluicegate_operator.handlers.external import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
@@ -69,7 +69,7 @@ class RegistrationReconciler:
             self._told.pop(key, None)
             context.followers.forget(key)
             return None
-        context.keep_to(cluster)
+        keep_to(context, cluster)
         seen = await context.fleet.look(cluster)
         fenced = await self._fence(cluster, seen)
         await self._set_gates(cluster, seen)

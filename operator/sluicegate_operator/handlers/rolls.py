@@ -19,7 +19,7 @@ from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions, respelled
-from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context, keep_to, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
@@ -81,7 +81,7 @@ class RollReconciler:
             context.figures.forget(key)
             self._waits.forget(key)
             return None
-        context.keep_to(cluster)
+        keep_to(context, cluster)
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
             # Without a listener that cannot be read the nodes would be planned without its port.
             self._note(cluster, None, None, None if cluster.spec.paused else LISTENER_UNREADABLE)

@@ -115,12 +115,6 @@ class Cache:
             self._tell(kind, one.objects.put(self._reader.held(kind, told)))
         return one.objects.get(meta.get("namespace") or "", meta["name"])
 
-    def uid(self, kind: Kind, namespace: str, name: str) -> str:
-        """Of the object that has the name by what is held; empty if none is held."""
-        one = self._kinds.get(kind)
-        held = one.objects.get(namespace, name) if one is not None and one.filled.is_set() else None
-        return "" if held is None else held.uid
-
     def note_gone(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         one = self._kinds.get(kind)
         if one is not None:

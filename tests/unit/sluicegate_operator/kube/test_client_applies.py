@@ -10,7 +10,10 @@ import pytest
 
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
+from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.kinds import STATEFUL_SET, Kind
+from sluicegate_operator.kube.watchfulness import Watchfulness
+from sluicegate_operator.kube.watching import Watched
 from sluicegate_operator.resources.labels import labels
 
 Json = dict[str, Any]
@@ -68,9 +71,11 @@ class Cached:
     def peek(self, *_: object) -> tuple[bool, Json | None]:
         return self.known, deepcopy(self._server.found) if self.known and not self.hidden else None
 
-    def uid(self, *_: object) -> str:
-        _, found = self.peek()
-        return "" if found is None else str(found["metadata"]["uid"])
+    def watchfulness(self) -> Mapping[Kind, Watchfulness]:
+        seen = Watchfulness(Watched(STATEFUL_SET, 30))
+        if (found := self.peek()[1]) is not None:
+            seen.objects.put(Held("default", "shop-broker", found["metadata"]["uid"], 1, "shop", found))
+        return {STATEFUL_SET: seen}
 
     def note(self, kind: Kind, answer: Mapping[str, Any]) -> None:
         assert kind is STATEFUL_SET
@@ -175,11 +180,11 @@ async def test_what_is_refused_and_not_there_is_refused_in_the_api_servers_words
 
 @pytest.mark.parametrize(("known", "sent"), [(True, []), (False, ["PATCH"])], ids=["by the cache", "by the answer"])
 async def test_a_status_of_an_earlier_object_of_the_name_is_a_conflict(
-    client: KubeClient, server: Server, known: bool, sent: list[str]
+    client: KubeClient, server: Server, known: bool, sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.apply(node_set())
     del server.asked[:]
-    client.cache.known = known  # type: ignore[attr-defined]
+    monkeypatch.setattr(client.cache, "known", known)
     with pytest.raises(KubeConflictError, match="shop-broker is another one by now"):
         await client.apply_status(STATEFUL_SET, "default", "shop-broker", {}, uid="of-an-earlier-one")
     assert server.asked == sent
