@@ -268,12 +268,13 @@ async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monke
 
     monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view_of)
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
-    labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "controller"}
+    meta = {
+        "name": "shop-controllers-0",
+        "labels": {CLUSTER_LABEL: "shop", ROLE_LABEL: "controller"},
+        "annotations": {REVISION: "1"},
+    }
     status = {"podIP": "c0", "conditions": [{"type": "Ready", "status": "True"}]}
-    kube.put(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop-controllers-0", "labels": labels}}
-        | {"status": status}
-    )
+    kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status})
     await context.fleet.look(CLUSTER)
     kube.remove("Pod", "shop-controllers-0")
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
