@@ -21,7 +21,7 @@ from e2e.shop import install_crds
 from sluicegate_operator.cli import brokers_asked
 from sluicegate_operator.cli.options import Output
 from sluicegate_operator.cli.why import why
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 
 pytestmark = pytest.mark.full
 
@@ -85,8 +85,9 @@ def asked(own_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
 
 def run_pod(plane: ControlPlane, name: str, address: str) -> None:
     labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
+    metadata = {"name": name, "labels": labels, "annotations": {REVISION: "{}"}}
     spec = {"containers": [{"name": "broker", "image": "none"}], "nodeName": "nowhere"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
     status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
     plane.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))

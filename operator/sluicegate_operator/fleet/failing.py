@@ -29,8 +29,7 @@ from sluicegate_operator.planning.restart_reasons import NodeRevision, decode_re
 from sluicegate_operator.planning.start_failures import FailingNode, StartFailure
 from sluicegate_operator.resources.container_resources import memory_limit
 from sluicegate_operator.resources.labels import REVISION, node_set_name
-from sluicegate_operator.resources.owner import why_not_ours
-from sluicegate_operator.resources.statefulset import CLAIM, node_set_metadata
+from sluicegate_operator.resources.statefulset import CLAIM, is_node_set_of
 
 Json = Mapping[str, Any]
 
@@ -164,12 +163,11 @@ async def _without_pod(
     kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
 ) -> list[FailingNode]:
     """Why these nodes have no pod: another pod has the name, or the Events of the cluster's StatefulSet say why."""
-    metadata = node_set_metadata(cluster, role)
-    node_set = await kube.cache.get(STATEFUL_SET, cluster.namespace, metadata["name"])
+    name = node_set_name(cluster.name, role)
+    node_set = await kube.cache.get(STATEFUL_SET, cluster.namespace, name)
     events: list[Json] = []
-    if node_set is not None and not why_not_ours(node_set, {"metadata": metadata}):
-        uid = node_set["metadata"]["uid"]
-        events = await _events(kube, cluster, STATEFUL_SET.kind, metadata["name"], uid)
+    if node_set is not None and is_node_set_of(cluster, role, node_set):
+        events = await _events(kube, cluster, STATEFUL_SET.kind, name, node_set["metadata"]["uid"])
     pods = await asyncio.gather(*(kube.get(POD, cluster.namespace, pod) for pod in missing))
     found = []
     for pod, there in zip(missing, pods, strict=True):

@@ -16,8 +16,8 @@ from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name, selector
-from sluicegate_operator.resources.owner import has_controller, is_controlled_by, other_controller, why_not_ours
-from sluicegate_operator.resources.statefulset import node_set_metadata
+from sluicegate_operator.resources.owner import has_controller, is_controlled_by, other_controller
+from sluicegate_operator.resources.statefulset import is_node_set_of
 
 Json = Mapping[str, Any]
 
@@ -139,7 +139,7 @@ def _why_not_of(cluster: BrokerCluster, role: Role, pod: Json, node_set: Json | 
     if node_set is None:
         return ""
     name = node_set["metadata"]["name"]
-    if why_not_ours(node_set, {"metadata": node_set_metadata(cluster, role)}):
+    if not is_node_set_of(cluster, role, node_set):
         return f"StatefulSet {name}, which is not ours, controls it"
     if not is_controlled_by(pod, node_set["metadata"]["uid"]):
         return f"another StatefulSet {name} than ours controls it"

@@ -31,7 +31,7 @@ from sluicegate_operator.planning.volumes import VolumesSeen
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL, node_set_name
 from sluicegate_operator.resources.observer_code import observer_code
 from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
-from sluicegate_operator.resources.statefulset import node_set_metadata
+from sluicegate_operator.resources.statefulset import is_node_set_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +155,9 @@ class KubernetesFleet:
 
     async def _node_set(self, cluster: BrokerCluster, role: Role, *, fresh: bool = False) -> Mapping[str, Any] | None:
         """None where there is none of ours."""
-        metadata = node_set_metadata(cluster, role)
         ask = self._kube.get if fresh else self._kube.cache.get
-        found = await ask(STATEFUL_SET, cluster.namespace, metadata["name"])
-        return None if found is None or why_not_ours(found, {"metadata": metadata}) else found
+        found = await ask(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+        return found if found is not None and is_node_set_of(cluster, role, found) else None
 
     async def node_sets(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], *, fresh: bool = False

@@ -8,8 +8,7 @@ from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.preview_nodes import RunningNodes
 from sluicegate_operator.planning.restart_reasons import decode_revision, restart_requested
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, node_set_name
-from sluicegate_operator.resources.owner import why_not_ours
-from sluicegate_operator.resources.statefulset import node_set_metadata
+from sluicegate_operator.resources.statefulset import is_node_set_of
 
 
 async def running_nodes(kube: KubeClient, cluster: BrokerCluster) -> RunningNodes | None:
@@ -17,7 +16,7 @@ async def running_nodes(kube: KubeClient, cluster: BrokerCluster) -> RunningNode
     replicas, wanted, requested_at = {}, {}, {}
     for role in Role:
         found = await kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
-        if found is None or why_not_ours(found, {"metadata": node_set_metadata(cluster, role)}):
+        if found is None or not is_node_set_of(cluster, role, found):
             return None
         annotations = found["spec"]["template"]["metadata"].get("annotations") or {}
         replicas[role] = int(found["spec"]["replicas"])

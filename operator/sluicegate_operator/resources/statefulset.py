@@ -29,7 +29,7 @@ from sluicegate_operator.resources.labels import (
 )
 from sluicegate_operator.resources.lander import LANDING_S, lander, lander_volumes
 from sluicegate_operator.resources.observer_code import observer_mounts, observer_python_path, observer_volumes
-from sluicegate_operator.resources.owner import child_metadata
+from sluicegate_operator.resources.owner import child_metadata, why_not_ours
 from sluicegate_operator.resources.placement import placement
 from sluicegate_operator.resources.rack import rack_mount, rack_volume
 
@@ -80,6 +80,11 @@ BROKER = "broker"
 
 def node_set_metadata(cluster: BrokerCluster, role: str) -> dict[str, Any]:
     return child_metadata(cluster, node_set_name(cluster.name, role), labels(cluster.name, role))
+
+
+def is_node_set_of(cluster: BrokerCluster, role: str, found: Mapping[str, Any]) -> bool:
+    """Whether `found`, a StatefulSet with the name of the cluster's own, is the cluster's own."""
+    return not why_not_ours(found, {"metadata": node_set_metadata(cluster, role)})
 
 
 def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[str, Any]:
