@@ -131,7 +131,7 @@ test-all: test full e2e nodes  ## everything: `make test`, and beside Apache Kaf
 
 .PHONY: full
 full: setup-all  ## what `make test-all` adds to `make test`, without e2e
-	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m full tests
+	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10 -m full tests
 
 .PHONY: nodes
 nodes: kubernetes helm  ## the short level of the scenarios on a real node; a machine that cannot have nodes says why
@@ -162,7 +162,7 @@ soak: setup-all  ## what takes long: brokers, landers and builds of the audit lo
 e2e: venv java kubernetes oldest-api-server helm spark-crds flux-crds prometheus  ## a real kube-apiserver with pods as processes; LEVEL=short or full: on nodes (kind, root)
 ifeq ($(LEVEL),)
 	@rm -rf reports/used-rights
-	$(PYTEST) -q -p no:randomly -n $(E2E_WORKERS) --dist loadfile --no-loadscope-reorder e2e
+	$(PYTEST) -q -p no:randomly -n $(E2E_WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10 e2e
 	@PYTHONPATH=.:operator $(BIN)/python -m e2e.used_rights
 else
 	@$(BIN)/python -m e2e.nodes $(LEVEL)
