@@ -8,6 +8,8 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 # Each of these has an API server, a cluster and an operator.
 E2E_WORKERS ?= 2
+# The longest files come first: a worker takes a file as a whole, and the last one should not be a long one.
+FULL_ORDER := tests/simulation tests/integration tests/contract tests/unit
 P ?= tests/unit
 K ?=
 SEEDS ?= 200
@@ -131,7 +133,7 @@ test-all: test full e2e nodes  ## everything: `make test`, and beside Apache Kaf
 
 .PHONY: full
 full: setup-all  ## what `make test-all` adds to `make test`, without e2e
-	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10 -m full tests
+	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10 -m full $(FULL_ORDER)
 
 .PHONY: nodes
 nodes: kubernetes helm  ## the short level of the scenarios on a real node; a machine that cannot have nodes says why
