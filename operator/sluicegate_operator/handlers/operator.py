@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from sluicegate_operator.engine.configs import ConfigReconciler
@@ -62,6 +62,7 @@ async def lead(
             for task in running:
                 task.cancel()
     finally:
+        _hide(queues)
         kube.cache.unsubscribe(watch.on_change)
         REGISTRY.unregister(context.figures)
         pods.close()
@@ -94,6 +95,13 @@ def _show(queues: Mapping[str, WorkQueue[ClusterKey]]) -> None:
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
         QUEUE_OLDEST.labels(name).set_function(lambda queue=queue: queue.oldest_s(now_s()))  # type: ignore[misc]
+
+
+def _hide(queues: Iterable[str]) -> None:
+    """Remove the gauges of `queues`: the keys of a term that has ended would grow older for ever."""
+    for name in queues:
+        QUEUE_DEPTH.remove(name)
+        QUEUE_OLDEST.remove(name)
 
 
 def counted(name: str, reconcile: Reconcile) -> Reconcile:

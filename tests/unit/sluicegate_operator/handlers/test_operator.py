@@ -1,0 +1,39 @@
+"""What is left of a term of leadership once it has ended."""
+
+import asyncio
+
+import pytest
+
+from sluicegate_operator.handlers.operator import lead
+from sluicegate_operator.handlers.telemetry import REGISTRY
+from sluicegate_operator.settings import read_settings
+from tests.support.memory_kube import MemoryKube
+
+pytestmark = pytest.mark.virtual_time
+
+
+class _Cache:
+    async def subscribe(self, subscriber: object) -> None:
+        """Nothing is there."""
+
+    def unsubscribe(self, subscriber: object) -> None:
+        """Nothing is left."""
+
+
+class _Kube(MemoryKube):
+    cache = _Cache()  # type: ignore[assignment]
+
+
+async def test_the_figures_of_the_queues_end_with_the_term() -> None:
+    stop = asyncio.Event()
+    term = asyncio.create_task(lead(_Kube(), read_settings({}, None, None, None), stop, lambda: True))  # type: ignore[arg-type]
+    await asyncio.sleep(1)
+    assert "quotas" in _queues_shown()
+    stop.set()
+    await term
+    assert _queues_shown() == set()
+
+
+def _queues_shown() -> set[str]:
+    figures = [family for family in REGISTRY.collect() if family.name.startswith("sluicegate_queue_")]
+    return {sample.labels["queue"] for family in figures for sample in family.samples}
