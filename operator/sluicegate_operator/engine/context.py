@@ -85,7 +85,8 @@ class ExternalContext(ReconcileContext, Protocol):
 class QuotaFigures(Protocol):
     """What is counted of quotas, for metrics."""
 
-    def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None: ...
+    def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
+        """The reasons of condition Enforced by ConnectionQuota; None if the cluster has no quotas."""
 
     def note_drift(self, changes: int) -> None: ...
 

@@ -63,7 +63,7 @@ class QuotaReconciler:
             self.governed.pop(key, None)
             if self._pods is not None:
                 self._pods.keep(key, ())
-            context.figures.note_quotas(key, {})
+            context.figures.note_quotas(key, None)
             await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
             return None
         governed = self.governed.setdefault(key, self._unknown())

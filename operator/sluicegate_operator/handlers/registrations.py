@@ -60,14 +60,13 @@ class RegistrationReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         cluster = await gather_cluster(context.kube, key)
+        if cluster is None or cluster.spec.brokers is None:
+            # The BrokerRegistrations of a deleted BrokerCluster go with their owner.
+            self._forget_bundled(key)
         if cluster is not None and cluster.spec.is_external:
             return await self._reconcile_external(cluster)
         if cluster is None or cluster.spec.brokers is None:
-            # Its BrokerRegistrations go with their owner.
-            context.fleet.forget(*key)
             self._external.forget(key)
-            self._told.pop(key, None)
-            context.followers.forget(key)
             return None
         keep_to(context, cluster)
         seen = await context.fleet.look(cluster)
@@ -91,6 +90,12 @@ class RegistrationReconciler:
         if context.followers.follow(key, seen.view):
             return look_again_s(context, cluster)
         return context.settings.view_every_s * random.uniform(0.8, 1.2)
+
+    def _forget_bundled(self, key: ClusterKey) -> None:
+        self._context.fleet.forget(*key)
+        self._context.followers.forget(key)
+        self._context.figures.forget_brokers(key)
+        self._told.pop(key, None)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
         seen = await self._external.look(cluster)

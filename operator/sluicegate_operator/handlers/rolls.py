@@ -77,8 +77,7 @@ class RollReconciler:
         snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
-            context.progress.pop(key, None)
-            context.figures.forget(key)
+            context.figures.note_roll(key, None)
             self._waits.forget(key)
             return None
         keep_to(context, cluster)

@@ -6,7 +6,7 @@ and never changed.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -36,15 +36,25 @@ class TermFigures(Collector):
         self._blocked: dict[ClusterKey, str] = {}
         self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
 
-    def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None:
-        """`states` has one for each ConnectionQuota of the cluster: the reason of its condition Enforced. It is counted
-        when somebody asks, and may change until then."""
-        self._quotas[key] = states
+    def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
+        """`states` has the reason of the condition Enforced by ConnectionQuota; None if the cluster has no quotas.
+
+        A read of /metrics counts the reasons, so later changes of `states` count too.
+        """
+        if states is None:
+            self._quotas.pop(key, None)
+        else:
+            self._quotas[key] = states
 
     def note_brokers(self, key: ClusterKey, wanted: int, states: Collection[str]) -> None:
         """`states` has one for each broker that is registered."""
         self._wanted[key] = wanted
         self._brokers[key] = Counter(states)
+
+    def forget_brokers(self, key: ClusterKey) -> None:
+        """Show no brokers of this cluster until `note_brokers` is called for it again."""
+        self._wanted.pop(key, None)
+        self._brokers.pop(key, None)
 
     def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
         """A roll that a person has paused is not blocked."""
@@ -54,8 +64,15 @@ class TermFigures(Collector):
             self._blocked.pop(key, None)
 
     def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineFigures]) -> None:
-        """All of the cluster, by name."""
-        self._pipelines[key] = dict(found)
+        """`found` has all AuditPipelines of the cluster, by name."""
+        self._pipelines.pop(key, None)
+        if found:
+            self._pipelines[key] = dict(found)
+
+    def keep_pipelines(self, key: ClusterKey, names: Collection[str]) -> None:
+        """Forget the figures of all AuditPipelines of the cluster but these."""
+        known = self._pipelines.get(key, {})
+        self.note_pipelines(key, {name: figures for name, figures in known.items() if name in names})
 
     def note_drift(self, changes: int) -> None:
         """Limits that a hand had changed on brokers, and that were set again."""
@@ -64,17 +81,6 @@ class TermFigures(Collector):
     def note_enforced_after(self, seconds: float) -> None:
         """From a ConnectionQuota's change until every broker was seen to enforce it."""
         APPLY_TO_ENFORCED.observe(seconds)
-
-    def forget(self, key: ClusterKey) -> None:
-        known: tuple[dict[ClusterKey, Any], ...] = (
-            self._quotas,
-            self._brokers,
-            self._wanted,
-            self._blocked,
-            self._pipelines,
-        )
-        for figures in known:
-            figures.pop(key, None)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         quotas = _family("sluicegate_quotas", "ConnectionQuotas by the reason of their condition Enforced", "state")

@@ -116,7 +116,7 @@ class SaidEvents:
 class NoFigures:
     """Nobody scrapes `sluicegate up`."""
 
-    def note_quotas(self, key: ClusterKey, states: Mapping[str, str]) -> None:
+    def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
         pass
 
     def note_drift(self, changes: int) -> None:

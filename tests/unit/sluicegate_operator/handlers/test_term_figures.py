@@ -1,10 +1,22 @@
 """What an operator that leads shows of its clusters, and for how long."""
 
+import asyncio
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from sluicegate_operator.fleet.controllers import ControllerView
+from sluicegate_operator.fleet.kubernetes import KubernetesFleet, Sighting
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.operator import reconcilers
 from sluicegate_operator.handlers.term_figures import PipelineFigures, TermFigures
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import cluster, quota
+from tests.support.memory_kube import MemoryKube
+from tests.support.pipeline_manifests import pipeline
 
 SHOP = ("default", "shop")
 OF_SHOP = 'broker_cluster="shop",namespace="default"'
@@ -32,7 +44,8 @@ def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(f
     assert found[f"sluicegate_brokers_wanted{{{OF_SHOP}}}"] == 3
     figures.note_quotas(SHOP, {"a": "Enforced"})
     assert f'sluicegate_quotas{{{OF_SHOP},state="Applying"}}' not in shown(figures)
-    figures.forget(SHOP)
+    figures.note_quotas(SHOP, None)
+    figures.forget_brokers(SHOP)
     assert shown(figures) == {}
 
 
@@ -66,3 +79,51 @@ def test_pipelines_are_shown_as_they_were_last_seen(figures: TermFigures) -> Non
     }
     figures.note_pipelines(SHOP, {})
     assert not [name for name in shown(figures) if "pipeline" in name]
+
+
+def context_of(kube: MemoryKube) -> Context:
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    context.is_due = lambda queue, key: False
+    return context
+
+
+async def test_the_last_pod_of_a_deleted_cluster_takes_no_figure_of_its_quotas_and_pipelines_away() -> None:
+    context = context_of(MemoryKube(quota(), pipeline()))
+    work = reconcilers(context, context.settings)
+    for queue in ("quotas", "statuses", "pipelines"):
+        await work[queue](SHOP)
+    before = shown(context.figures)
+    assert before[f'sluicegate_quotas{{{OF_SHOP},state="ClusterMissing"}}'] == 1
+    # The queues that a pod marks which goes.
+    for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
+        await work[queue](SHOP)
+    assert shown(context.figures) == before
+    await context.close()
+
+
+async def test_brokers_that_were_asked_for_before_a_deletion_are_not_shown_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kube = MemoryKube(cluster())
+    context = context_of(kube)
+    work = reconcilers(context, context.settings)
+    asked, answer = asyncio.Event(), asyncio.Event()
+    broker = BrokerOverview(0, 7, "i", BrokerState.OFFLINE)
+
+    async def look(*_: Any) -> Sighting:
+        asked.set()
+        await answer.wait()
+        return Sighting(ControllerView(ClusterOverview("c", 1000, 1, 9, (broker,))), ())
+
+    monkeypatch.setattr(KubernetesFleet, "look", look)
+    late = asyncio.create_task(work["registrations"](SHOP))
+    await asked.wait()
+    kube.remove("BrokerCluster", "shop")
+    await work["rolls"](SHOP)
+    answer.set()
+    await late
+    assert shown(context.figures)[f'sluicegate_brokers{{{OF_SHOP},state="Offline"}}'] == 1
+    await work["registrations"](SHOP)
+    assert shown(context.figures) == {}
+    await context.close()
