@@ -67,6 +67,7 @@ class PipelineReconciler:
             for pipeline in snapshot.pipelines:
                 fields = {"complete": pipeline.status.complete or "Unknown"}
                 await context.write_status(pipeline, paused_status(pipeline, pipeline.status, now(), fields))
+            context.figures.keep_pipelines(key, {pipeline.name for pipeline in snapshot.pipelines})
             return context.resync_s(cluster)
         plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
         figures: dict[str, PipelineFigures] = {}

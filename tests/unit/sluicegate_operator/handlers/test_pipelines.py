@@ -250,6 +250,21 @@ async def test_a_spark_operator_that_is_not_there_is_for_a_person() -> None:
     assert (stalled["status"], stalled["reason"]) == ("True", "SparkOperatorMissing")
 
 
+async def test_a_pipeline_that_is_deleted_while_its_cluster_is_paused_is_not_shown_any_more() -> None:
+    shop = Shop(LANDED, pipeline(), pipeline("hourly"))
+    await shop.reconcile()
+    shop.kube.put(cluster(audit={"landing": {"claimName": "audit"}}, paused=True))
+    await shop.reconcile()
+    assert _shown(shop) == {"daily", "hourly"}
+    shop.kube.remove(KIND, "daily")
+    await shop.reconcile()
+    assert _shown(shop) == {"hourly"}
+
+
+def _shown(shop: Shop) -> set[str]:
+    return {sample.labels["pipeline"] for family in shop.context.figures.collect() for sample in family.samples}
+
+
 async def test_a_paused_cluster_and_one_that_is_gone_leave_what_runs_as_it_is() -> None:
     paused = cluster(audit={"landing": {"claimName": "audit"}}, paused=True)
     shop = Shop(paused, pipeline())
