@@ -12,7 +12,9 @@ _IN = "$__rate_interval"
 _SOCKET = "kafka_server_socket_server_"
 _REPLICAS = "kafka_server_replica_manager_"
 _GROUPS = "kafka_server_group_coordinator_metrics_"
-_ONLINE, _ENFORCED, _SETTLED = ', state="Online"', ', state="Enforced"', ', state=~"Enforced|Conflicted"'
+_ONLINE, _ENFORCED = ', state="Online"', ', state="Enforced"'
+_AS_ASKED_FOR = ', state=~"Enforced|Conflicted|Observing|Expired|Paused"'
+"""The same states as in the alert SluicegateQuotaNotEnforced."""
 _VARIABLES = (
     ("namespace", "label_values(sluicegate_brokers_wanted, namespace)"),
     ("broker_cluster", 'label_values(sluicegate_brokers_wanted{namespace=~"$namespace"}, broker_cluster)'),
@@ -247,11 +249,11 @@ QUOTAS = Dashboard(
                 ),
                 Stat(
                     "Limits not in force",
-                    "But for those that a stricter one overrules",
+                    "Without those that a stricter one overrules, that observe, that expired, or whose cluster is paused",
                     [
                         Query(
                             f"sum({_now('sluicegate_quotas')})"
-                            f" - (sum({_now('sluicegate_quotas', _SETTLED)}) or vector(0))"
+                            f" - (sum({_now('sluicegate_quotas', _AS_ASKED_FOR)}) or vector(0))"
                         )
                     ],
                     bad=1,

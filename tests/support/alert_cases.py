@@ -75,7 +75,10 @@ CASES = (
         ends="12m",
         near={
             f'sluicegate_quotas{{{SHOP}, state="Enforced"}}': "5x60",
-            f'sluicegate_quotas{{{SHOP}, state="Conflicted"}}': "1x60",
+            **{
+                f'sluicegate_quotas{{{SHOP}, state="{state}"}}': "1x60"
+                for state in ("Conflicted", "Observing", "Expired", "Paused")
+            },
             f'sluicegate_quotas{{{SHOP}, state="BrokersUnreachable"}}': "0x10 1x7 0x40",
         },
     ),

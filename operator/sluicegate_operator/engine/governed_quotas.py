@@ -14,7 +14,7 @@ from sluicegate_operator.engine.newest_first import NewestFirst
 from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.limit_ledger import LimitLedger, Standing
 from sluicegate_operator.planning.limits import LimitKey
-from sluicegate_operator.planning.paused import paused_status
+from sluicegate_operator.planning.paused import PAUSED, paused_status
 from sluicegate_operator.planning.quota_planner import QuotaPlanner
 from sluicegate_operator.planning.quota_status import ENFORCED, Enforcement, quota_status
 from sluicegate_operator.planning.quotas import Outcome, TargetKind, Verdict
@@ -54,7 +54,7 @@ class GovernedQuotas:
     starts_until_s: float = 0.0
     waiting: NewestFirst = field(default_factory=NewestFirst)
     states: dict[str, str] = field(default_factory=dict)
-    """By quota, the reason of its condition Enforced."""
+    """By quota, the reason of its condition Enforced; Paused for one that has none yet because its cluster is paused."""
     news: set[str] = field(default_factory=set)
     """Quotas whose limits were sent to brokers and that have not been told of since."""
     observed: dict[str, Observed] = field(default_factory=dict)
@@ -159,7 +159,10 @@ class GovernedQuotas:
         """
         plan, quota = self.planner.plan, self.planner.quotas.get(name)
         if quota is not None and self.paused:
-            return paused_status(quota, quota.status, now, {"target": quota.spec.target.describe()})
+            status = paused_status(quota, quota.status, now, {"target": quota.spec.target.describe()})
+            found = status.condition(ENFORCED)
+            self.states[name] = PAUSED if found is None else found.reason
+            return status
         if (
             quota is None
             or not self.planner.is_settled(name)

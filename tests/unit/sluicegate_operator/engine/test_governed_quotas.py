@@ -1,6 +1,8 @@
 """What is told of one quota by what is known: nothing that is not known yet, and of lagging brokers why they lag."""
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from sluicegate_operator.planning.limits import Missing, ObservedLimits
 from tests.unit.sluicegate_operator.engine.test_quotas import LISTENER, cluster, quota
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CHART = Path(__file__).resolve().parents[4] / "charts" / "sluicegate"
 ONE = quota("one", "10.0.0.1")
 ON_LISTENER = quota("on-listener", "") | {
     "spec": {"clusterRef": {"name": "shop"}, "target": {"listener": "EXTERNAL"}, "maxConnectionCreationRate": 5}
@@ -127,3 +130,39 @@ def test_what_is_held_back_is_in_force_nowhere() -> None:
     shop = Shop(ONE)
     shop.governed.ledger.kept_back = shop.keys
     assert shop.ready()[:2] == ("0/2", "Applying")
+
+
+@pytest.mark.parametrize(
+    ("spec", "paused", "state"),
+    [
+        ({}, False, "Enforced"),
+        ({"mode": "Observe"}, False, "Observing"),
+        ({"expiresAt": "2020-01-01T00:00:00Z"}, False, "Expired"),
+        ({}, True, "Paused"),
+    ],
+)
+def test_neither_the_alert_nor_the_dashboard_counts_a_quota_that_is_as_asked_for(
+    spec: dict[str, Any], paused: bool, state: str
+) -> None:
+    document = quota("one", "10.0.0.1")
+    shop = Shop(document | {"spec": document["spec"] | spec})
+    shop.governed.paused = paused
+    shop.status()
+    assert shop.governed.states == {"one": state}
+    alert = re.search(r'sluicegate_quotas\{state!~"(.*)"\}', (CHART / "alerts.yaml").read_text())
+    panel = re.search(r'state=~\\"([^"]*)\\"', (CHART / "dashboards" / "quotas.json").read_text())
+    for pattern in (alert, panel):
+        assert pattern is not None
+        assert re.fullmatch(pattern[1], state)
+
+
+def test_a_quota_of_a_paused_cluster_is_counted_by_what_its_condition_says() -> None:
+    missing = {"type": "Enforced", "status": "False", "reason": "ClusterMissing", "lastTransitionTime": NOW.isoformat()}
+    shop = Shop(ONE | {"status": {"conditions": [missing]}})
+    shop.governed.states["one"] = "ClusterMissing"
+    shop.governed.paused = True
+    status = shop.status()
+    assert status is not None
+    found = status.condition("Enforced")
+    assert found is not None
+    assert (found.reason, shop.governed.states) == ("Paused", {"one": "Paused"})
