@@ -82,8 +82,7 @@ class ClusterReconciler:
             self._settling.forget(key)
             return None
         if not cluster.status.cluster_id:
-            resources = (cluster, *snapshot.listeners)
-            wait_s = self._settling.wait_s(key, resources, asyncio.get_running_loop().time())
+            wait_s = self._settling.wait_s(cluster, snapshot.listeners, asyncio.get_running_loop().time())
             if wait_s > 0:
                 return wait_s
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)

@@ -7,7 +7,8 @@ were made of the first alone would be replaced as soon as the others are seen.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.engine.snapshot import ClusterKey
 
 SETTLE_MAX_S = 10.0
@@ -16,6 +17,7 @@ SETTLE_MAX_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
+    uid: str
     first_s: float
     changed_s: float
     objects: frozenset[tuple[str, int]]
@@ -28,14 +30,15 @@ class Settling:
     quiet_s: float
     _sights: dict[ClusterKey, _Sight] = field(default_factory=dict)
 
-    def wait_s(self, key: ClusterKey, resources: Iterable[Resource], now_s: float) -> float:
-        """What is left; zero once the cluster has settled."""
-        objects = frozenset(one.spec_version for one in resources)
+    def wait_s(self, cluster: BrokerCluster, listeners: Iterable[BrokerListener], now_s: float) -> float:
+        """The time that is left; zero once the cluster has settled. An earlier cluster of the name does not count."""
+        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
+        objects = frozenset(one.spec_version for one in (cluster, *listeners))
         sight = self._sights.get(key)
-        if sight is None:
-            sight = _Sight(now_s, now_s, objects)
+        if sight is None or sight.uid != uid:
+            sight = _Sight(uid, now_s, now_s, objects)
         elif sight.objects != objects:
-            sight = _Sight(sight.first_s, now_s, objects)
+            sight = _Sight(uid, sight.first_s, now_s, objects)
         self._sights[key] = sight
         return max(0.0, min(sight.changed_s + self.quiet_s, sight.first_s + SETTLE_MAX_S) - now_s)
 
