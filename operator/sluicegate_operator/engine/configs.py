@@ -10,6 +10,7 @@ from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers
 from sluicegate_operator.engine.context import ReconcileContext
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
@@ -27,6 +28,8 @@ OwnTagsOf = Callable[[BrokerCluster, Brokers, frozenset[int]], Awaitable[tuple[O
 
 @dataclass(frozen=True, slots=True)
 class _InForce:
+    uid: str
+    """That of the BrokerCluster."""
     desired: Mapping[str, str]
     own: OwnTags
     brokers: frozenset[tuple[int, str]]
@@ -48,10 +51,11 @@ class ConfigReconciler:
         if cluster is None:
             self._in_force.pop(key, None)
             return None
+        progress = context.progress.of(cluster)
         desired, managed = dynamic_config(cluster), cluster.status.dynamic_config_keys
         brokers = cluster.spec.brokers
         if cluster.spec.paused or not (desired or managed or (brokers and brokers.tags_from_node_labels)):
-            self._note(cluster, {})
+            self._note(cluster, progress, {})
             return context.resync_s(cluster)
         pool = await context.pool(cluster)
         if pool is None:
@@ -66,10 +70,11 @@ class ConfigReconciler:
         result = await enforce_config(pool, wanted)
         if len(result.unseen) == len(pool.brokers):
             return LAGGING_RETRY
-        looked = _InForce(desired, own, frozenset((broker.broker_id, broker.host) for broker in pool.brokers))
+        places = frozenset((broker.broker_id, broker.host) for broker in pool.brokers)
+        looked = _InForce(cluster.metadata.uid, desired, own, places)
         refused = "; ".join([*not_dynamic.values(), *_refusals(result)])
         await self._tell(cluster, result, refused, drifted=self._in_force.get(key) == looked)
-        self._note(cluster, {**untold, **result.lagging}, refused)
+        self._note(cluster, progress, {**untold, **result.lagging}, refused)
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
         elif result.is_complete:
@@ -90,9 +95,10 @@ class ConfigReconciler:
         except (KafkaAdminError, NoBrokerError):
             return None
 
-    def _note(self, cluster: BrokerCluster, lagging: Mapping[int, str], refused: str = "") -> None:
+    def _note(
+        self, cluster: BrokerCluster, progress: ClusterProgress, lagging: Mapping[int, str], refused: str = ""
+    ) -> None:
         key, generation = (cluster.namespace, cluster.name), cluster.metadata.generation
-        progress = self._context.progress[key]
         found = (lagging, refused, generation)
         if (progress.config_lagging, progress.config_refused, progress.config_generation) != found:
             progress.config_lagging, progress.config_refused, progress.config_generation = found

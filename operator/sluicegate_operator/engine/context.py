@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.first_seen import FirstSeen
-from sluicegate_operator.engine.progress import ClusterProgress
+from sluicegate_operator.engine.progress import Progresses
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.external import ExternalFleet
@@ -39,8 +39,7 @@ class ReconcileContext(Protocol):
     def events(self) -> Events: ...
 
     @property
-    def progress(self) -> Mapping[ClusterKey, ClusterProgress]:
-        """Of every cluster, also one that nothing has been noted of."""
+    def progress(self) -> Progresses: ...
 
     @property
     def mark(self) -> Callable[[str, ClusterKey], None]:

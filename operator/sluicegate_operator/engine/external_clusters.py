@@ -21,8 +21,8 @@ class ExternalClusters:
 
     async def reconcile(self, cluster: BrokerCluster) -> Again:
         context, key = self._context, (cluster.namespace, cluster.name)
+        progress = context.progress.of(cluster)
         seen = await context.external.look(cluster)
-        progress = context.progress[key]
         config = ConfigProgress(progress.config_lagging, progress.config_refused, progress.config_generation)
         status = external_status(cluster, seen, config, now())
         await context.write_status(cluster, status, without=REMEMBERED_FIELDS)

@@ -54,7 +54,7 @@ class GovernedQuotas:
     starts_until_s: float = 0.0
     waiting: NewestFirst = field(default_factory=NewestFirst)
     states: dict[str, str] = field(default_factory=dict)
-    """By quota, the reason of its condition Enforced; Paused for one that has none yet because its cluster is paused."""
+    """By quota, the reason of its condition Enforced; Paused if it has no such condition because of a pause."""
     news: set[str] = field(default_factory=set)
     """Quotas whose limits were sent to brokers and that have not been told of since."""
     observed: dict[str, Observed] = field(default_factory=dict)

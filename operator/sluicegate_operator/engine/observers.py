@@ -8,6 +8,7 @@ from typing import Protocol
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
 from sluicegate_operator.engine.context import ReconcileContext, now
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -52,9 +53,10 @@ class ObserverReconciler:
         unreadable = snapshot.unreadable_of(OBSERVER_PLUGIN)
         await context.say_unreadable(unreadable)
         cluster = snapshot.cluster
+        progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
         plan = plan_observers(cluster, snapshot.observers, await self._code.find(key, snapshot.observers))
         if cluster is None or cluster.spec.brokers is None:
-            await self._write(snapshot, plan, (), ObserversResult())
+            await self._write(snapshot, plan, (), ObserversResult(), progress)
             return None
         if cluster.spec.paused:
             await self._write_paused(snapshot, plan)
@@ -75,7 +77,7 @@ class ObserverReconciler:
             result = ObserversResult()
         else:
             result = await enforce_observers(pool, plan, hold=hold)
-        settled = await self._write(snapshot, plan, expected, result)
+        settled = await self._write(snapshot, plan, expected, result, progress)
         return context.resync_s(cluster) if settled and not result.failures and not result.unseen else UNSETTLED_RETRY
 
     async def _write(
@@ -84,6 +86,7 @@ class ObserverReconciler:
         plan: ObserverPlan,
         expected: Sequence[int],
         result: ObserversResult,
+        progress: ClusterProgress,
     ) -> bool:
         """Whether there is nothing that passes by itself in seconds."""
         settled = True
@@ -94,9 +97,8 @@ class ObserverReconciler:
             if verdict is None:
                 continue
             reports = plugin_reports(plan, verdict, expected, result)
-            rolling = self._context.progress[plugin.namespace, plugin.spec.cluster_ref.name].rolling
             note = self._code.note(snapshot.cluster, plugin) if snapshot.cluster is not None else ""
-            reports = replace(reports, rolling=bool(rolling) and plugin.spec.source is not None, note=note)
+            reports = replace(reports, rolling=bool(progress.rolling) and plugin.spec.source is not None, note=note)
             settled = settled and reports.settled
             status = observer_status(plugin, verdict, reports, now())
             if await self._context.write_status(plugin, status):

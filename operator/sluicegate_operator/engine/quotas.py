@@ -16,6 +16,7 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.external_limits import ExternalLimits
 from sluicegate_operator.engine.governed_quotas import MARKED_A_TURN, GovernedQuotas, Surroundings, enforces
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.selected_pods import SelectedPods
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -66,6 +67,7 @@ class QuotaReconciler:
             context.figures.note_quotas(key, None)
             await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
             return None
+        progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
         governed = self.governed.setdefault(key, self._unknown())
         self._select(key, governed, snapshot.quotas)
         await self._in_turns(governed.planner.update(cluster, snapshot.listeners, snapshot.quotas, datetime.now(UTC)))
@@ -77,7 +79,7 @@ class QuotaReconciler:
         elif cluster is None:
             again = await self._tell_without_brokers(key, governed)
         else:
-            again = await self._govern(cluster, governed, snapshot)
+            again = await self._govern(cluster, governed, snapshot, progress)
         await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
         return again
 
@@ -110,7 +112,9 @@ class QuotaReconciler:
         await self._mark((cluster.namespace, cluster.name), governed, set(names), datetime.now(UTC))
         return self._context.resync_s(cluster)
 
-    async def _govern(self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot) -> Again:
+    async def _govern(
+        self, cluster: BrokerCluster, governed: GovernedQuotas, snapshot: Snapshot, progress: ClusterProgress
+    ) -> Again:
         key = (cluster.namespace, cluster.name)
         loop = asyncio.get_running_loop()
         governed.keep_to(cluster.metadata.uid)
@@ -124,7 +128,10 @@ class QuotaReconciler:
         result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(held))
         if result is not None and result.drift:
             await self._say_drift(cluster, result)
-        unreachable = self._note_silences(key, pool, governed, result)
+        unreachable = self._note_silences(pool, governed, result)
+        if progress.unreachable.keys() != unreachable.keys():
+            progress.unreachable = unreachable
+            self._context.mark("clusters", key)
         expected = _expected(cluster, snapshot, pool)
         hiding = hiding_of_all(cluster_listeners(cluster, snapshot.listeners))
         # One that misses its listener may have it among those that cannot be read.
@@ -210,9 +217,9 @@ class QuotaReconciler:
         )
 
     def _note_silences(
-        self, key: ClusterKey, pool: BrokerPool | None, governed: GovernedQuotas, result: EnforcementResult | None
+        self, pool: BrokerPool | None, governed: GovernedQuotas, result: EnforcementResult | None
     ) -> Mapping[int, str]:
-        """The brokers that have been silent for so long that it counts, with why; the cluster's status says so."""
+        """The brokers that have been silent for so long that it counts, with why."""
         now_s = asyncio.get_running_loop().time()
         up = {broker.broker_id for broker in pool.brokers if broker.up} if pool is not None else set()
         found = result.brokers if result is not None else ()
@@ -222,12 +229,7 @@ class QuotaReconciler:
             # life of it.
             governed.ledger.forget(broker_id)
         governed.silences = governed.silences.after({b: why for b, why in silent.items() if b in up}, now_s)
-        unreachable = governed.silences.unreachable(now_s)
-        progress = self._context.progress[key]
-        if progress.unreachable.keys() != unreachable.keys():
-            progress.unreachable = unreachable
-            self._context.mark("clusters", key)
-        return unreachable
+        return governed.silences.unreachable(now_s)
 
     async def _mark(
         self, key: ClusterKey, governed: GovernedQuotas, names: set[str], moment: datetime, *, starting: bool = False

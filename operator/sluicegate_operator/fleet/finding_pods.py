@@ -66,11 +66,6 @@ class AbsentPods:
         del self._since_s[namespace, name]
         return False
 
-    def forget(self, namespace: str, cluster: str) -> None:
-        nodes = tuple(f"{node_set_name(cluster, role)}-" for role in Role)
-        for key in [key for key in self._since_s if key[0] == namespace and key[1].startswith(nodes)]:
-            del self._since_s[key]
-
 
 async def all_pods(
     kube: KubeClient,

@@ -69,12 +69,7 @@ class KubernetesFleet:
     _kube: KubeClient
     _operator_namespace: str = "default"
     _images: Images = field(default_factory=Images)
-    _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)
-    """Where the controllers were at the last look, so that one look lists the pods once."""
-    _session_pods: dict[tuple[str, str], dict[tuple[int, int], str]] = field(default_factory=dict)
-    _uids: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Of the BrokerClusters that `_controllers` and `_session_pods` are about."""
-    _absent: AbsentPods = field(default_factory=AbsentPods)
+    _looked: dict[tuple[str, str], "_Looked"] = field(default_factory=dict)
     _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
 
@@ -186,33 +181,29 @@ class KubernetesFleet:
         """Pods are those of the cache, or with `fresh` those of the API server: that a pod is not in the cache proves
         nothing. Raises KubeError; what controllers do not say is in the view."""
         key = (cluster.namespace, cluster.name)
-        uid = cluster.metadata.uid
-        if self._uids.setdefault(key, uid) != uid:
-            # Another cluster had the name before, with other pods and sessions.
-            self.forget(*key)
-            self._uids[key] = uid
-        places = self._controllers.get(key) or _controllers(await self.pods(cluster))
+        looked = self._looked.get(key)
+        if looked is None or looked.uid != cluster.metadata.uid:
+            # An earlier cluster of the name had other pods and sessions.
+            looked = self._looked[key] = _Looked(cluster.metadata.uid)
+        places = looked.controllers or _controllers(await self.pods(cluster))
         view = await controller_view(places)
-        pods = await all_pods(self._kube, cluster, view.overview, self._absent, fresh=fresh)
-        now = self._controllers[key] = _controllers(pods)
+        pods = await all_pods(self._kube, cluster, view.overview, looked.absent, fresh=fresh)
+        now = looked.controllers = _controllers(pods)
         if view.overview is None and now != places:
             view = await controller_view(now)
-            pods = await all_pods(self._kube, cluster, view.overview, self._absent, fresh=fresh)
-        seen_in = self._session_pods.get(key, {})
+            pods = await all_pods(self._kube, cluster, view.overview, looked.absent, fresh=fresh)
+        seen_in = looked.session_pods
         if view.overview is not None:
             now_in = session_pods(view.overview, _broker_pods(pods), seen_in)
             if not fresh and now_in.keys() - seen_in.keys():
                 # A new session may be that of a pod that the cache does not show yet, at its predecessor's address.
                 pods = await all_pods(self._kube, cluster, view.overview, fresh=True)
                 now_in = session_pods(view.overview, _broker_pods(pods), seen_in)
-            seen_in = self._session_pods[key] = now_in
+            seen_in = looked.session_pods = now_in
         return Sighting(view, tuple(pods), seen_in)
 
     def forget(self, namespace: str, name: str) -> None:
-        self._uids.pop((namespace, name), None)
-        self._controllers.pop((namespace, name), None)
-        self._session_pods.pop((namespace, name), None)
-        self._absent.forget(namespace, name)
+        self._looked.pop((namespace, name), None)
         if not self._applying[namespace, name].locked():
             del self._applying[namespace, name]
 
@@ -230,6 +221,20 @@ class KubernetesFleet:
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         """Of the brokers that have an address now, in order of id."""
         return broker_addresses(await self.pods(cluster))
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What looks at one BrokerCluster, which has this uid, leave to later looks.
+
+    A look that outlives its cluster changes only this object, which no later cluster of the name gets.
+    """
+
+    uid: str
+    controllers: tuple[ControllerPlace, ...] = ()
+    """Where the controllers were at the last look, so that one look lists the pods once."""
+    session_pods: dict[tuple[int, int], str] = field(default_factory=dict)
+    absent: AbsentPods = field(default_factory=AbsentPods)
 
 
 def _with_claims_as_they_are(

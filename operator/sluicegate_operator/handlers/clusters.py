@@ -11,6 +11,7 @@ from sluicegate_operator.api.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.external_clusters import ExternalClusters
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -19,7 +20,7 @@ from sluicegate_operator.fleet.failing import SetEvents, failing_nodes
 from sluicegate_operator.fleet.kubernetes import has_started
 from sluicegate_operator.fleet.nodes import lost_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
-from sluicegate_operator.handlers.context import Context, keep_to, look_again_s, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
@@ -72,8 +73,6 @@ class ClusterReconciler:
         await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
         cluster = snapshot.cluster
         await self._let_claims_go(key, cluster)
-        if cluster is not None:
-            keep_to(context, cluster)
         if cluster is not None and cluster.spec.is_external:
             return await self._external.reconcile(cluster)
         if cluster is None or cluster.spec.brokers is None:
@@ -81,6 +80,7 @@ class ClusterReconciler:
             self._failures.pop(key, None)
             self._settling.forget(key)
             return None
+        progress = context.progress.of(cluster)
         if not cluster.status.cluster_id:
             wait_s = self._settling.wait_s(cluster, snapshot.listeners, asyncio.get_running_loop().time())
             if wait_s > 0:
@@ -91,7 +91,7 @@ class ClusterReconciler:
         layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
         # A pod on a lost node stays, marked as deleted, until its kubelet answers.
         away = lost_words(await lost_nodes(context.kube, all_pods))
-        seen = await self._observe(cluster, _open_to_clients(snapshot, cluster), layout, pods, applied, away)
+        seen = await self._observe(cluster, _open_to_clients(snapshot, cluster), layout, pods, applied, away, progress)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         if seen.refusal:
             return REFUSED_RETRY
@@ -139,10 +139,10 @@ class ClusterReconciler:
         pods: list[NodePod],
         applied: _Applied,
         away: str,
+        progress: ClusterProgress,
     ) -> ObservedCluster:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
-        progress = self._context.progress[cluster.namespace, cluster.name]
         return ObservedCluster(
             brokers_expected=len(layout.broker_ids),
             brokers_ready=sum(pod.ready for pod in brokers),

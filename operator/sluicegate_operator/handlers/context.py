@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import random
-from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from sluicegate_operator.engine.context import (
 from sluicegate_operator.engine.external_limits import LIMITS_SET
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
-from sluicegate_operator.engine.progress import ClusterProgress
+from sluicegate_operator.engine.progress import Progresses
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
@@ -63,9 +62,7 @@ class Context:
         """The last word of BrokerClusters that were deleted, until what it says of their claims is done."""
         self.ending: dict[ClusterKey, str] = {}
         """Clusters whose namespace is being deleted, with their uids; see handlers.ending_namespaces."""
-        self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
-        self.uids: dict[ClusterKey, str] = {}
-        """Of the BrokerClusters that `progress` is about."""
+        self.progress = Progresses()
         self._said: Said[tuple[Hashable, ...]] = Said()
         self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell
         """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
@@ -96,7 +93,6 @@ class Context:
         return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
     async def forget_cluster(self, key: ClusterKey) -> None:
-        self.uids.pop(key, None)
         self.progress.pop(key, None)
         await self.external.forget(key)
         await self._pools.forget(key)
@@ -166,14 +162,6 @@ class Context:
         await self.followers.close()
         await self.external.aclose()
         await self._pools.aclose()
-
-
-def keep_to(context: Context, cluster: BrokerCluster) -> None:
-    """Forget what was found of another BrokerCluster that had the name before this one."""
-    key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
-    if context.uids.setdefault(key, uid) != uid:
-        context.uids[key] = uid
-        context.progress.pop(key, None)
 
 
 def look_again_s(context: Context, cluster: BrokerCluster) -> float:

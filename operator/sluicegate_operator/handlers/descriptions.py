@@ -6,6 +6,7 @@ A queue of its own: a broker may be slow to answer, and what fences brokers and 
 import logging
 from collections.abc import Mapping, Sequence
 
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
@@ -33,6 +34,7 @@ class DescriptionReconciler:
         cluster = await gather_cluster(context.kube, key)
         if cluster is None or cluster.spec.brokers is None:
             return None
+        progress = context.progress.of(cluster)
         brokers = await context.fleet.broker_addresses(cluster)
         if not brokers:
             return UNTOLD_RETRY
@@ -42,30 +44,29 @@ class DescriptionReconciler:
             if context.is_news(str(error), "descriptions", cluster.metadata.uid):
                 log.info("cluster %s: brokers do not say what they are: %s", cluster.name, error)
             return UNTOLD_RETRY
-        progress = context.progress[key]
         if progress.told != told:
             before, progress.told = progress.told, told
             context.mark("registrations", key)
             if _versions(before) != _versions(told):
                 context.mark("clusters", key)
-        if await self._damage_changed(key, brokers, told):
+        if await _damage_changed(progress, brokers, told):
             context.mark("clusters", key)
         damaged = any(one.is_damaged for one in (progress.damage or {}).values())
         # Brokers mend a damage, or a person accepts it, within seconds.
         return context.resync_s(cluster) if damaged else look_again_s(context, cluster)
 
-    async def _damage_changed(
-        self, key: ClusterKey, brokers: Sequence[BrokerAddress], told: Mapping[int, BrokerWords]
-    ) -> bool:
-        """The last answer of a broker that does not answer stays, while the cluster has that broker."""
-        progress = self._context.progress[key]
-        newest = {broker_id: words.protocol_version_max or 0 for broker_id, words in told.items()}
-        asked = [one for one in brokers if one.up and newest.get(one.broker_id, 0) >= SINCE_PROTOCOL]
-        answered = await ask_log_damage(asked)
-        before = progress.damage or {}
-        after = {one.broker_id: before[one.broker_id] for one in brokers if one.broker_id in before} | answered
-        progress.damage = after or None
-        return after != before
+
+async def _damage_changed(
+    progress: ClusterProgress, brokers: Sequence[BrokerAddress], told: Mapping[int, BrokerWords]
+) -> bool:
+    """Ask the brokers for damage and note it. The last answer of a broker stays while the cluster has that broker."""
+    newest = {broker_id: words.protocol_version_max or 0 for broker_id, words in told.items()}
+    asked = [one for one in brokers if one.up and newest.get(one.broker_id, 0) >= SINCE_PROTOCOL]
+    answered = await ask_log_damage(asked)
+    before = progress.damage or {}
+    after = {one.broker_id: before[one.broker_id] for one in brokers if one.broker_id in before} | answered
+    progress.damage = after or None
+    return after != before
 
 
 def _versions(told: Mapping[int, BrokerWords]) -> set[str | None]:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.racks import rack_pods, read_labels
@@ -34,11 +35,14 @@ class RackReconciler:
 
     async def reconcile(self, key: ClusterKey) -> float | None:
         cluster = await gather_cluster(self._context.kube, key)
-        if cluster is None or cluster.spec.topology_key is None:
-            self._note(key, None)
+        if cluster is None:
+            return None
+        progress = self._context.progress.of(cluster)
+        if cluster.spec.topology_key is None:
+            self._note(key, progress, None)
             return None
         plan = await self._plan(cluster, cluster.spec.topology_key)
-        self._note(key, plan)
+        self._note(key, progress, plan)
         for telling in plan.tell:
             await self._tell(cluster, telling)
         for wait in plan.waiting:
@@ -57,11 +61,7 @@ class RackReconciler:
         labels = await asyncio.gather(*(read_labels(self._context.kube, name) for name in names))
         return plan_racks(topology_key, pods, dict(zip(names, labels, strict=True)))
 
-    def _note(self, key: ClusterKey, plan: RacksPlan | None) -> None:
-        known = self._context.progress.get(key)
-        if plan is None and known is None:
-            return
-        progress = self._context.progress[key]
+    def _note(self, key: ClusterKey, progress: ClusterProgress, plan: RacksPlan | None) -> None:
         if progress.racks != plan:
             progress.racks = plan
             self._context.mark("clusters", key)

@@ -18,7 +18,7 @@ from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.handlers.context import Context, keep_to, look_again_s
+from sluicegate_operator.handlers.context import Context, look_again_s
 from sluicegate_operator.handlers.external import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
@@ -68,7 +68,7 @@ class RegistrationReconciler:
         if cluster is None or cluster.spec.brokers is None:
             self._external.forget(key)
             return None
-        keep_to(context, cluster)
+        progress = context.progress.of(cluster)
         seen = await context.fleet.look(cluster)
         fenced = await self._fence(cluster, seen)
         await self._set_gates(cluster, seen)
@@ -78,12 +78,10 @@ class RegistrationReconciler:
             return UNSEEN_RETRY
         states = [broker.state.value for broker in seen.view.overview.brokers]
         context.figures.note_brokers(key, cluster.spec.brokers.replicas, states)
-        progress = context.progress[key]
         if progress.controller_id != seen.view.overview.controller_id:
             progress.controller_id = seen.view.overview.controller_id
             context.mark("clusters", key)
-        told = progress.told
-        brokers = SeenBrokers(seen.view.overview, seen.broker_pods, told)
+        brokers = SeenBrokers(seen.view.overview, seen.broker_pods, progress.told)
         await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()))
         if fenced or not settled(cluster, seen):
             return MOVING_EVERY_S

@@ -12,6 +12,7 @@ from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again
@@ -19,7 +20,7 @@ from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions, respelled
-from sluicegate_operator.handlers.context import Context, keep_to, look_again_s, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
@@ -80,19 +81,19 @@ class RollReconciler:
             context.figures.note_roll(key, None)
             self._waits.forget(key)
             return None
-        keep_to(context, cluster)
+        progress = context.progress.of(cluster)
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
             # Without a listener that cannot be read the nodes would be planned without its port.
-            self._note(cluster, None, None, None if cluster.spec.paused else LISTENER_UNREADABLE)
+            self._note(cluster, progress, None, None, None if cluster.spec.paused else LISTENER_UNREADABLE)
             return context.resync_s(cluster)
         seen = await self._look(key, cluster, snapshot.listeners)
         if seen is None:
-            self._note(cluster, None, None, NO_NODES)
+            self._note(cluster, progress, None, None, NO_NODES)
             return MOVING_EVERY_S
         await self._respell(cluster, seen)
-        view = _roll_view(cluster, seen, under_way=self._under_way(key, cluster))
+        view = _roll_view(cluster, seen, under_way=_under_way(progress, cluster))
         roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
-        self._note(cluster, roll, scale)
+        self._note(cluster, progress, roll, scale)
         again_s = await self._act(cluster, seen, roll)
         if again_s is None:
             again_s = await self._scale(snapshot, cluster, seen, scale)
@@ -115,18 +116,15 @@ class RollReconciler:
                         raise
                     log.info("pod %s has gone before its revision was written: %s", pod.name, error)
 
-    def _under_way(self, key: ClusterKey, cluster: BrokerCluster) -> bool:
-        """An operator that was started meanwhile goes by what the one before it has written."""
-        rolling, rollout = self._context.progress[key].rolling, cluster.status.rollout
-        if rolling is None:
-            return rollout is not None and rollout.reason in UNDER_WAY
-        return rolling
-
     def _note(
-        self, cluster: BrokerCluster, roll: RollStep | None, scale: ScaleStep | None, no_roll: NoRoll | None = None
+        self,
+        cluster: BrokerCluster,
+        progress: ClusterProgress,
+        roll: RollStep | None,
+        scale: ScaleStep | None,
+        no_roll: NoRoll | None = None,
     ) -> None:
         key = (cluster.namespace, cluster.name)
-        progress = self._context.progress[key]
         self._context.figures.note_roll(key, roll)
         if isinstance(roll, Restart | Wait | Done):
             progress.rolling = not isinstance(roll, Done)
@@ -244,6 +242,14 @@ class RollReconciler:
                 await self._context.post(cluster, "Warning", "MoveRefused", f"{topic}-{index} cannot be moved: {why}")
         for broker_id in step.unregister:
             await seen.pool.ask_any(partial(_unregister, broker_id))
+
+
+def _under_way(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
+    """Whether nodes are being restarted. An operator that has just started goes by the status of the cluster."""
+    rollout = cluster.status.rollout
+    if progress.rolling is None:
+        return rollout is not None and rollout.reason in UNDER_WAY
+    return progress.rolling
 
 
 async def _unregister(broker_id: int, _: BrokerAddress, handle: BrokerHandle) -> None:

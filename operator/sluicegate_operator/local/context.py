@@ -1,6 +1,5 @@
 """Where reconcilers run under `sluicegate up`: over objects from files and brokers that are processes."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.engine.context import EventType, Found, QuotaFigures, reference
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
-from sluicegate_operator.engine.progress import ClusterProgress
+from sluicegate_operator.engine.progress import Progresses
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
@@ -43,7 +42,7 @@ class LocalContext:
         self.events = SaidEvents(say)
         self.first_seen = FirstSeen()
         self.figures: QuotaFigures = NoFigures()
-        self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
+        self.progress = Progresses()
         self.mark: Callable[[str, ClusterKey], None] = _nowhere
         self.is_due: Callable[[str, ClusterKey], bool] = _never
         self.running: set[ClusterKey] = set()

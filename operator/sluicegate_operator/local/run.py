@@ -18,6 +18,7 @@ from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.observed_quotas import HttpPlaces, ObservedReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
 from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
@@ -346,7 +347,8 @@ class LocalRun:
         clusters: dict[str, Any] = {}
         for key in [*self._chosen, *self._clusters]:
             known = self._clusters.get(key)
-            progress = progress_of(known.nodes, self._context.progress[key]) if known is not None else {}
+            found = self._context.progress.get(key, ClusterProgress())
+            progress = progress_of(known.nodes, found) if known is not None else {}
             nodes = self._fleet.describe(key[1])
             shown = {what: one.describe() for what, one in progress.items()}
             clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": shown}

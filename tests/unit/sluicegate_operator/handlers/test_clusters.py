@@ -418,6 +418,7 @@ async def test_the_status_says_which_controller_is_active_and_keeps_it_until_ano
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
+    await ClusterReconciler(context).reconcile(SHOP)
     for controller_id, said in ((None, -1), (1001, 1001), (None, 1001), (1002, 1002)):
         context.progress[SHOP].controller_id = controller_id
         await ClusterReconciler(context).reconcile(SHOP)

@@ -1,5 +1,6 @@
 """When brokers are asked what they are, and when what they say is worth a look at their registrations."""
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
@@ -9,6 +10,7 @@ from sluicegate_operator.fleet.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers import descriptions
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import UNTOLD_RETRY, DescriptionReconciler
+from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError
 from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL
 from sluicegate_operator.planning.log_damage import BrokerDamage
@@ -110,6 +112,31 @@ async def test_a_release_that_changes_is_for_the_status_of_the_cluster(monkeypat
         shop.words = {0: BrokerWords(version, 1, 2, {})}
         await shop.reconcile(SHOP)
         assert shop.marked.count("clusters") == marks
+
+
+async def test_damage_of_an_earlier_cluster_of_the_name_is_not_noted_of_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch, cluster())
+    asked, answer = asyncio.Event(), asyncio.Event()
+    shop.damage = {0: BrokerDamage(1, ("offsets 3 to 3 of orders-0 cannot be read",))}
+
+    async def say_late(_: Iterable[BrokerAddress]) -> dict[int, BrokerWords]:
+        asked.set()
+        await answer.wait()
+        return {0: BrokerWords("0.1.0", 1, SINCE_PROTOCOL, {})}
+
+    monkeypatch.setattr(descriptions, "ask_descriptions", say_late)
+    late = asyncio.create_task(shop.reconcile(SHOP))
+    await asked.wait()
+    await shop.context.forget_cluster(SHOP)
+    answer.set()
+    await late
+    kube = MemoryKube(cluster() | {"metadata": {"name": "shop", "uid": "of-the-next"}})
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    progress = shop.context.progress.of(found)
+    assert (progress.damage, progress.told) == (None, {})
 
 
 async def test_a_cluster_that_is_gone_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What is told of a roll that waits, and of which spec."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
@@ -280,4 +282,35 @@ async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monke
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
     await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))
     assert [[place.host for place in places] for places in asked] == [["c0"], []]
+    await context.close()
+
+
+async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def view_of(_: tuple[ControllerPlace, ...]) -> ControllerView:
+        asked.set()
+        await answer.wait()
+        broker = BrokerOverview(0, 7, "i", BrokerState.ONLINE, host="10.0.0.1")
+        return ControllerView(ClusterOverview("c", 1000, 1, 9, (broker,)))
+
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view_of)
+    meta = {"labels": {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}, "annotations": {REVISION: "1"}}
+    kube = MemoryKube()
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop-brokers-0", **meta}}
+    kube.put(pod | {"status": {"podIP": "10.0.0.1"}})
+    late = asyncio.create_task(context.fleet.look(CLUSTER))
+    await asked.wait()
+    context.fleet.forget(*SHOP)
+    answer.set()
+    before = (await late).session_pods
+    kube.remove("Pod", "shop-brokers-0")
+    metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
+    kube.put(pod | {"status": {"podIP": "10.0.0.1"}})
+    after = (await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))).session_pods
+    assert before.keys() == after.keys() == {(0, 7)}
+    assert after[0, 7] == kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] != before[0, 7]
     await context.close()
