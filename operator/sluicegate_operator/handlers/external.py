@@ -23,11 +23,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Counted:
-    """Replicas of all brokers, which take a long answer and are asked for at each resync only."""
+class _Known:
+    """What is known of the brokers of the BrokerCluster with this uid."""
 
-    at_s: float = float("-inf")
+    uid: str
+    seen: ExternalSeen = field(default_factory=ExternalSeen)
+    counted_s: float = float("-inf")
     counts: Mapping[int, ReplicaCounts] = field(default_factory=dict)
+    """Replicas of all brokers. Their answer is long, so it is asked for at each resync only."""
 
 
 class ExternalBrokers:
@@ -35,22 +38,27 @@ class ExternalBrokers:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._seen: dict[ClusterKey, ExternalSeen] = {}
-        self._counted: dict[ClusterKey, _Counted] = {}
+        self._known: dict[ClusterKey, _Known] = {}
 
     async def look(self, cluster: BrokerCluster) -> ExternalSeen | None:
         """None while it is not known which brokers there are, when the cluster is another one, or when another
         BrokerCluster governs it."""
-        key = (cluster.namespace, cluster.name)
+        key, known = (cluster.namespace, cluster.name), self._of(cluster)
         seen = await self._context.external.look(cluster)
-        self._tell(key, seen)
+        before, known.seen = known.seen, seen
+        self._tell(key, before, seen)
         if seen.unseen or seen.governed or not governed_id(cluster) or why_another(cluster, seen.cluster_id):
             return None
         return seen
 
-    def _tell(self, key: ClusterKey, seen: ExternalSeen) -> None:
-        before = self._seen.get(key, ExternalSeen())
-        self._seen[key] = seen
+    def _of(self, cluster: BrokerCluster) -> _Known:
+        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
+        known = self._known.get(key)
+        if known is None or known.uid != uid:
+            known = self._known[key] = _Known(uid)
+        return known
+
+    def _tell(self, key: ClusterKey, before: ExternalSeen, seen: ExternalSeen) -> None:
         if (before.cluster_id, before.brokers, before.unseen) != (seen.cluster_id, seen.brokers, seen.unseen):
             self._context.mark("clusters", key)
         if before.brokers != seen.brokers:
@@ -58,16 +66,15 @@ class ExternalBrokers:
                 self._context.mark(queue, key)
 
     async def counts(self, cluster: BrokerCluster) -> Mapping[int, ReplicaCounts]:
-        key, now_s = (cluster.namespace, cluster.name), asyncio.get_running_loop().time()
-        counted = self._counted.setdefault(key, _Counted())
-        if now_s - counted.at_s >= cluster.spec.resync_seconds:
+        known, now_s = self._of(cluster), asyncio.get_running_loop().time()
+        if now_s - known.counted_s >= cluster.spec.resync_seconds:
             try:
-                counted.counts = await self._context.external.count_replicas(cluster)
+                known.counts = await self._context.external.count_replicas(cluster)
             except KafkaAdminError as error:
                 if self._context.is_news(str(error), "counting", cluster.metadata.uid):
                     log.warning("cluster %s: its replicas cannot be counted: %s", cluster.name, error)
-            counted.at_s = now_s
-        return counted.counts
+            known.counted_s = now_s
+        return known.counts
 
     def again(self, seen: ExternalSeen | None) -> Again:
         if seen is None:
@@ -75,5 +82,4 @@ class ExternalBrokers:
         return self._context.settings.view_every_s * random.uniform(0.8, 1.2)
 
     def forget(self, key: ClusterKey) -> None:
-        self._seen.pop(key, None)
-        self._counted.pop(key, None)
+        self._known.pop(key, None)

@@ -71,7 +71,8 @@ class RollReconciler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._waits: Said[ClusterKey] = Said()
+        self._waits: Said[str] = Said()
+        """Why the roll of each BrokerCluster waits, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -79,7 +80,6 @@ class RollReconciler:
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             context.figures.note_roll(key, None)
-            self._waits.forget(key)
             return None
         progress = context.progress.of(cluster)
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
@@ -160,18 +160,18 @@ class RollReconciler:
                 self._context.mark("registrations", (cluster.namespace, cluster.name))
                 return MOVING_EVERY_S
             case Restart():
-                self._waits.forget((cluster.namespace, cluster.name))
+                self._waits.forget(cluster.metadata.uid)
                 return await self._restart(cluster, seen, step)
             case Wait():
                 await self.tell(cluster, step)
                 return None
-        self._waits.forget((cluster.namespace, cluster.name))
+        self._waits.forget(cluster.metadata.uid)
         return None
 
     async def tell(self, cluster: BrokerCluster, step: Wait) -> None:
         """In the log once. A Warning when it is blocked for longer than controllers need to change."""
-        key, sentence = (cluster.namespace, cluster.name), f"{step.reason}: {step.message}"
-        lasted_s = self._waits.note(key, sentence, asyncio.get_running_loop().time())
+        sentence = f"{step.reason}: {step.message}"
+        lasted_s = self._waits.note(cluster.metadata.uid, sentence, asyncio.get_running_loop().time())
         if lasted_s is None:
             log.info("cluster %s: the roll waits, %s", cluster.name, sentence)
         elif step.blocked and step.reason is not WaitReason.PAUSED and lasted_s >= BLOCKED_TOLD_AFTER_S:

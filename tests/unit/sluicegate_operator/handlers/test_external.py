@@ -20,9 +20,9 @@ BROKERS = tuple(ExternalBroker(number, "kafka", 9092 + number) for number in (1,
 SEEN = ExternalSeen("c", BROKERS)
 
 
-def cluster(governs: str = "c") -> BrokerCluster:
+def cluster(governs: str = "c", uid: str = "u") -> BrokerCluster:
     document = external()
-    meta = {"namespace": "default", "uid": "u", "generation": 1}
+    meta = {"namespace": "default", "uid": uid, "generation": 1}
     found = parse_resource({**document, "metadata": document["metadata"] | meta, "status": {"clusterId": governs}})
     assert isinstance(found, BrokerCluster)
     return found
@@ -113,6 +113,16 @@ async def test_replicas_are_counted_at_each_resync_and_what_cannot_be_counted_st
     for _ in range(2):
         assert (await outside.brokers.counts(cluster()))[1].leaders == 2
     assert outside.counted == 3
+
+
+async def test_nothing_that_is_known_of_an_earlier_cluster_of_the_name_is_told_of_this_one() -> None:
+    outside = Outside()
+    await outside.brokers.look(cluster())
+    await outside.brokers.counts(cluster())
+    outside.told.clear()
+    await outside.brokers.look(cluster(uid="of-the-next"))
+    assert outside.told == ["clusters", *FOLLOWERS]
+    assert (await outside.brokers.counts(cluster(uid="of-the-next")))[1].leaders == 2
 
 
 async def test_the_next_look_is_never_at_the_same_moment_for_all() -> None:

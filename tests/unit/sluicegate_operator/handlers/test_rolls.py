@@ -230,6 +230,19 @@ async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(
     assert event["type"] == "Warning"
 
 
+@pytest.mark.virtual_time
+async def test_how_long_a_roll_of_an_earlier_cluster_of_the_name_waited_does_not_count(
+    kube: MemoryKube, rolls: RollReconciler
+) -> None:
+    await rolls.tell(CLUSTER, BLOCKED)
+    await asyncio.sleep(60)
+    metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
+    await rolls.tell(CLUSTER.model_copy(update={"metadata": metadata}), BLOCKED)
+    assert kube.names("Event") == []
+    await rolls.tell(CLUSTER, BLOCKED)
+    assert kube.names("Event") != []
+
+
 async def test_a_pod_of_an_older_operator_is_given_the_revision_in_our_spelling_and_not_restarted() -> None:
     odd: Json = {"config": {"num.partitions": "03"}, "networkPolicies": False}
     kube = MemoryKube(cluster(**odd))
