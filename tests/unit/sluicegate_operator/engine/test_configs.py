@@ -75,6 +75,17 @@ async def test_a_change_by_hand_is_drift() -> None:
     assert ("Warning", "ConfigDriftMended") in shop.told()
 
 
+async def test_what_an_earlier_cluster_of_the_name_has_set_is_no_drift() -> None:
+    shop = Shop()
+    for _ in range(2):
+        await shop.reconcile()
+    shop.kube.put(cluster(config={KEY: "7200000"}) | {"metadata": {"name": "shop", "uid": "of-the-next"}})
+    shop.brokers.defaults[KEY] = "60000"
+    await shop.reconcile()
+    assert shop.brokers.defaults[KEY] == "7200000"
+    assert {kind for kind, _ in shop.told()} == {"Normal"}
+
+
 async def test_a_changed_value_is_looked_at_once_any_broker_has_answered() -> None:
     shop = Shop()
     for peer in shop.brokers.peers:
