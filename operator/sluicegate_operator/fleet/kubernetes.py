@@ -87,7 +87,7 @@ class KubernetesFleet:
         async with self._applying[cluster.namespace, cluster.name]:
             if check is not None:
                 await check()
-            there = {role: await self._node_set(cluster, role) for role in Role}
+            there = {role: await self._node_set_anywhere(cluster, role) for role in Role}
             count = broker_count
             if count is None and cluster.spec.brokers is not None:
                 brokers = there[Role.BROKER]
@@ -154,6 +154,10 @@ class KubernetesFleet:
         found = await ask(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
         return found if found is not None and is_node_set_of(cluster, role, found) else None
 
+    async def _node_set_anywhere(self, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
+        """Ours from the cache, or from the API server: the cache does not have one that lost the cluster's label."""
+        return await self._node_set(cluster, role) or await self._node_set(cluster, role, fresh=True)
+
     async def node_sets(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], *, fresh: bool = False
     ) -> dict[Role, NodeSetSeen] | None:
@@ -170,7 +174,7 @@ class KubernetesFleet:
 
     async def broker_replicas(self, cluster: BrokerCluster) -> int:
         """How many brokers its StatefulSet has; 0 before there is one."""
-        found = await self._node_set(cluster, Role.BROKER)
+        found = await self._node_set_anywhere(cluster, Role.BROKER)
         return 0 if found is None else int(found["spec"]["replicas"])
 
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:
@@ -278,7 +282,7 @@ def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
     who = who_set(found, "spec", "replicas") if found["kind"] == STATEFUL_SET.kind else ""
     if not who:
         return ()
-    role = _role(found)
+    role = next(role for role in Role if node_set_name(cluster.name, role) == found["metadata"]["name"])
     return (
         f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and is put back:"
         f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are",

@@ -9,6 +9,7 @@ from sluicegate_operator.fleet.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.kube.kinds import STATEFUL_SET, Kind
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from tests.support.bad_manifests import cluster
 from tests.support.memory_kube import MemoryCache, MemoryKube
 
@@ -39,3 +40,31 @@ async def test_a_cache_that_is_behind_takes_no_broker_away(monkeypatch: pytest.M
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == past["spec"]["replicas"] + 2
     await fleet.apply(found, [], past["spec"]["replicas"])
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == past["spec"]["replicas"]
+
+
+@pytest.mark.parametrize("label", [CLUSTER_LABEL, ROLE_LABEL])
+async def test_a_statefulset_that_lost_a_label_gets_it_back_while_brokers_are_to_go(
+    monkeypatch: pytest.MonkeyPatch, label: str
+) -> None:
+    kube = MemoryKube(cluster(brokers={"replicas": 3, "storage": {"size": "1Gi"}}))
+    fleet = KubernetesFleet(kube)  # type: ignore[arg-type]
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await fleet.apply(found, [])
+    kube.put(cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}}))
+    brokers = kube.take("StatefulSet", "shop-brokers")["metadata"]
+    del brokers["labels"][label]
+    brokers["managedFields"] = [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]
+
+    async def labelled(cache: MemoryCache, kind: Kind, namespace: str, name: str) -> Any:
+        known = await kube.get(kind, namespace, name)
+        return known if known is not None and CLUSTER_LABEL in known["metadata"]["labels"] else None
+
+    monkeypatch.setattr(MemoryCache, "get", labelled)
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    assert await fleet.broker_replicas(found) == 3, "their Services stay"
+    applied = await fleet.apply(found, [])
+    assert "by kubectl" in applied.scaled_by_others[0]
+    assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 3
+    assert label in kube.take("StatefulSet", "shop-brokers")["metadata"]["labels"]
