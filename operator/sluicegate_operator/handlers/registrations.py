@@ -39,7 +39,7 @@ from sluicegate_operator.planning.registrations import (
 )
 from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.resources.labels import READINESS_GATE
-from sluicegate_operator.resources.owner import why_not_ours
+from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 
 log = logging.getLogger(__name__)
 
@@ -194,9 +194,11 @@ class RegistrationReconciler:
         await self._context.say_unreadable(unreadable)
         plan = make_plan(existing)
         by_name = {registration.name: registration for registration in existing}
+        owned = {item["metadata"]["name"] for item in listed if is_controlled_by(item, cluster.metadata.uid)}
         strange = {item.body["metadata"]["name"] for item in unreadable}
         for registration in (planned for planned in plan.registrations if planned.name not in strange):
-            await self._write_one(cluster, registration, by_name.get(registration.name))
+            known = by_name.get(registration.name) if registration.name in owned else None
+            await self._write_one(cluster, registration, known)
         for name in plan.delete:
             await kube.delete(BROKER_REGISTRATION, cluster.namespace, name, uid=by_name[name].metadata.uid)
             await self._context.post(cluster, "Normal", "BrokerUnregistered", f"{name} is registered no more")
@@ -204,6 +206,7 @@ class RegistrationReconciler:
     async def _write_one(
         self, cluster: BrokerCluster, plan: RegistrationPlan, existing: BrokerRegistration | None
     ) -> None:
+        """`existing` is None if there is none that this cluster owns: one without an owner outlives the cluster."""
         kube = self._context.kube
         registration = existing
         if registration is None:

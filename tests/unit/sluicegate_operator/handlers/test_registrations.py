@@ -1,17 +1,23 @@
-"""When a cluster is quiet enough to be looked at less often, and who is to be fenced."""
+"""When a cluster is quiet enough to be looked at less often, who is to be fenced, and what is written of brokers."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.controllers import ControllerView
-from sluicegate_operator.fleet.kubernetes import Sighting
+from sluicegate_operator.fleet.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.handlers.registrations import fence_orders, settled
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.registrations import RegistrationReconciler, fence_orders, settled
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.resources.broker_registration import broker_registration
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import cluster
+from tests.support.memory_kube import MemoryKube
 
 CLUSTER = BrokerCluster.model_validate(
     {"metadata": {"name": "shop"}, "spec": {"brokers": {"replicas": 2, "storage": {"size": "1Gi"}}}}
@@ -75,3 +81,39 @@ def test_a_broker_whose_container_ended_is_fenced_once() -> None:
 
 def test_without_a_controllers_word_nobody_is_fenced() -> None:
     assert fence_orders(seen([], None)) == ()
+
+
+SHOP = ("default", "shop")
+
+
+class Shop:
+    """A BrokerCluster in an API server, and the `sighting` that each look at it gives."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sighting: Sighting, *objects: Any) -> None:
+        self.kube = MemoryKube(cluster(), *objects)
+        self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+        self.context.mark = lambda queue, key: None
+        self.sighting = sighting
+        monkeypatch.setattr(KubernetesFleet, "look", self._look)
+        self._reconciler = RegistrationReconciler(self.context)
+
+    async def _look(self, *_: Any, **__: Any) -> Sighting:
+        return self.sighting
+
+    async def reconcile(self) -> None:
+        await self._reconciler.reconcile(SHOP)
+
+
+async def test_a_registration_that_a_deletion_has_orphaned_gets_the_next_cluster_as_its_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    orphan = broker_registration(CLUSTER, 0)
+    orphan["metadata"] |= {"namespace": "default", "ownerReferences": []}
+    shop = Shop(monkeypatch, seen(BOTH, ONLINE), orphan)
+    for _ in range(2):
+        await shop.reconcile()
+    uid = shop.kube.take("BrokerCluster", "shop")["metadata"]["uid"]
+    for name in ("shop-0", "shop-1"):
+        [owner] = shop.kube.take("BrokerRegistration", name)["metadata"]["ownerReferences"]
+        assert owner["uid"] == uid
+    await shop.context.close()
