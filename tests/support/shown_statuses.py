@@ -42,6 +42,7 @@ from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ACCEPTED, ObservedTopic, TopicOutcome, TopicVerdict
+from sluicegate_operator.planning.unknown_registrations import plan_unknown_registrations
 from sluicegate_operator.planning.unreadable import unreadable_status
 from sluicegate_operator.planning.volumes import VolumesSeen
 from tests.support.bad_manifests import Json, cluster, external, listener, observer, quota, topic
@@ -302,4 +303,8 @@ def _registrations() -> Iterator[Shown]:
         seen = SeenBrokers(ClusterOverview("c", 1000, 1, 9, (replace(broker, state=state, out_of_sync=behind),)), ())
         [plan] = plan_registrations(_parsed(cluster()), (), seen, NOW).registrations
         meta = plan.manifest["metadata"] | {"generation": 1}
+        yield Shown({**plan.manifest, "metadata": meta, "status": plan.status.manifest()})
+        known = _parsed({**plan.manifest, "metadata": meta, "status": plan.status.manifest()})
+        [plan] = plan_unknown_registrations(_parsed(cluster()), [known], "why", NOW).registrations
+        meta = meta | {"generation": known.metadata.generation}
         yield Shown({**plan.manifest, "metadata": meta, "status": plan.status.manifest()})

@@ -41,9 +41,9 @@ class BrokerRegistrationSpec(Model):
 
 
 class BrokerRegistrationStatus(Status):
-    state: Literal["Offline", "Fenced", "Online", "Stopping"] | None = None
+    state: Literal["Offline", "Fenced", "Online", "Stopping", "Unknown"] | None = None
     """Offline: not running or not ready to register; Fenced: connected but not serving clients; Online: serving;
-    Stopping: its leaders are being moved away."""
+    Stopping: its leaders are being moved away; Unknown: no controller has answered the operator for a minute."""
     broker_epoch: int | None = None
     """Given at each registration; a request with an older one is refused."""
     incarnation_id: str | None = Field(default=None, max_length=64)

@@ -28,7 +28,7 @@ def nodes_table(cluster: ClusterView) -> Table:
     return table
 
 
-STATE_STYLES = {"Online": "green", "Stopping": "yellow", "Fenced": "red", "Offline": "red"}
+STATE_STYLES = {"Online": "green", "Stopping": "yellow", "Unknown": "yellow", "Fenced": "red", "Offline": "red"}
 
 
 def brokers_table(cluster: ClusterView) -> Table:

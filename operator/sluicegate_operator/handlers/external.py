@@ -51,6 +51,12 @@ class ExternalBrokers:
             return None
         return seen
 
+    def why_unknown(self, cluster: BrokerCluster) -> str:
+        """Why the last look did not say how the brokers are."""
+        seen = self._of(cluster).seen
+        another = why_another(cluster, seen.cluster_id) if seen.cluster_id else ""
+        return seen.unseen or seen.governed or another or "it is not known yet which cluster this is"
+
     def _of(self, cluster: BrokerCluster) -> _Known:
         key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
         known = self._known.get(key)

@@ -5,6 +5,7 @@ containers are gone.
 A queue of its own, so that neither a roll nor a slow API call elsewhere delays what clients and people go by.
 """
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Sequence
@@ -12,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration
 from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.controller_lease import end_term_of_gone
@@ -31,12 +33,14 @@ from sluicegate_operator.planning.conditions import NAME_TAKEN
 from sluicegate_operator.planning.external_registrations import plan_external_registrations
 from sluicegate_operator.planning.fencing import FenceOrder, plan_fencing
 from sluicegate_operator.planning.registrations import (
+    UNKNOWN,
     RegistrationPlan,
     RegistrationsPlan,
     SeenBrokers,
     plan_registrations,
     unfenced_gate,
 )
+from sluicegate_operator.planning.unknown_registrations import plan_unknown_registrations
 from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.resources.labels import READINESS_GATE
 from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
@@ -46,6 +50,8 @@ log = logging.getLogger(__name__)
 MOVING_EVERY_S = 1.0
 UNSEEN_RETRY = Retry(MOVING_EVERY_S, 5.0)
 """While no controller says how the brokers are."""
+UNKNOWN_AFTER_S = 60.0
+"""A controller that is replaced, and one that takes over, answer sooner."""
 
 
 class RegistrationReconciler:
@@ -56,6 +62,8 @@ class RegistrationReconciler:
         self._told: dict[ClusterKey, tuple[str, dict[int, int]]] = {}
         """The uid of the BrokerCluster, and the last epoch of each broker that a controller was told to be gone."""
         self._external = ExternalBrokers(context)
+        self._silences: Said[str] = Said()
+        """Since when nothing tells how the brokers of a BrokerCluster are, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -75,7 +83,12 @@ class RegistrationReconciler:
         await self._mend_labels(cluster, seen)
         if seen.view.overview is None:
             await self._end_term_of_gone(cluster)
+            if self._are_unknown(cluster):
+                why = f"no active controller has answered for {UNKNOWN_AFTER_S:g} s or longer: {seen.view.unseen}"
+                existing = await self._write_unknown(cluster, why)
+                context.figures.note_brokers(key, cluster.spec.brokers.replicas, [UNKNOWN] * len(existing))
             return UNSEEN_RETRY
+        self._silences.forget(cluster.metadata.uid)
         states = [broker.state.value for broker in seen.view.overview.brokers]
         context.figures.note_brokers(key, cluster.spec.brokers.replicas, states)
         if progress.controller_id != seen.view.overview.controller_id:
@@ -97,12 +110,27 @@ class RegistrationReconciler:
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
         seen = await self._external.look(cluster)
-        if seen is not None and not cluster.spec.paused:
+        if seen is None:
+            if not cluster.spec.paused and self._are_unknown(cluster):
+                why = f"for {UNKNOWN_AFTER_S:g} s or longer: {self._external.why_unknown(cluster)}"
+                await self._write_unknown(cluster, why)
+            return self._external.again(seen)
+        self._silences.forget(cluster.metadata.uid)
+        if not cluster.spec.paused:
             counts = await self._external.counts(cluster)
             await self._write(
                 cluster, lambda existing: plan_external_registrations(cluster, existing, seen.brokers, counts, now())
             )
         return self._external.again(seen)
+
+    def _are_unknown(self, cluster: BrokerCluster) -> bool:
+        """Whether nothing has told for too long how the brokers are; called for each look that finds nothing."""
+        now_s = asyncio.get_running_loop().time()
+        return (self._silences.note(cluster.metadata.uid, UNKNOWN, now_s) or 0.0) >= UNKNOWN_AFTER_S
+
+    async def _write_unknown(self, cluster: BrokerCluster, why: str) -> Sequence[BrokerRegistration]:
+        """The BrokerRegistrations that there are."""
+        return await self._write(cluster, lambda existing: plan_unknown_registrations(cluster, existing, why, now()))
 
     def _told_of(self, cluster: BrokerCluster) -> dict[int, int]:
         """Brokers of another cluster that had the name before have other epochs."""
@@ -184,8 +212,8 @@ class RegistrationReconciler:
 
     async def _write(
         self, cluster: BrokerCluster, make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan]
-    ) -> None:
-        """`make_plan` is given the BrokerRegistrations that there are."""
+    ) -> Sequence[BrokerRegistration]:
+        """Write what `make_plan` makes of the BrokerRegistrations that there are, and return these."""
         kube = self._context.kube
         listed = await kube.cache.list(BROKER_REGISTRATION, cluster.namespace, cluster.name)
         found = [read_object(item) for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
@@ -202,6 +230,7 @@ class RegistrationReconciler:
         for name in plan.delete:
             await kube.delete(BROKER_REGISTRATION, cluster.namespace, name, uid=by_name[name].metadata.uid)
             await self._context.post(cluster, "Normal", "BrokerUnregistered", f"{name} is registered no more")
+        return existing
 
     async def _write_one(
         self, cluster: BrokerCluster, plan: RegistrationPlan, existing: BrokerRegistration | None

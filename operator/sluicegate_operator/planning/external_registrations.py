@@ -11,7 +11,12 @@ from sluicegate_operator.api.broker_registration import BrokerRegistration, Brok
 from sluicegate_operator.planning.conditions import Finding, conditions, ready, working
 from sluicegate_operator.planning.external import ExternalBroker, ReplicaCounts
 from sluicegate_operator.planning.overview import BrokerState
-from sluicegate_operator.planning.registrations import RegistrationEvent, RegistrationPlan, RegistrationsPlan
+from sluicegate_operator.planning.registrations import (
+    UNKNOWN,
+    RegistrationEvent,
+    RegistrationPlan,
+    RegistrationsPlan,
+)
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
 
 
@@ -73,5 +78,5 @@ def _events(before: str | None, broker: ExternalBroker, state: BrokerState) -> t
         return ()
     was = f" (was {before})" if before else ""
     message = f"broker {broker.id} is {state.value}{was}"
-    lost = before == BrokerState.ONLINE.value
+    lost = before in (BrokerState.ONLINE.value, UNKNOWN) and state is not BrokerState.ONLINE
     return (RegistrationEvent("Warning" if lost else "Normal", state.value, message),)

@@ -16,6 +16,8 @@ from sluicegate_operator.planning.fencing import BrokerPod, why_gone
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
 
+UNKNOWN = "Unknown"
+"""State of a broker while nothing tells how it is; see planning.unknown_registrations."""
 AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 
 
@@ -168,7 +170,8 @@ def _events(
     old: BrokerRegistrationStatus, broker: BrokerOverview, sentence: str, *, may_go: bool
 ) -> tuple[RegistrationEvent, ...]:
     """Of each change of epoch and of state between two looks; what came and went between them is not seen. A Warning
-    for a broker that served and does so no more, unless it `may_go` or is another incarnation by now."""
+    for a broker that served, or of which that was not known, and does not any more. A broker that `may_go`, or is
+    another incarnation by now, is no Warning."""
     events = []
     if old.broker_epoch != broker.epoch:
         message = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
@@ -176,7 +179,10 @@ def _events(
     if old.state != broker.state.value:
         before = f" (was {old.state})" if old.state else ""
         message = f"broker {broker.id} is {broker.state.value}{before}: {sentence}"
-        lost = old.state == BrokerState.ONLINE.value and broker.state in (BrokerState.OFFLINE, BrokerState.FENCED)
+        lost = old.state in (BrokerState.ONLINE.value, UNKNOWN) and broker.state in (
+            BrokerState.OFFLINE,
+            BrokerState.FENCED,
+        )
         unplanned = lost and not may_go and old.broker_epoch == broker.epoch
         events.append(RegistrationEvent("Warning" if unplanned else "Normal", broker.state.value, message))
     return tuple(events)

@@ -1,5 +1,6 @@
 """When a cluster is quiet enough to be looked at less often, who is to be fenced, and what is written of brokers."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from sluicegate_operator.fleet.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.registrations import RegistrationReconciler, fence_orders, settled
+from sluicegate_operator.handlers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, fence_orders, settled
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
@@ -103,6 +104,14 @@ class Shop:
     async def reconcile(self) -> None:
         await self._reconciler.reconcile(SHOP)
 
+    def states(self) -> list[str]:
+        names = self.kube.names("BrokerRegistration")
+        return [self.kube.take("BrokerRegistration", name)["status"]["state"] for name in names]
+
+    def figures(self) -> dict[str, float]:
+        [brokers] = [one for one in self.context.figures.collect() if one.name == "sluicegate_brokers"]
+        return {sample.labels["state"]: sample.value for sample in brokers.samples}
+
 
 async def test_a_registration_that_a_deletion_has_orphaned_gets_the_next_cluster_as_its_owner(
     monkeypatch: pytest.MonkeyPatch,
@@ -116,4 +125,36 @@ async def test_a_registration_that_a_deletion_has_orphaned_gets_the_next_cluster
     for name in ("shop-0", "shop-1"):
         [owner] = shop.kube.take("BrokerRegistration", name)["metadata"]["ownerReferences"]
         assert owner["uid"] == uid
+    await shop.context.close()
+
+
+@pytest.mark.virtual_time
+async def test_brokers_are_unknown_once_no_controller_has_answered_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch, seen(BOTH, [broker(0), replace(broker(1), state=BrokerState.FENCED)]))
+    await shop.reconcile()
+    silent = Sighting(ControllerView(unseen="controller 1000 does not answer within 2 s"), tuple(BOTH))
+    shop.sighting = silent
+    await shop.reconcile()
+    await asyncio.sleep(UNKNOWN_AFTER_S - 1)
+    await shop.reconcile()
+    assert shop.states() == ["Online", "Fenced"], "it may be replaced"
+    await asyncio.sleep(1)
+    for _ in range(2):
+        await shop.reconcile()
+    assert shop.states() == ["Unknown", "Unknown"]
+    said = shop.kube.condition("BrokerRegistration", "shop-0")
+    assert (said["status"], said["reason"]) == ("False", "Unknown")
+    assert "controller 1000 does not answer" in said["message"]
+    status = shop.kube.take("BrokerRegistration", "shop-0")["status"]
+    assert (status["brokerEpoch"], status.get("lastHeartbeatAgeSeconds"), status.get("leaders")) == (7, None, None)
+    assert shop.figures() == {"Unknown": 2}
+    assert len(shop.kube.events("BrokerUnknown")) == 2
+    shop.sighting = seen(BOTH, ONLINE)
+    await shop.reconcile()
+    assert (shop.states(), shop.figures()) == (["Online", "Online"], {"Online": 2})
+    shop.sighting = silent
+    await shop.reconcile()
+    assert shop.states() == ["Online", "Online"], "it is a new silence"
     await shop.context.close()

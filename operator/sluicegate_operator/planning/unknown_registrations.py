@@ -1,0 +1,42 @@
+"""BrokerRegistrations while neither an active controller nor an external cluster tells how the brokers are.
+
+Pure. What a broker said of itself stays. Its state and what its controller counts are not known any more.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_registration import BrokerRegistration
+from sluicegate_operator.planning.conditions import Finding, conditions, working
+from sluicegate_operator.planning.registrations import (
+    UNKNOWN,
+    RegistrationEvent,
+    RegistrationPlan,
+    RegistrationsPlan,
+)
+from sluicegate_operator.resources.broker_registration import broker_registration
+
+_COUNTED = ("last_heartbeat_age_seconds", "leaders", "replicas", "out_of_sync", "metadata_lag")
+
+
+def plan_unknown_registrations(
+    cluster: BrokerCluster, existing: Sequence[BrokerRegistration], why: str, now: datetime
+) -> RegistrationsPlan:
+    """Statuses with state Unknown for the BrokerRegistrations that say another state. `why` is a sentence.
+
+    `existing` may hold those of other clusters as well. None is deleted.
+    """
+    own = (r for r in existing if r.spec.cluster_ref.name == cluster.name and r.namespace == cluster.namespace)
+    return RegistrationsPlan(tuple(_plan(cluster, r, why, now) for r in own if r.status.state not in (None, UNKNOWN)))
+
+
+def _plan(cluster: BrokerCluster, registration: BrokerRegistration, why: str, now: datetime) -> RegistrationPlan:
+    old, broker_id = registration.status, registration.spec.broker_id
+    findings = (*working(UNKNOWN, why).findings, Finding("InSync", None, UNKNOWN, why))
+    found = conditions(registration, old, findings, now)
+    status = old.model_copy(update={**dict.fromkeys(_COUNTED), "state": UNKNOWN, "conditions": found})
+    message = f"broker {broker_id} is {UNKNOWN} (was {old.state}): {why}"
+    event = RegistrationEvent("Warning", UNKNOWN, message)
+    manifest = broker_registration(cluster, broker_id)
+    return RegistrationPlan(registration.name, broker_id, manifest, status, new=False, events=(event,))
