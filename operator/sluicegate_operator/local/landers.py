@@ -84,4 +84,4 @@ class LocalLanders:
 def _has_audit_log(plan: ObserverPlan) -> bool:
     """One whose spools are put elsewhere is landed by whoever put them there."""
     names = [key.removesuffix(".class") for key, value in plan.configs.items() if value == AUDIT_LOG]
-    return any(f"{name}.spool.dir" not in plan.configs for name in names)
+    return any(not plan.configs.get(f"{name}.spool.dir") for name in names)

@@ -5,6 +5,7 @@ keys with what each broker has. The keys are cluster-wide defaults, as those of 
 gets them when it reconnects. An observer that no ObserverPlugin names was configured by hand, and is removed.
 """
 
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,10 +16,13 @@ from sluicegate_operator.planning.limits import SetBrokerConfigs
 from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.observer_code import ModulesFound, ObserverModule
 from sluicegate_operator.planning.seniority import seniority
+from sluicegate_operator.resources.statefulset import LOG_DIR
 
 NAMES = "observer.class.names"
 AUDIT_LOG, _SPOOLS = "audit-log", "spool.dir"
 """The built-in observer whose events are landed from a folder, and the key that names another folder."""
+_SPOOLS_DEFAULT = f"{LOG_DIR}/audit"
+"""The folder if the key is absent or empty."""
 PREFIX = "observer."
 _FILTERS = ("filter.api.keys", "filter.listeners", "filter.principals", "filter.topic.prefixes")
 """Keys of an observer, without its name, whose lists say what it is shown."""
@@ -181,14 +185,21 @@ def _same_spools(plugin: ObserverPlugin, others: Iterable[ObserverPlugin]) -> Ob
     """One of the others that writes an audit log into the same folder."""
     if plugin.spec.built_in != AUDIT_LOG:
         return None
-    own = (plugin.spec.config or {}).get(_SPOOLS)
+    own = _spools(plugin)
     writers = (other for other in others if other.spec.built_in == AUDIT_LOG)
-    return next((other for other in writers if (other.spec.config or {}).get(_SPOOLS) == own), None)
+    return next((other for other in writers if _spools(other) == own), None)
+
+
+def _spools(plugin: ObserverPlugin) -> str:
+    """The folder of its audit log on a broker, in one spelling."""
+    said = (plugin.spec.config or {}).get(_SPOOLS) or _SPOOLS_DEFAULT
+    # POSIX leaves the meaning of two leading slashes open; to Linux they are one.
+    return posixpath.normpath(f"/{said.lstrip('/')}" if said.startswith("/") else said)
 
 
 def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
     """What is to be said of an audit log that stays on the brokers of Kubernetes; empty of everything else."""
-    is_audit_log = plugin.spec.built_in == AUDIT_LOG and _SPOOLS not in (plugin.spec.config or {})
+    is_audit_log = plugin.spec.built_in == AUDIT_LOG and _spools(plugin) == _SPOOLS_DEFAULT
     if not is_audit_log or cluster.spec.landing is not None:
         return ""
     return f"nobody lands what they write: say audit.landing in BrokerCluster {cluster.name}"

@@ -22,6 +22,7 @@ from sluicegate_operator.planning.observers import (
     PluginOutcome,
     PluginVerdict,
     diff_observers,
+    nobody_lands,
     plan_observers,
     reports_on,
 )
@@ -108,6 +109,39 @@ def test_a_cluster_has_one_audit_log() -> None:
     accepted = {"audit": PluginOutcome.ACCEPTED, "elsewhere": PluginOutcome.ACCEPTED}
     assert outcomes(planned) == {"trail": PluginOutcome.NAME_TAKEN, **accepted}
     assert "ObserverPlugin audit is older" in planned.verdicts["trail"].message
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        (None, ""),
+        (None, "/var/lib/sluicegate/data/audit"),
+        ("", "//var/lib/sluicegate/data/./audit/"),
+        ("/spools/a", "/spools/a/"),
+        ("/spools/a", "/spools/b/../a"),
+    ],
+)
+def test_two_spellings_of_a_folder_are_one_folder_for_spools(one: str | None, another: str) -> None:
+    first = {} if one is None else {"config": {"spool.dir": one}}
+    planned = plan(
+        a_plugin("audit", 1, builtIn="audit-log", **first),
+        a_plugin("trail", 2, builtIn="audit-log", config={"spool.dir": another}),
+    )
+    assert outcomes(planned) == {"audit": PluginOutcome.ACCEPTED, "trail": PluginOutcome.NAME_TAKEN}
+
+
+@pytest.mark.parametrize(
+    ("config", "notes"),
+    [
+        (None, True),
+        ({"spool.dir": ""}, True),
+        ({"spool.dir": "/var/lib/sluicegate/data/audit/"}, True),
+        ({"spool.dir": "/mine"}, False),
+    ],
+)
+def test_the_folder_that_nobody_lands_is_known_in_any_spelling(config: dict[str, str] | None, notes: bool) -> None:
+    plugin = a_plugin("audit", 1, builtIn="audit-log", **({} if config is None else {"config": config}))
+    assert bool(nobody_lands(a_cluster(), plugin)) is notes
 
 
 def test_one_that_is_not_enabled_is_nowhere_and_takes_no_name() -> None:
