@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+from urllib.parse import parse_qsl
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -81,15 +82,26 @@ def plan_pipeline(
 
 def _share_results(one: AuditPipeline, other: AuditPipeline) -> bool:
     """On a claim each has a folder of its own."""
-    return _folder(one.spec.results.uri) == _folder(other.spec.results.uri) != ""
+    place, another = one.spec.results.uri, other.spec.results.uri
+    if place is None or another is None:
+        return False
+    return (_folder(place), _store(place)) == (_folder(another), _store(another))
 
 
 def _is_within(uri: str | None, place: str | None) -> bool:
-    return bool(uri and place) and f"{_folder(uri)}/".startswith(f"{_folder(place)}/")
+    if not uri or not place or _store(uri) != _store(place):
+        return False
+    return f"{_folder(uri)}/".startswith(f"{_folder(place)}/")
 
 
-def _folder(uri: str | None) -> str:
-    return (uri or "").partition("?")[0].rstrip("/")
+def _folder(uri: str) -> str:
+    return uri.partition("?")[0].rstrip("/")
+
+
+def _store(uri: str) -> str:
+    """Host and port of the object store; empty for the one that the environment or the region names."""
+    endpoint = dict(parse_qsl(uri.partition("?")[2])).get("endpoint_override", "")
+    return endpoint.rpartition("://")[2].rstrip("/").lower()
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:

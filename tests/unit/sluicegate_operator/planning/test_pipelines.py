@@ -114,6 +114,24 @@ def test_of_two_with_one_place_for_results_the_older_has_it() -> None:
     assert plan_pipeline(on_claims[1], LANDED, NOW, on_claims).outcome is PipelineOutcome.ACCEPTED
 
 
+def test_one_bucket_and_path_at_two_object_stores_are_two_places() -> None:
+    landed = of_cluster(audit={"landing": {"uri": "s3://audit/shop?endpoint_override=http://a.example:9000"}})
+    first, second, third = (
+        parsed(pipeline(name, results={"uri": f"{place}?endpoint_override={store}&region=r"}))
+        for name, place, store in (
+            ("a", "s3://audit/shop", "http%3A%2F%2Fb.example:9000"),
+            ("b", "s3://answers/x", "b.example:9000"),
+            ("c", "s3://answers/x", "c.example:9000"),
+        )
+    )
+    for one in (first, second, third):
+        assert plan_pipeline(one, landed, NOW, [first, second, third]).outcome is PipelineOutcome.ACCEPTED
+    same = parsed(pipeline("d", results={"uri": "s3://answers/x/?endpoint_override=https://B.example:9000/"}))
+    assert plan_pipeline(same, landed, NOW, [second, same]).outcome is PipelineOutcome.RESULTS_TAKEN
+    inside = parsed(pipeline("e", results={"uri": "s3://audit/shop/x?endpoint_override=a.example:9000"}))
+    assert plan_pipeline(inside, landed, NOW).outcome is PipelineOutcome.RESULTS_IN_SOURCE
+
+
 def test_sparks_heap_is_a_share_of_the_memory_that_the_pod_may_use() -> None:
     assert memory_of(parsed(pipeline())).heap == 1024
     memory = memory_of(parsed(pipeline(resources={"limits": {"memory": "4Gi"}})))
