@@ -10,7 +10,7 @@ from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPlug
 from sluicegate_operator.engine.context import ReconcileContext, now
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import serving_brokers
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
@@ -101,7 +101,7 @@ class ObserverReconciler:
             reports = replace(reports, rolling=bool(progress.rolling) and plugin.spec.source is not None, note=note)
             settled = settled and reports.settled
             status = observer_status(plugin, verdict, reports, now())
-            if await self._context.write_status(plugin, status):
+            if await write_one_of_many(self._context, plugin, status):
                 await self._say(plugin, status)
         return settled
 
@@ -112,7 +112,7 @@ class ObserverReconciler:
             old = plugin.status
             state = "" if old.state == PluginOutcome.CLUSTER_MISSING else old.state
             fields = {"observes": plugin.observes, "state": state}
-            await self._context.write_status(plugin, paused_status(plugin, old, now(), fields))
+            await write_one_of_many(self._context, plugin, paused_status(plugin, old, now(), fields))
 
     async def _say(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
         """Once it is loaded everywhere, when a person is needed, and when a broker begins to say something of it."""

@@ -1,9 +1,32 @@
-"""Events that several kinds have."""
+"""Statuses and Events, as several kinds write them."""
+
+import logging
+from collections.abc import Collection
 
 from sluicegate_operator.api.metadata import Resource, Status
-from sluicegate_operator.engine.context import ReconcileContext
+from sluicegate_operator.engine.context import Found, ReconcileContext
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.unreadable import UNREADABLE
+
+log = logging.getLogger(__name__)
+
+
+async def write_one_of_many(
+    context: ReconcileContext, resource: Found, status: Status, *, without: Collection[str] = ()
+) -> Found | None:
+    """As `ReconcileContext.write_status`, for one of several objects of a cluster: None also if it is refused for good.
+
+    The log says a refusal once, and the other objects get their statuses. Raises KubeError for what may pass.
+    """
+    try:
+        return await context.write_status(resource, status, without=without)
+    except KubeError as error:
+        if error.retriable:
+            raise
+        if error.status != 404 and context.is_news(str(error), "status", resource.metadata.uid):
+            log.warning("the status of %s %s is refused: %s", type(resource).__name__, resource.name, error)
+        return None
 
 
 async def say_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:

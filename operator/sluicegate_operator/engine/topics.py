@@ -12,7 +12,7 @@ from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileConte
 from sluicegate_operator.engine.leaving_topics import LeavingTopics
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
-from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.reassigning import BrokersWanted
@@ -111,8 +111,8 @@ class TopicReconciler:
 
     async def _write(self, topic: Topic, status: TopicStatus) -> None:
         """With a Warning when it turns out that a person is needed."""
-        await self._context.write_status(topic, status, without=REMEMBERED_FIELDS)
-        await say_stalled(self._context, topic, status)
+        if await write_one_of_many(self._context, topic, status, without=REMEMBERED_FIELDS):
+            await say_stalled(self._context, topic, status)
 
     async def _enforce(
         self, pool: BrokerPool | None, topic: Topic, brokers: BrokersWanted, seen: SeenTopics

@@ -12,7 +12,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kubernetes import broker_addresses
 from sluicegate_operator.fleet.listener_services import ListenerServices, apply_services, held_services, read_services
@@ -185,8 +185,8 @@ class ListenerReconciler:
         """The queues that depend on what has changed. Quotas depend on hidden addresses and on open listeners; the
         cluster's status shows where clients connect first."""
         status = listener_status(listener, layout, seen, now(), services)
-        await self._context.write_status(listener, status)
-        await say_stalled(self._context, listener, status)
+        if await write_one_of_many(self._context, listener, status):
+            await say_stalled(self._context, listener, status)
         old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
         hidden = (old and old.message, new and new.message)
         queues = set()

@@ -8,6 +8,7 @@ from typing import Any
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.telling import write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_snapshot
@@ -66,7 +67,8 @@ class PipelineReconciler:
         if cluster is not None and cluster.spec.paused and not cluster.spec.is_external:
             for pipeline in snapshot.pipelines:
                 fields = {"complete": pipeline.status.complete or "Unknown"}
-                await context.write_status(pipeline, paused_status(pipeline, pipeline.status, now(), fields))
+                status = paused_status(pipeline, pipeline.status, now(), fields)
+                await write_one_of_many(context, pipeline, status)
             context.figures.keep_pipelines(key, {pipeline.name for pipeline in snapshot.pipelines})
             return context.resync_s(cluster)
         plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
@@ -100,7 +102,7 @@ class PipelineReconciler:
         status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
         missing = None if status.missing is None else status.missing + (status.holes or 0)
         figures[pipeline.name] = PipelineFigures(status.last_error is not None, missing)
-        if await self._context.write_status(pipeline, status):
+        if await write_one_of_many(self._context, pipeline, status):
             await self._say(pipeline, status)
         if any((run.pod_ended and not run.ended) or run.state is RunState.PENDING or run.failure for run in runs):
             return None

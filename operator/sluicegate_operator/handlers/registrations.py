@@ -8,7 +8,7 @@ A queue of its own, so that neither a roll nor a slow API call elsewhere delays 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration
@@ -226,11 +226,21 @@ class RegistrationReconciler:
         strange = {item.body["metadata"]["name"] for item in unreadable}
         for registration in (planned for planned in plan.registrations if planned.name not in strange):
             known = by_name.get(registration.name) if registration.name in owned else None
-            await self._write_one(cluster, registration, known)
+            await self._unless_refused(cluster, registration.name, self._write_one(cluster, registration, known))
         for name in plan.delete:
             await kube.delete(BROKER_REGISTRATION, cluster.namespace, name, uid=by_name[name].metadata.uid)
             await self._context.post(cluster, "Normal", "BrokerUnregistered", f"{name} is registered no more")
         return existing
+
+    async def _unless_refused(self, cluster: BrokerCluster, name: str, writing: Awaitable[None]) -> None:
+        """One that the API server refuses for good keeps no other from being written; the log says it once."""
+        try:
+            await writing
+        except KubeError as error:
+            if error.retriable:
+                raise
+            if error.status != 404 and self._context.is_news(str(error), "registration", cluster.metadata.uid, name):
+                log.warning("BrokerRegistration %s is refused: %s", name, error)
 
     async def _write_one(
         self, cluster: BrokerCluster, plan: RegistrationPlan, existing: BrokerRegistration | None

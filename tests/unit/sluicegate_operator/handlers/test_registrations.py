@@ -12,6 +12,7 @@ from sluicegate_operator.fleet.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, fence_orders, settled
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
@@ -125,6 +126,25 @@ async def test_a_registration_that_a_deletion_has_orphaned_gets_the_next_cluster
     for name in ("shop-0", "shop-1"):
         [owner] = shop.kube.take("BrokerRegistration", name)["metadata"]["ownerReferences"]
         assert owner["uid"] == uid
+    await shop.context.close()
+
+
+async def test_one_registration_that_is_refused_keeps_no_other_from_being_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(monkeypatch, seen(BOTH, ONLINE))
+    apply = shop.kube.apply
+
+    async def refuse(manifest: Any, *more: Any) -> Any:
+        if manifest["metadata"]["name"] == "shop-0":
+            raise KubeError("422 denied by a policy", 422)
+        return await apply(manifest, *more)
+
+    monkeypatch.setattr(shop.kube, "apply", refuse)
+    for _ in range(2):
+        await shop.reconcile()
+    assert shop.states() == ["Online"]
+    assert caplog.text.count("BrokerRegistration shop-0 is refused: 422 denied by a policy") == 1
     await shop.context.close()
 
 
