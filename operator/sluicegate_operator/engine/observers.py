@@ -8,6 +8,7 @@ from typing import Protocol
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
 from sluicegate_operator.engine.context import ReconcileContext, now
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
@@ -46,6 +47,7 @@ class ObserverReconciler:
     def __init__(self, context: ReconcileContext, code: ObserverCode) -> None:
         self._context = context
         self._code = code
+        self._refusals = LastingRefusals()
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -67,10 +69,12 @@ class ObserverReconciler:
         except NameTakenError as error:
             plan = without_modules(plan, PluginOutcome.CODE_NAME_TAKEN, str(error))
         except KubeError as error:
-            if error.retriable:
+            if error.retriable and not self._refusals.lasts(cluster.metadata.uid, error):
                 raise
             # Brokers keep the code that they were given before.
             plan, hold = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True
+        else:
+            self._refusals.ended(cluster.metadata.uid)
         pool = await context.pool(cluster)
         expected = serving_brokers(plan_cluster(cluster, snapshot.listeners).broker_ids, pool)
         if pool is None:

@@ -9,6 +9,7 @@ from functools import partial
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.topic import Topic, TopicStatus
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileContext, now
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.leaving_topics import LeavingTopics
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
@@ -28,6 +29,7 @@ from sluicegate_operator.kafka_admin.api import batched
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
+from sluicegate_operator.planning.conditions import not_applied_words
 from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
@@ -51,6 +53,7 @@ class TopicReconciler:
         self._context = context
         self._patience_s = patience_s
         self._leaving = LeavingTopics(context, deletion_s)
+        self._refusals = LastingRefusals()
         self._waits: Said[str] = Said()
         """By uid, Topics that wait for brokers."""
 
@@ -74,7 +77,7 @@ class TopicReconciler:
             return context.resync_s(cluster)
         if not (snapshot.topics or snapshot.leaving_topics):
             return context.resync_s(cluster)
-        not_held = await self._hold(snapshot.topics)
+        not_held = await self._hold(cluster, snapshot.topics)
         pool = await context.pool(cluster)
         settled = await self._leaving.part(key, pool, snapshot, unreadable)
         brokers, reassigning = _all_brokers(cluster, pool), False
@@ -97,16 +100,25 @@ class TopicReconciler:
             return WAITING_RETRY
         return REASSIGNING_EVERY_S if reassigning else context.resync_s(cluster)
 
-    async def _hold(self, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
-        """By name, those whose finalizer the API server refuses: nothing is done for them, and the others go on."""
-        refused = {}
+    async def _hold(self, cluster: BrokerCluster, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
+        """By name, those whose finalizer the API server refuses: nothing is done for them, and the others go on.
+
+        Raises KubeError for what may pass, until that has lasted."""
+        refused: dict[str, TopicTrouble] = {}
         for topic in topics:
             try:
                 await self._leaving.hold(topic)
             except KubeError as error:
-                if error.retriable:
+                if error.retriable and not self._refusals.lasts(cluster.metadata.uid, error):
                     raise
-                refused[topic.name] = TopicTrouble("Refused", f"the finalizer cannot be changed: {error}")
+                sentence = f"the finalizer cannot be changed: {error}"
+                refused[topic.name] = (
+                    TopicTrouble("NotApplied", not_applied_words(sentence))
+                    if error.retriable
+                    else TopicTrouble("Refused", sentence)
+                )
+        if all(trouble.needs_a_person for trouble in refused.values()):
+            self._refusals.ended(cluster.metadata.uid)
         return refused
 
     async def _write(self, topic: Topic, status: TopicStatus) -> None:

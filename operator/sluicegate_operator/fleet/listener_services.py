@@ -19,12 +19,13 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListenerServices:
-    """`seen` by the Service's name. `name_taken` and `refusal` say why one of them is not there, or not as it should
-    be."""
+    """`seen` by the Service's name. `name_taken`, `refusal` and `not_applied` say why one of them is not there, or not
+    as it should be; `not_applied` is a refusal that may pass and has lasted."""
 
     seen: Mapping[str, ServiceSeen] = field(default_factory=dict)
     name_taken: str = ""
     refusal: str = ""
+    not_applied: KubeError | None = None
 
 
 async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:

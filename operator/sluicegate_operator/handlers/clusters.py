@@ -11,6 +11,7 @@ from sluicegate_operator.api.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.external_clusters import ExternalClusters
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.telling import say_stalled
@@ -44,12 +45,13 @@ REFUSED_RETRY = Retry(10.0, 60.0)
 @dataclass(frozen=True, slots=True)
 class _Applied:
     """What became of the children: `refusal`, `name_taken` and `claims_taken` are sentences. `unreadable`: what they
-    follow from and cannot be read."""
+    follow from and cannot be read. `not_applied`: a refusal that may pass and has lasted."""
 
     refusal: str = ""
     name_taken: str = ""
     claims_taken: str = ""
     unreadable: str = ""
+    not_applied: KubeError | None = None
     volumes: VolumesSeen | None = None
 
 
@@ -60,6 +62,7 @@ class ClusterReconciler:
         self._context = context
         self._failures: defaultdict[ClusterKey, FailureHistory] = defaultdict(FailureHistory)
         self._set_events = SetEvents()
+        self._refusals = LastingRefusals()
         self._settling = Settling(context.settings.settle_s)
         self._external = ExternalClusters(context)
 
@@ -86,6 +89,8 @@ class ClusterReconciler:
             if wait_s > 0:
                 return wait_s
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
+        if applied.not_applied is None:
+            self._refusals.ended(cluster.metadata.uid)
         all_pods = await context.fleet.pods(cluster)
         pods = [pod for pod in all_pods if not pod.deleting]
         layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
@@ -93,6 +98,8 @@ class ClusterReconciler:
         away = lost_words(await lost_nodes(context.kube, all_pods))
         seen = await self._observe(cluster, _open_to_clients(snapshot, cluster), layout, pods, applied, away, progress)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
+        if applied.not_applied is not None:
+            raise applied.not_applied
         if seen.refusal:
             return REFUSED_RETRY
         if seen.volumes is not None and seen.volumes.refused:
@@ -113,7 +120,7 @@ class ClusterReconciler:
         del self._context.departed[key]
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
-        """Raises KubeError for what may pass."""
+        """Raises KubeError for what may pass, until that has lasted."""
         if unreadable := snapshot.unreadable_of(BROKER_LISTENER):
             # Planned without them, brokers would close their ports.
             return _Applied(unreadable="; ".join(str(item) for item in unreadable))
@@ -124,9 +131,11 @@ class ClusterReconciler:
         except ClaimsTakenError as error:
             return _Applied(claims_taken=str(error))
         except KubeError as error:
-            if error.retriable:
+            if not error.retriable:
+                return _Applied(refusal=str(error))
+            if not self._refusals.lasts(cluster.metadata.uid, error):
                 raise
-            return _Applied(refusal=str(error))
+            return _Applied(not_applied=error)
         self._context.mark("rolls", (cluster.namespace, cluster.name))
         await say_scaled_by_others(self._context, cluster, nodes)
         return _Applied(volumes=nodes.volumes)
@@ -151,6 +160,7 @@ class ClusterReconciler:
             cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
             controller_id=cluster.status.controller_id if progress.controller_id is None else progress.controller_id,
             refusal=applied.refusal,
+            not_applied="" if applied.not_applied is None else str(applied.not_applied),
             not_starting=await self._not_starting(cluster, layout, pods),
             name_taken=applied.name_taken,
             claims_taken=applied.claims_taken,

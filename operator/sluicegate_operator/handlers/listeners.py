@@ -6,16 +6,23 @@ for, and none is caused: see decision 31.
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kubernetes import broker_addresses
-from sluicegate_operator.fleet.listener_services import ListenerServices, apply_services, held_services, read_services
+from sluicegate_operator.fleet.listener_services import (
+    ListenerServices,
+    apply_services,
+    held_services,
+    read_services,
+    services_of,
+)
 from sluicegate_operator.fleet.listeners import Told, ask_listeners, tell_listeners
 from sluicegate_operator.fleet.nodes import read_node
 from sluicegate_operator.fleet.pods import NodePod, broker_count
@@ -60,9 +67,12 @@ class ListenerReconciler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._refusals = LastingRefusals()
 
     async def reconcile(self, key: ClusterKey) -> Again:
-        """Raises KubeError and UnreadableClusterError; what is unreadable is told by the clusters' queue."""
+        """Raises KubeError and UnreadableClusterError; what is unreadable is told by the clusters' queue.
+
+        A refusal that may pass is raised also after it has been written into a status, so that it is tried again."""
         context = self._context
         snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
         cluster = snapshot.cluster
@@ -87,6 +97,9 @@ class ListenerReconciler:
             changed |= await self._write(listener, layout, seen, fronts[-1])
         for queue in sorted(changed):
             context.mark(queue, key)
+        for found in services.values():
+            if found.not_applied is not None:
+                raise found.not_applied
         return self._again(cluster, layout, brokers, fronts)
 
     def _again(
@@ -114,12 +127,18 @@ class ListenerReconciler:
         kube = self._context.kube
         children = listener_children(cluster, snapshot.listeners, count)
         there = await read_services(kube, cluster)
-        look = held_services if held else apply_services
-        return {
-            listener.name: await look(kube, listener, children[listener.name], there)
-            for listener in snapshot.listeners
-            if listener.name in children
-        }
+        look, of = held_services if held else apply_services, cluster.metadata.uid
+        services: dict[str, ListenerServices] = {}
+        for listener in (one for one in snapshot.listeners if one.name in children):
+            try:
+                services[listener.name] = await look(kube, listener, children[listener.name], there)
+            except KubeError as error:
+                if not error.retriable or not self._refusals.lasts(of, error):
+                    raise
+                services[listener.name] = replace(services_of(listener, there), not_applied=error)
+        if all(found.not_applied is None for found in services.values()):
+            self._refusals.ended(of)
+        return services
 
     async def _places(self, snapshot: Snapshot, pods: Sequence[NodePod]) -> list[BrokerPlace]:
         """Nodes are read for listeners that need their addresses only."""
@@ -232,4 +251,5 @@ def _services_seen(listener: BrokerListener, found: ListenerServices | None, see
         bootstrap(listener, found.seen.get(listener.name), seen.told),
         bootstrap_waits(listener, found.seen.get(listener.name)),
         hiding(listener, found.seen),
+        "" if found.not_applied is None else str(found.not_applied),
     )

@@ -1,12 +1,13 @@
 """AuditPipelines of one cluster: what runs them is made, and what their runs say is in their status."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
 from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -27,7 +28,7 @@ from sluicegate_operator.kube.kinds import (
     Kind,
     kind_of,
 )
-from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
+from sluicegate_operator.planning.conditions import NAME_TAKEN, NOT_APPLIED, STALLED, not_applied_words
 from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState, pipeline_runs
 from sluicegate_operator.planning.pipeline_status import COMPLETE, PipelineTrouble, pipeline_status
@@ -58,6 +59,7 @@ class PipelineReconciler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._refusals = LastingRefusals()
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -73,7 +75,10 @@ class PipelineReconciler:
             return context.resync_s(cluster)
         plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
         figures: dict[str, PipelineFigures] = {}
-        waits_s = [await self._keep(pipeline, plan, figures) for pipeline, plan in plans]
+        tried = _Tried(cluster.metadata.uid if cluster is not None else "", figures)
+        waits_s = [await self._keep(pipeline, plan, tried) for pipeline, plan in plans]
+        if not tried.refused:
+            self._refusals.ended(tried.cluster_uid)
         context.figures.note_pipelines(key, figures)
         if any(wait_s is None for wait_s in waits_s):
             return CHANGING_RETRY
@@ -82,28 +87,29 @@ class PipelineReconciler:
         # The operator does not watch SparkApplications, so it reads them at each resync.
         return min(context.resync_s(cluster), *(wait_s for wait_s in waits_s if wait_s is not None))
 
-    async def _keep(
-        self, pipeline: AuditPipeline, plan: PipelinePlan, figures: dict[str, PipelineFigures]
-    ) -> float | None:
-        """In how many seconds something is due; None where a run is about to begin or to have ended. Adds to
-        `figures`."""
+    async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan, tried: "_Tried") -> float | None:
+        """In how many seconds something is due; None if a run is about to begin or to have ended, or if the API server
+        refuses for now what is to run. Adds to `tried`."""
         runs, trouble, scheduled = await self._runs(pipeline), None, None
         if plan.places is not None and plan.schedule is not None:
             try:
                 await self._make(pipeline, plan)
                 scheduled = await self._begin(pipeline, plan, runs)
             except KubeError as error:
-                if error.retriable:
+                if error.retriable and not self._refusals.lasts(tried.cluster_uid, error):
                     raise
                 trouble = _trouble(error)
+                tried.refused |= error.retriable
         if scheduled is not None:
             runs = await self._runs(pipeline)
         noted = f"{scheduled:%Y-%m-%dT%H:%M:%SZ}" if scheduled is not None else None
         status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
         missing = None if status.missing is None else status.missing + (status.holes or 0)
-        figures[pipeline.name] = PipelineFigures(status.last_error is not None, missing)
+        tried.figures[pipeline.name] = PipelineFigures(status.last_error is not None, missing)
         if await write_one_of_many(self._context, pipeline, status):
             await self._say(pipeline, status)
+        if trouble is not None and trouble.may_pass:
+            return None
         if any((run.pod_ended and not run.ended) or run.state is RunState.PENDING or run.failure for run in runs):
             return None
         return _until_next(plan.schedule, pipeline)
@@ -200,6 +206,15 @@ class PipelineReconciler:
             await self._context.post(pipeline, "Normal", ready.reason, ready.message)
 
 
+@dataclass(slots=True)
+class _Tried:
+    """What one reconcile of the AuditPipelines of a cluster has found. `refused`: something, for now."""
+
+    cluster_uid: str
+    figures: dict[str, PipelineFigures]
+    refused: bool = False
+
+
 def _until_next(schedule: Schedule | None, pipeline: AuditPipeline) -> float:
     """For Apache's Spark operator; others have clocks of their own."""
     moment = now()
@@ -212,4 +227,6 @@ def _trouble(error: KubeError) -> PipelineTrouble:
         return PipelineTrouble(NAME_TAKEN, str(error))
     if error.status == NOT_FOUND:
         return PipelineTrouble("SparkOperatorMissing", f"install the Spark operator that sparkOperator names: {error}")
+    if error.retriable:
+        return PipelineTrouble(NOT_APPLIED, not_applied_words(str(error)), may_pass=True)
     return PipelineTrouble("Refused", str(error))

@@ -12,9 +12,11 @@ from sluicegate_operator.planning.cluster_access import broker_selector
 from sluicegate_operator.planning.conditions import (
     CLAIMS_TAKEN,
     NAME_TAKEN,
+    NOT_APPLIED,
     Finding,
     Progress,
     conditions,
+    not_applied_words,
     observed_generation,
     ready,
     stalled,
@@ -39,7 +41,8 @@ _NOTHING_UNFINISHED = frozenset({"Done", NO_NODES.reason})
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """`refusal` is the API server's sentence where it does not take a child, empty when all went well. `not_starting`:
+    """`refusal` is the API server's sentence where it does not take a child, empty when all went well; `not_applied` is
+    its sentence if the refusal may pass and has lasted. `not_starting`:
     what keeps a node from starting, if anything does. `name_taken`: which child's name an object has that is not ours,
     and what to do; `claims_taken`: see planning.claims. `unreadable`: what the children follow from and cannot be read.
     `followed_generation`: of the spec that `roll`, `scale` and `config_lagging` follow from; None is the present one.
@@ -57,6 +60,7 @@ class ObservedCluster:
     cluster_id: str = ""
     controller_id: int = -1
     refusal: str = ""
+    not_applied: str = ""
     not_starting: NodesNotStarting | None = None
     name_taken: str = ""
     claims_taken: str = ""
@@ -160,6 +164,8 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
     pause = _paused(cluster, seen)
     if pause.holds:
         return _as_nodes_are(seen, pause)
+    if seen.not_applied:
+        return working(NOT_APPLIED, not_applied_words(seen.not_applied)[:MESSAGE_MAX])
     return _moving(seen) or _settled(cluster, seen)
 
 

@@ -16,6 +16,8 @@ NAME_TAKEN = "NameTaken"
 """Reason: an object that is not ours has the name of a child."""
 CLAIMS_TAKEN = "ClaimsTaken"
 """Reason: the volume claims of the nodes hold another cluster's data."""
+NOT_APPLIED = "NotApplied"
+"""Reason: the API server refuses a change for now, again and again."""
 MESSAGE_MAX = 32768
 
 
@@ -49,6 +51,11 @@ def working(reason: str, message: str) -> Progress:
 def stalled(reason: str, message: str) -> Progress:
     """A person must do something; the operator looks again when anything it depends on changes."""
     return Progress(_three(reason, message, ready_=False, working=False, stuck=True), settled=True)
+
+
+def not_applied_words(refusal: str) -> str:
+    """`refusal` is the API server's sentence."""
+    return f"the API server has refused a change for a minute or longer, and the operator tries it again: {refusal}"
 
 
 def _three(reason: str, message: str, *, ready_: bool, working: bool, stuck: bool) -> tuple[Finding, ...]:

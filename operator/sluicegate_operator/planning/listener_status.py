@@ -7,9 +7,11 @@ from sluicegate_operator.api.broker_listener import BrokerListener, BrokerListen
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, ListenerClash
 from sluicegate_operator.planning.conditions import (
     NAME_TAKEN,
+    NOT_APPLIED,
     Finding,
     Progress,
     conditions,
+    not_applied_words,
     observed_generation,
     ready,
     stalled,
@@ -26,13 +28,14 @@ BROKERS_SHOWN_MAX = 10
 @dataclass(frozen=True, slots=True)
 class ServicesSeen:
     """What became of a listener's Services. `name_taken` and `refusal` are sentences that say what to do, `waits` one
-    on what keeps clients from beginning at `bootstrap`."""
+    on what keeps clients from beginning at `bootstrap`, `not_applied` a refusal that may pass and has lasted."""
 
     name_taken: str = ""
     refusal: str = ""
     bootstrap: str = ""
     waits: str = ""
     hiding: Hiding = NOT_HIDDEN
+    not_applied: str = ""
 
 
 def listener_status(
@@ -84,6 +87,8 @@ def _progress(
         return stalled(NAME_TAKEN, services.name_taken)
     if services.refusal:
         return stalled("Refused", services.refusal)
+    if services.not_applied:
+        return working(NOT_APPLIED, not_applied_words(services.not_applied))
     return _on_brokers(seen, len(layout.broker_ids), services.waits)
 
 

@@ -26,10 +26,11 @@ _BEFORE_AN_END = (RunState.PENDING, RunState.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrouble:
-    """Why what is to run cannot be made; `reason` is that of the conditions. A person is needed."""
+    """Why what is to run cannot be made; `reason` is that of the conditions. A person is needed if it cannot pass."""
 
     reason: str
     message: str
+    may_pass: bool = False
 
 
 def pipeline_status(
@@ -130,7 +131,7 @@ def _progress(
     if plan.outcome is not PipelineOutcome.ACCEPTED:
         return stalled(plan.outcome, plan.message)
     if trouble is not None:
-        return stalled(trouble.reason, trouble.message)
+        return (working if trouble.may_pass else stalled)(trouble.reason, trouble.message)
     if status.last_error is not None and run is not None:
         if run.state != RunState.FAILED:
             return working("Retrying", f"{run.name} runs after one that failed: {status.last_error}")

@@ -22,7 +22,7 @@ from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, Top
 class TopicTrouble:
     """Why a topic is not what its Topic says; `reason` is that of the conditions."""
 
-    reason: Literal["WaitingForBrokers", "Refused", "Failed", "Applying", "TooFewBrokers"]
+    reason: Literal["WaitingForBrokers", "Refused", "Failed", "Applying", "TooFewBrokers", "NotApplied"]
     message: str
 
     @property

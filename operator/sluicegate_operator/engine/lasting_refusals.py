@@ -1,0 +1,30 @@
+"""Refusals of the API server that may pass and do not, for example of a webhook that is down: statuses tell them."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from sluicegate_operator.engine.said import Said
+from sluicegate_operator.kube.errors import KubeError, NamespaceGoingError
+
+TOLD_AFTER_S = 60.0
+
+
+@dataclass(slots=True)
+class LastingRefusals:
+    """For how long all tries to write the objects of a cluster have been refused. `of` is the uid of the cluster."""
+
+    _since: Said[str] = field(default_factory=Said)
+
+    def lasts(self, of: str, error: KubeError) -> bool:
+        """Note a refusal that may pass. Returns whether it has to be told: refusals have lasted for `TOLD_AFTER_S`.
+
+        An API server that does not answer cannot be told anything, and a namespace that is being deleted ends.
+        """
+        if error.status is None or isinstance(error, NamespaceGoingError):
+            return False
+        lasted_s = self._since.note(of, "refused", asyncio.get_running_loop().time())
+        return lasted_s is not None and lasted_s >= TOLD_AFTER_S
+
+    def ended(self, of: str) -> None:
+        """Nothing was refused in the last try."""
+        self._since.forget(of)
