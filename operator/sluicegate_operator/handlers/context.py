@@ -26,6 +26,7 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
+from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.following import Followers
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import TermFigures
@@ -35,6 +36,7 @@ from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, Kind, kind_of
 from sluicegate_operator.planning.conditions import STALLED
+from sluicegate_operator.planning.racks import RackPod
 from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
 from sluicegate_operator.settings import Settings
 
@@ -162,6 +164,19 @@ class Context:
         await self.followers.close()
         await self.external.aclose()
         await self._pools.aclose()
+
+
+def pass_over(context: Context, pod: NodePod | RackPod, error: KubeError, what: str) -> None:
+    """Log that `what` was not done to this pod, once if it is refused. Raises `error` if all pods may have to wait.
+
+    One pod that has gone, or that a policy protects, keeps no other pod waiting.
+    """
+    if error.status in (404, 409):
+        log.info("pod %s has gone or changed: %s: %s", pod.name, what, error)
+    elif error.retriable:
+        raise error
+    elif context.is_news(str(error), what, pod.uid):
+        log.warning("pod %s: %s: %s", pod.name, what, error)
 
 
 def look_again_s(context: Context, cluster: BrokerCluster) -> float:

@@ -4,21 +4,18 @@ A queue of its own: a broker that has no rack yet does not start, and a controll
 """
 
 import asyncio
-import logging
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.racks import rack_pods, read_labels
-from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.context import Context, pass_over
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.racks import RacksPlan, RackWait, Telling, nodes_to_read, plan_racks
 from sluicegate_operator.resources.labels import RACK
-
-log = logging.getLogger(__name__)
 
 WAITING_EVERY_S = 2.0
 """Nodes are not watched: a label that a person adds is found by looking again."""
@@ -72,8 +69,6 @@ class RackReconciler:
             fields = {"annotations": {RACK: telling.rack}}
             await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, {"uid": pod.uid})
         except KubeError as error:
-            if error.status not in (404, 409):
-                raise
-            log.info("pod %s has gone before it was told its rack: %s", pod.name, error)
+            pass_over(self._context, pod, error, "it is not told its rack")
             return
         await self._context.post(cluster, "Normal", "RackKnown", telling.sentence)

@@ -20,7 +20,7 @@ from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.handlers.context import Context, look_again_s
+from sluicegate_operator.handlers.context import Context, look_again_s, pass_over
 from sluicegate_operator.handlers.external import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
@@ -178,9 +178,7 @@ class RegistrationReconciler:
                 fields, seen_as = {"labels": dict(pod.lost_labels)}, {"uid": pod.uid}
                 await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, seen_as)
             except KubeError as error:
-                if error.status not in (404, 409):
-                    raise
-                log.info("pod %s has gone before its labels were put back: %s", pod.name, error)
+                pass_over(self._context, pod, error, "its labels are not put back")
                 continue
             labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.lost_labels.items()))
             message = f"pod {pod.name} runs and had lost its labels: {labels} put back"
@@ -206,9 +204,7 @@ class RegistrationReconciler:
         try:
             await self._context.kube.set_pod_condition(cluster.namespace, pod.name, pod.uid, condition)
         except KubeError as error:
-            if error.status not in (404, 409):
-                raise
-            log.info("pod %s has gone before its gate was set: %s", pod.name, error)
+            pass_over(self._context, pod, error, "its readiness gate is not set")
 
     async def _write(
         self, cluster: BrokerCluster, make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan]

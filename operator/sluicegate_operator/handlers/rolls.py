@@ -20,7 +20,7 @@ from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions, respelled
-from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context, look_again_s, pass_over, say_scaled_by_others
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
@@ -112,9 +112,7 @@ class RollReconciler:
                 try:
                     await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, {"uid": pod.uid})
                 except KubeError as error:
-                    if error.status not in (404, 409):
-                        raise
-                    log.info("pod %s has gone before its revision was written: %s", pod.name, error)
+                    pass_over(self._context, pod, error, "its revision is not written")
 
     def _note(
         self,

@@ -148,6 +148,26 @@ async def test_one_registration_that_is_refused_keeps_no_other_from_being_writte
     await shop.context.close()
 
 
+async def test_a_pod_that_a_policy_protects_keeps_no_other_from_being_opened_to_clients(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(monkeypatch, seen(BOTH, ONLINE))
+    opened = []
+
+    async def set_condition(_: str, name: str, *__: Any) -> None:
+        if name == "shop-brokers-0":
+            raise KubeError("403 denied by a policy", 403)
+        opened.append(name)
+
+    monkeypatch.setattr(shop.kube, "set_pod_condition", set_condition)
+    for _ in range(2):
+        await shop.reconcile()
+    assert opened == ["shop-brokers-1", "shop-brokers-1"]
+    assert shop.states() == ["Online", "Online"]
+    assert caplog.text.count("pod shop-brokers-0: its readiness gate is not set: 403 denied by a policy") == 1
+    await shop.context.close()
+
+
 @pytest.mark.virtual_time
 async def test_brokers_are_unknown_once_no_controller_has_answered_for_a_minute(
     monkeypatch: pytest.MonkeyPatch,
