@@ -1,4 +1,4 @@
-"""Refusals of the API server that may pass and do not, for example of a webhook that is down: statuses tell them."""
+"""Refusals of the API server that may pass and last, for example because a webhook is down."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -16,9 +16,10 @@ class LastingRefusals:
     _since: Said[str] = field(default_factory=Said)
 
     def lasts(self, of: str, error: KubeError) -> bool:
-        """Note a refusal that may pass. Returns whether it has to be told: refusals have lasted for `TOLD_AFTER_S`.
+        """Note a refusal that may pass. Returns True once refusals have lasted for `TOLD_AFTER_S`.
 
-        An API server that does not answer cannot be told anything, and a namespace that is being deleted ends.
+        Two errors do not count: without an answer of the API server no status can be written either, and a namespace
+        that is being deleted ends by itself.
         """
         if error.status is None or isinstance(error, NamespaceGoingError):
             return False

@@ -17,7 +17,7 @@ from sluicegate_operator.planning.scale import ScaleStep
 
 @dataclass(slots=True)
 class ClusterProgress:
-    """What the queues know of the BrokerCluster with this uid, for its status."""
+    """The findings of the queues about the BrokerCluster with this uid, for its status."""
 
     uid: str = ""
     roll: RollStep | None = None

@@ -30,8 +30,8 @@ async def write_one_of_many(
 
 
 async def say_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
-    """A Warning when its new `status` says that a person is needed, and its old one did not. What cannot be read is
-    told by say_unreadable."""
+    """A Warning when its new `status` says that a person is needed, and its old one did not. For objects that
+    cannot be read `say_unreadable` does this."""
     old: Status = resource.status
     before, after = old.condition(STALLED), status.condition(STALLED)
     if after is None or after.status != "True" or after.reason == UNREADABLE:

@@ -63,7 +63,7 @@ class RegistrationReconciler:
         """The uid of the BrokerCluster, and the last epoch of each broker that a controller was told to be gone."""
         self._external = ExternalBrokers(context)
         self._silences: Said[str] = Said()
-        """Since when nothing tells how the brokers of a BrokerCluster are, by uid."""
+        """The time since which the state of the brokers of a BrokerCluster is not known, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -84,7 +84,7 @@ class RegistrationReconciler:
         if seen.view.overview is None:
             await self._end_term_of_gone(cluster)
             if self._are_unknown(cluster):
-                why = f"no active controller has answered for {UNKNOWN_AFTER_S:g} s or longer: {seen.view.unseen}"
+                why = f"no active controller has answered for {UNKNOWN_AFTER_S:g} s: {seen.view.unseen}"
                 existing = await self._write_unknown(cluster, why)
                 context.figures.note_brokers(key, cluster.spec.brokers.replicas, [UNKNOWN] * len(existing))
             return UNSEEN_RETRY
@@ -112,8 +112,8 @@ class RegistrationReconciler:
         seen = await self._external.look(cluster)
         if seen is None:
             if not cluster.spec.paused and self._are_unknown(cluster):
-                why = f"for {UNKNOWN_AFTER_S:g} s or longer: {self._external.why_unknown(cluster)}"
-                await self._write_unknown(cluster, why)
+                why = self._external.why_unknown(cluster)
+                await self._write_unknown(cluster, f"the brokers have not been seen for {UNKNOWN_AFTER_S:g} s: {why}")
             return self._external.again(seen)
         self._silences.forget(cluster.metadata.uid)
         if not cluster.spec.paused:
@@ -124,12 +124,12 @@ class RegistrationReconciler:
         return self._external.again(seen)
 
     def _are_unknown(self, cluster: BrokerCluster) -> bool:
-        """Whether nothing has told for too long how the brokers are; called for each look that finds nothing."""
+        """Note a look that did not find the state of the brokers. Returns True if that has lasted too long."""
         now_s = asyncio.get_running_loop().time()
         return (self._silences.note(cluster.metadata.uid, UNKNOWN, now_s) or 0.0) >= UNKNOWN_AFTER_S
 
     async def _write_unknown(self, cluster: BrokerCluster, why: str) -> Sequence[BrokerRegistration]:
-        """The BrokerRegistrations that there are."""
+        """Write that the brokers are Unknown. Returns the BrokerRegistrations that there are."""
         return await self._write(cluster, lambda existing: plan_unknown_registrations(cluster, existing, why, now()))
 
     def _told_of(self, cluster: BrokerCluster) -> dict[int, int]:

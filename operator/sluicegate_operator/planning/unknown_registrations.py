@@ -1,6 +1,6 @@
 """BrokerRegistrations while neither an active controller nor an external cluster tells how the brokers are.
 
-Pure. What a broker said of itself stays. Its state and what its controller counts are not known any more.
+Pure. The tags and versions of a broker stay. Its state and the counts of its controller are not known any more.
 """
 
 from collections.abc import Sequence

@@ -1,24 +1,28 @@
 """When a cluster is quiet enough to be looked at less often, who is to be fenced, and what is written of brokers."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import pytest
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.controllers import ControllerView
+from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, fence_orders, settled
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.external import ExternalBroker, ExternalSeen
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import cluster
+from tests.support.bad_manifests import cluster, external
 from tests.support.memory_kube import MemoryKube
 
 CLUSTER = BrokerCluster.model_validate(
@@ -198,3 +202,30 @@ async def test_brokers_are_unknown_once_no_controller_has_answered_for_a_minute(
     await shop.reconcile()
     assert shop.states() == ["Online", "Online"], "it is a new silence"
     await shop.context.close()
+
+
+@pytest.mark.virtual_time
+async def test_brokers_of_an_external_cluster_are_unknown_once_none_has_answered_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch, seen([], None))
+    document = external(clusterId="A" * 22)
+    shop.kube.put(document | {"metadata": {"name": "shop"}})
+    looks = [ExternalSeen("A" * 22, (ExternalBroker(1, "kafka", 9092),)), *[ExternalSeen(unseen="cannot connect")] * 3]
+    monkeypatch.setattr(ExternalFleet, "look", _given(iter(looks)))
+    monkeypatch.setattr(ExternalFleet, "count_replicas", _given(repeat({})))
+    states = []
+    for _ in looks:
+        await shop.reconcile()
+        states.append(*shop.states())
+        await asyncio.sleep(UNKNOWN_AFTER_S / 2)
+    assert states == ["Online", "Online", "Online", "Unknown"]
+    assert "cannot connect" in shop.kube.condition("BrokerRegistration", "shop-1")["message"]
+    await shop.context.close()
+
+
+def _given(answers: Iterator[Any]) -> Any:
+    async def answer(*_: Any) -> Any:
+        return next(answers)
+
+    return answer
