@@ -117,7 +117,7 @@ async def test_brokers_that_were_asked_for_before_a_deletion_are_not_shown_after
         return Sighting(ControllerView(ClusterOverview("c", 1000, 1, 9, (broker,))), ())
 
     monkeypatch.setattr(KubernetesFleet, "look", look)
-    late = asyncio.create_task(work["registrations"](SHOP))
+    late = asyncio.ensure_future(work["registrations"](SHOP))
     await asked.wait()
     kube.remove("BrokerCluster", "shop")
     await work["rolls"](SHOP)
