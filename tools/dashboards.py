@@ -249,7 +249,7 @@ QUOTAS = Dashboard(
                 ),
                 Stat(
                     "Limits not in force",
-                    "Without those that a stricter one overrules, that observe, that expired, or whose cluster is paused",
+                    "Not counted: those that a stricter one overrules, that observe, that have expired or are paused",
                     [
                         Query(
                             f"sum({_now('sluicegate_quotas')})"

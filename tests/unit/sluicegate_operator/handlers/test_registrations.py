@@ -214,7 +214,7 @@ async def test_brokers_of_an_external_cluster_are_unknown_once_none_has_answered
     looks = [ExternalSeen("A" * 22, (ExternalBroker(1, "kafka", 9092),)), *[ExternalSeen(unseen="cannot connect")] * 3]
     monkeypatch.setattr(ExternalFleet, "look", _given(iter(looks)))
     monkeypatch.setattr(ExternalFleet, "count_replicas", _given(repeat({})))
-    states = []
+    states: list[str] = []
     for _ in looks:
         await shop.reconcile()
         states.append(*shop.states())
