@@ -29,7 +29,7 @@ OwnTagsOf = Callable[[BrokerCluster, Brokers, frozenset[int]], Awaitable[tuple[O
 @dataclass(frozen=True, slots=True)
 class _InForce:
     uid: str
-    """That of the BrokerCluster."""
+    """Uid of the BrokerCluster."""
     desired: Mapping[str, str]
     own: OwnTags
     brokers: frozenset[tuple[int, str]]

@@ -11,7 +11,7 @@ TOLD_AFTER_S = 60.0
 
 @dataclass(slots=True)
 class LastingRefusals:
-    """For how long all tries to write the objects of a cluster have been refused. `of` is the uid of the cluster."""
+    """The time for which all tries to write objects of a cluster have been refused. `of` is the uid of the cluster."""
 
     _since: Said[str] = field(default_factory=Said)
 
@@ -27,5 +27,5 @@ class LastingRefusals:
         return lasted_s is not None and lasted_s >= TOLD_AFTER_S
 
     def ended(self, of: str) -> None:
-        """Nothing was refused in the last try."""
+        """Note a try in which nothing was refused."""
         self._since.forget(of)

@@ -15,9 +15,10 @@ log = logging.getLogger(__name__)
 async def write_one_of_many(
     context: ReconcileContext, resource: Found, status: Status, *, without: Collection[str] = ()
 ) -> Found | None:
-    """As `ReconcileContext.write_status`, for one of several objects of a cluster: None also if it is refused for good.
+    """Write the status of one of several objects of a cluster as `ReconcileContext.write_status` does.
 
-    The log says a refusal once, and the other objects get their statuses. Raises KubeError for what may pass.
+    Returns None also if the API server refuses it for good: the log says that once, and the other objects do not wait.
+    Raises KubeError for a refusal that may pass.
     """
     try:
         return await context.write_status(resource, status, without=without)

@@ -155,7 +155,7 @@ class KubernetesFleet:
         return found if found is not None and is_node_set_of(cluster, role, found) else None
 
     async def _node_set_anywhere(self, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
-        """Ours from the cache, or from the API server: the cache does not have one that lost the cluster's label."""
+        """The cluster's StatefulSet, also one that lost its label: if the cache has none, the API server is asked."""
         return await self._node_set(cluster, role) or await self._node_set(cluster, role, fresh=True)
 
     async def node_sets(

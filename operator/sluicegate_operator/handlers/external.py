@@ -30,7 +30,7 @@ class _Known:
     seen: ExternalSeen = field(default_factory=ExternalSeen)
     counted_s: float = float("-inf")
     counts: Mapping[int, ReplicaCounts] = field(default_factory=dict)
-    """Replicas of all brokers. Their answer is long, so it is asked for at each resync only."""
+    """Replicas of all brokers. The answer is long, so the brokers are asked at each resync only."""
 
 
 class ExternalBrokers:

@@ -208,7 +208,7 @@ class PipelineReconciler:
 
 @dataclass(slots=True)
 class _Tried:
-    """What one reconcile of the AuditPipelines of a cluster has found. `refused`: something, for now."""
+    """Findings of one reconcile of AuditPipelines. `refused`: the API server has refused something that may pass."""
 
     cluster_uid: str
     figures: dict[str, PipelineFigures]

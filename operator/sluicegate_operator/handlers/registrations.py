@@ -229,7 +229,7 @@ class RegistrationReconciler:
         return existing
 
     async def _unless_refused(self, cluster: BrokerCluster, name: str, writing: Awaitable[None]) -> None:
-        """One that the API server refuses for good keeps no other from being written; the log says it once."""
+        """Await `writing`. A refusal for good is logged once, and the other BrokerRegistrations are written."""
         try:
             await writing
         except KubeError as error:
