@@ -84,7 +84,7 @@ class TermFigures(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         quotas = _family("sluicegate_quotas", "ConnectionQuotas by the reason of their condition Enforced", "state")
-        brokers = _family("sluicegate_brokers", "Brokers that are registered, by the active controller's view", "state")
+        brokers = _family("sluicegate_brokers", "Registered brokers by the state of their BrokerRegistration", "state")
         wanted = _family("sluicegate_brokers_wanted", "Brokers that the BrokerCluster asks for")
         blocked = _family("sluicegate_roll_blocked", "1 while a roll waits for what does not pass by itself", "reason")
         counted = {key: Counter(list(states.values())) for key, states in dict(self._quotas).items()}
