@@ -98,6 +98,7 @@ def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
         name, answers = topics.pop()
         found.append({"name": name, "partitions": (yield from each(answers, _Answer.fields))})
         yield from let_go(answers)
+        yield
     return {"topics": found}
 
 

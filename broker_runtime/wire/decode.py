@@ -40,6 +40,8 @@ Step = Callable[[Buffer, int, dict[str, Any]], int]
 _INT8 = Struct(">b")
 _LEAVES_OF_A_STEP = 8
 """Structs without arrays that are read between two breaks: some tens of microseconds."""
+_FREED_IN_A_STEP = 8
+"""Structs with arrays that `released` frees between two breaks."""
 
 
 def read_entity(kind: Any, body: bytes) -> Any:
@@ -62,20 +64,33 @@ def zeros(kind: Any) -> Any:
 
 
 def released(entity: Any) -> Steps[None]:
-    """Take apart a message that is not needed any more: freeing all of its items at once would be a long step."""
-    for field in fields(entity):
-        left = getattr(entity, field.name)
-        if not isinstance(left, tuple):
+    """Empty the arrays of a message that is not needed any more. Freeing all of its items at once would be a long step.
+
+    A step frees `_FREED_IN_A_STEP` items at most, whether their own arrays are empty or not.
+    """
+    for name in _arrays_of(type(entity)):
+        left = getattr(entity, name)
+        if not left:
             continue
         left = list(left)
-        object.__setattr__(entity, field.name, ())
-        while left and _has_arrays(left[-1]):
-            yield from released(left.pop())
-        yield from let_go(left)
+        object.__setattr__(entity, name, ())
+        if not _arrays_of(type(left[0])):
+            yield from let_go(left)
+            continue
+        while left:
+            for each in left[-_FREED_IN_A_STEP:]:
+                yield from released(each)
+            del each, left[-_FREED_IN_A_STEP:]
+            yield
 
 
-def _has_arrays(entity: Any) -> bool:
-    return is_struct(entity) and any(isinstance(getattr(entity, field.name), tuple) for field in fields(entity))
+@cache
+def _arrays_of(kind: Any) -> Sequence[str]:
+    """The names of the fields that are arrays; none for a kind that is not a struct."""
+    if not is_struct(kind):
+        return ()
+    hints = get_type_hints(kind)
+    return tuple(field.name for field in fields(kind) if get_origin(without_none(hints[field.name])[0]) is tuple)
 
 
 class _Fields:

@@ -67,3 +67,12 @@ def test_a_long_request_is_taken_apart_in_steps() -> None:
     entity = read_entity(kind, encode_entity(kind, content))
     assert sum(1 for _ in released(entity)) >= 1_000
     assert entity.topics == ()
+
+
+def test_a_request_whose_structs_have_only_empty_arrays_is_taken_apart_in_steps() -> None:
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "configs": (), "assignments": ()}
+    kind = message_type(CREATE_TOPICS, 5, "Request")
+    content = {"topics": [topic] * 2_000, "timeout": 1, "validate_only": False}
+    entity = read_entity(kind, encode_entity(kind, content))
+    assert sum(1 for _ in released(entity)) >= 200
+    assert entity.topics == ()
