@@ -22,6 +22,10 @@ from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.manager import LogManager
 
 _OFFLINE_RETRY_S_MAX = 60.0
+_TOPICS_OF_A_PIECE = 100
+"""Topics for which steps are added in one piece; each takes some microseconds."""
+_PARTITIONS_OF_A_PIECE = 500
+"""Partitions that are assigned to their topics in one piece; each takes less than a microsecond."""
 
 
 class ConnectionLimits(Protocol):
@@ -29,7 +33,9 @@ class ConnectionLimits(Protocol):
 
     def configure(self, effective: EffectiveConfig) -> None: ...
 
-    def on_ip_quotas(self, names: Collection[str | None]) -> None: ...
+    def on_ip_quotas(self, changed: set[str | None]) -> Iterator[None]:
+        """Entities whose quota is in force are taken out of `changed`."""
+        ...
 
     def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
         """What is in force is taken out of `changed`."""
@@ -68,6 +74,10 @@ class MetadataPublisher:
         """Names of topics whose logs have to go."""
         self._changed: dict[str, set[tuple[UUID, int]]] = {}
         """Partitions, by the name of their topic, that have changed or failed and that no step has taken up yet."""
+        self._noted: set[tuple[UUID, int]] = set()
+        """Partitions that have changed and that are not in `_changed` yet."""
+        self._reconfigured: set[str] = set()
+        """Names of topics whose configuration has changed, and that have no step of their own yet."""
         self._ip_quotas: set[str | None] = set()
         """Names of `ip` entities whose quotas have changed and are not in force yet."""
         self._connection_groups: set[tuple[str, str | None]] = set()
@@ -82,8 +92,7 @@ class MetadataPublisher:
         self._active = True
         over_turns = self.reactions.run_over_turns
         over_turns("setting aside what the metadata does not name", self._replicas.remove_strays)
-        for topic in self._image.topics.values():
-            self._apply_partitions((topic.id, index) for index in topic.partitions)
+        over_turns("applying all topics", self._apply_all_topics)
         self._retry_offline_when_done()
         self.reactions.when_done("letting clients in", done)
 
@@ -108,7 +117,7 @@ class MetadataPublisher:
             run("applying what the configuration says of observers", self._reconfigure_observers)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
-            run("applying quotas of addresses", self._apply_ip_quotas)
+            self.reactions.run_over_turns("applying quotas of addresses", self._apply_ip_quotas)
         if changes.connection_groups:
             self._connection_groups |= changes.connection_groups
             self.reactions.run_over_turns("applying connection groups", self._apply_connection_groups)
@@ -116,10 +125,9 @@ class MetadataPublisher:
             self._apply_to_replicas(changes)
         self.reactions.when_done("telling which metadata is in force", done)
 
-    def _apply_ip_quotas(self) -> None:
+    def _apply_ip_quotas(self) -> Iterator[None]:
         """Also those that an earlier change has left, as it failed."""
-        self._limits.on_ip_quotas(self._ip_quotas)
-        self._ip_quotas = set()
+        return self._limits.on_ip_quotas(self._ip_quotas)
 
     def _apply_connection_groups(self) -> Iterator[None]:
         return self._limits.on_connection_groups(self._connection_groups)
@@ -133,8 +141,9 @@ class MetadataPublisher:
             self._removed |= changes.topics_removed
             self.reactions.run_over_turns("removing topics", self._remove_topics)
         self._apply_partitions(changes.partitions)
-        for name in changes.topic_configs:
-            self.reactions.run_over_turns(f"configuring topic {name}", partial(self._configure_topic, name))
+        if changes.topic_configs:
+            self._reconfigured |= changes.topic_configs
+            self.reactions.run_over_turns("configuring changed topics", self._configure_changed)
         self._retry_offline_when_done()
 
     def _tell_topics(self, changes: Changes) -> None:
@@ -143,15 +152,31 @@ class MetadataPublisher:
         self.on_topics(changed | changes.topics_removed, changes.removals.names)
 
     def _apply_partitions(self, partitions: Iterable[tuple[UUID, int]]) -> None:
+        self._noted.update(partitions)
+        if self._noted:
+            self.reactions.run_over_turns("applying changed topics", self._apply_noted)
+
+    def _apply_all_topics(self) -> Iterator[None]:
+        for topic in list(self._image.topics.values()):
+            self._noted.update((topic.id, index) for index in topic.partitions)
+            yield
+        yield from self._apply_noted()
+
+    def _apply_noted(self) -> Iterator[None]:
         """Those of topics that are there; a step for each topic."""
         names: dict[str, None] = {}
-        for topic_id, index in partitions:
-            topic = self._image.topics.by_id(topic_id)
-            if topic is not None:
-                names[topic.name] = None
-                self._changed.setdefault(topic.name, set()).add((topic_id, index))
-        for name in names:
+        while self._noted:
+            for _ in range(min(len(self._noted), _PARTITIONS_OF_A_PIECE)):
+                topic_id, index = self._noted.pop()
+                topic = self._image.topics.by_id(topic_id)
+                if topic is not None:
+                    names[topic.name] = None
+                    self._changed.setdefault(topic.name, set()).add((topic_id, index))
+            yield
+        for number, name in enumerate(names, 1):
             self.reactions.run_over_turns(f"applying topic {name}", partial(self._apply_topic, name))
+            if number % _TOPICS_OF_A_PIECE == 0:
+                yield
 
     def _apply_topic(self, name: str) -> Iterator[Pause | None]:
         topic, changed = self._image.topics.get(name), self._changed.pop(name, set())
@@ -192,6 +217,14 @@ class MetadataPublisher:
     def _configure_topics(self) -> Iterator[None]:
         for name in list(self._image.topics):
             yield from self._configure_topic(name)
+
+    def _configure_changed(self) -> Iterator[None]:
+        """A step for each topic."""
+        while self._reconfigured:
+            for _ in range(min(len(self._reconfigured), _TOPICS_OF_A_PIECE)):
+                name = self._reconfigured.pop()
+                self.reactions.run_over_turns(f"configuring topic {name}", partial(self._configure_topic, name))
+            yield
 
     def _configure_topic(self, name: str) -> Iterator[None]:
         topic = self._image.topics.get(name)

@@ -50,10 +50,14 @@ class Reactions:
         self._steps: OrderedDict[int, _Step] = OrderedDict()
         """By number, which is in the order in which they came."""
         self._next_number = 0
+        self._unfinished: dict[int, int] = {}
+        """How many steps are not finished, by their `part_of`, the lowest first."""
+        self._current: _Step | None = None
+        """The step of which a piece runs now."""
         self._waiting: dict[str, _Step] = {}
         self._under_way: dict[str, _Step] = {}
         self._when_done: deque[tuple[int, str, Callable[[], None]]] = deque()
-        """Who is called back when no step is left whose number is lower."""
+        """The callbacks that wait until no step is left whose `part_of` is lower."""
         self._newest_is_next = False
         self._scheduled = False
         self._failed: dict[str, tuple[Backoff, Timer]] = {}
@@ -74,15 +78,25 @@ class Reactions:
     def run_over_turns(self, name: str, step: Pieces) -> None:
         """`step` soon; one that waits under this name is done once, in the place of the first.
 
-        One that is under way is done to its end and then again, so that what changes all the time gets done, too.
+        One that is under way is done to its end and then again, so that what changes all the time gets done, too. A step
+        that another step adds is a part of that one: `when_done` waits for both.
         """
         waiting = self._waiting.get(name)
-        if waiting is not None:
-            waiting.step = step
-            return
-        self._waiting[name] = self._steps[self._next_number] = _Step(self._next_number, name, step)
-        self._next_number += 1
-        self._schedule()
+        if waiting is None:
+            waiting = self._waiting[name] = self._steps[self._next_number] = _Step(self._next_number, name, step)
+            self._next_number += 1
+            self._count(waiting.part_of, 1)
+            self._schedule()
+        waiting.step = step
+        if self._current is not None and self._current.part_of < waiting.part_of:
+            self._count(waiting.part_of, -1)
+            waiting.part_of = self._current.part_of
+            self._count(waiting.part_of, 1)
+
+    def _count(self, part_of: int, change: int) -> None:
+        self._unfinished[part_of] = left = self._unfinished.get(part_of, 0) + change
+        if not left:
+            del self._unfinished[part_of]
 
     def when_done(self, name: str, callback: Callable[[], None]) -> None:
         """`run` it once each step that waits now was done or has failed, in the order of the calls; at once when
@@ -107,7 +121,14 @@ class Reactions:
     def close(self) -> None:
         for _, timer in self._failed.values():
             timer.cancel()
-        for known in (self._failed, self._steps, self._waiting, self._under_way, self._when_done):
+        for known in (
+            self._failed,
+            self._steps,
+            self._unfinished,
+            self._waiting,
+            self._under_way,
+            self._when_done,
+        ):
             known.clear()
 
     def _schedule(self) -> None:
@@ -147,6 +168,7 @@ class Reactions:
 
     def _go_on(self, step: "_Step") -> None:
         """One piece."""
+        self._current = step
         try:
             if step.pieces is None:
                 del self._waiting[step.name]
@@ -164,14 +186,18 @@ class Reactions:
                 log.exception("%s failed, it is tried again", step.name)
             self._again_later(step.name, step.backoff, partial(self._wait_again, step.name, step.step))
             self._ended(step)
+        finally:
+            self._current = None
 
     def _ended(self, step: "_Step") -> None:
-        self._steps.pop(step.number, None)
+        self._current = None
+        if self._steps.pop(step.number, None) is not None:
+            self._count(step.part_of, -1)
         self._under_way.pop(step.name, None)
         self._call_back()
 
     def _call_back(self) -> None:
-        while self._when_done and self._when_done[0][0] <= next(iter(self._steps), self._next_number):
+        while self._when_done and self._when_done[0][0] <= next(iter(self._unfinished), self._next_number):
             _, name, callback = self._when_done.popleft()
             self.run(name, callback)
 
@@ -194,10 +220,12 @@ class Reactions:
 class _Step:
     """One that waits, until there are `pieces`."""
 
-    __slots__ = ("backoff", "name", "number", "pauses", "pieces", "step")
+    __slots__ = ("backoff", "name", "number", "part_of", "pauses", "pieces", "step")
 
     def __init__(self, number: int, name: str, step: Pieces) -> None:
         self.number, self.name, self.step = number, name, step
+        self.part_of = number
+        """The number of the step that it is a part of: its own, or that of the step that has added it."""
         self.backoff = Backoff(_RETRY_MAX_S)
         self.pieces: Iterator[Pause | None] | None = None
         self.pauses = False

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -78,7 +80,8 @@ class Bench:
 
     def rate(self, name: str, rate: float | None) -> None:
         self.metadata.write(ClientQuotaRecord((("ip", name),), IP_RATE_KEY, rate))
-        self.limits.on_ip_quotas({name})
+        for _ in self.limits.on_ip_quotas({name}):
+            pass
 
 
 async def until(seen: Callable[[], bool]) -> None:
@@ -198,3 +201,26 @@ async def test_what_cannot_be_taken_over_is_left_to_be_tried_again() -> None:
         for _ in bench.limits.on_connection_groups(changed):
             pass
     assert changed == {("g", "::1"), ("g", "::2")}
+
+
+async def test_many_quotas_of_addresses_come_into_force_in_pieces() -> None:
+    bench = Bench(Names())
+    names = {f"10.0.{number // 256}.{number % 256}" for number in range(1_000)}
+    for name in sorted(names):
+        bench.metadata.write(ClientQuotaRecord((("ip", name),), IP_RATE_KEY, 5.0))
+    changed = set[str | None](names)
+    in_force = []
+    for _ in bench.limits.on_ip_quotas(changed):
+        in_force.append(len(bench.rates))
+        assert len(changed) == len(names) - len(bench.rates), "what is in force is taken out"
+    assert max(after - before for before, after in pairwise([0, *in_force])) <= 50
+    assert len(bench.rates) == len(names)
+
+
+async def test_a_quota_that_cannot_be_applied_is_not_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Names())
+    monkeypatch.setattr(bench, "update_ip_rate", Mock(side_effect=RuntimeError("a mistake")))
+    changed: set[str | None] = {"10.0.0.1"}
+    with pytest.raises(RuntimeError, match="a mistake"):
+        list(bench.limits.on_ip_quotas(changed))
+    assert changed == {"10.0.0.1"}

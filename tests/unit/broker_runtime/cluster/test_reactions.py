@@ -271,3 +271,27 @@ def test_a_pause_that_is_over_at_once_is_none() -> None:
 
     scene.reactions.run_over_turns("a", pausing)
     assert scene.done() == ["over"]
+
+
+def test_whoever_waits_for_a_step_waits_for_the_steps_that_it_adds() -> None:
+    scene = Scene()
+
+    def adding() -> Iterator[None]:
+        for name in ("first", "second"):
+            scene.add(name)
+            yield
+
+    scene.reactions.run_over_turns("adding", adding)
+    scene.reactions.when_done("told", lambda: scene.log.append("told"))
+    scene.add("later")
+    done = scene.done()
+    assert done.index("told") > max(done.index("first1"), done.index("second1"))
+
+
+def test_a_step_that_waits_already_becomes_a_part_of_the_older_step_that_adds_it_again() -> None:
+    scene = Scene()
+    scene.reactions.run_over_turns("adding", lambda: iter([scene.add("added", says="again")]))
+    scene.reactions.when_done("older", lambda: scene.log.append("older is done"))
+    scene.add("added")
+    scene.reactions.when_done("newer", lambda: scene.log.append("newer is done"))
+    assert scene.done() == ["again0", "again1", "older is done", "newer is done"]
