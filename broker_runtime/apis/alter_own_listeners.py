@@ -193,8 +193,13 @@ async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _
 
 
 def _encoded(key: int, version: int, resources: Sequence[Any], *, validate_only: bool) -> Steps[bytes]:
-    content = {"resources": (yield from each(resources, asdict)), "validate_only": validate_only}
-    return (yield from encode_request_in_steps(key, version, content))
+    content: list[Fields] = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        configs = yield from each(resource.configs, asdict)
+        content.append({"resource_type": kind, "resource_name": name, "configs": configs})
+        yield
+    return (yield from encode_request_in_steps(key, version, {"resources": content, "validate_only": validate_only}))
 
 
 def _merged(request: Any, forwarded_answers: Sequence[Entity], change: _Change) -> Steps[Fields]:

@@ -91,6 +91,7 @@ def alter_incrementally(resource: Resource, changes: Sequence[Change], image: Me
     nulls = [c.key for c in changes if c.value is None and c.operation != Operation.DELETE]
     if nulls:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+    _check_lengths({change.key: change.value for change in changes if change.value is not None})
     after = dict(before)
     for change in changes:
         value = _changed(resource, change, before)
@@ -191,8 +192,10 @@ def _changed(resource: Resource, change: Change, before: Mapping[str, str]) -> s
     items = _items(key.render(key.default) if current is None else current)
     given = _items(change.value)
     if change.operation == Operation.APPEND:
-        return ",".join(items + [item for item in dict.fromkeys(given) if item not in items])
-    return ",".join(item for item in items if item not in given)
+        known = set(items)
+        return ",".join(items + [item for item in dict.fromkeys(given) if item not in known])
+    gone = set(given)
+    return ",".join(item for item in items if item not in gone)
 
 
 def _items(text: str | None) -> list[str]:
@@ -200,13 +203,7 @@ def _items(text: str | None) -> list[str]:
 
 
 def _check(resource: Resource, before: Mapping[str, str], after: Mapping[str, str], image: MetadataImage) -> None:
-    too_long = [key for key, value in after.items() if value != before.get(key) and len(value) > VALUE_LENGTH_MAX]
-    if too_long:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"The configuration value cannot be added because it exceeds the maximum value size of {VALUE_LENGTH_MAX} "
-            f"characters: {', '.join(too_long)}",
-        )
+    _check_lengths({key: value for key, value in after.items() if value != before.get(key)})
     if resource[0] == ResourceType.TOPIC:
         _check_topic(after)
         return
@@ -216,6 +213,17 @@ def _check(resource: Resource, before: Mapping[str, str], after: Mapping[str, st
     problem = broker_change_problem(before, after, int(resource[1]) if resource[1] else None, image)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
+
+def _check_lengths(values: Mapping[str, str]) -> None:
+    """Of the values that a request gives, before work is done for them, and of those that result. Raises KafkaError."""
+    too_long = [key for key, value in values.items() if len(value) > VALUE_LENGTH_MAX]
+    if too_long:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The configuration value cannot be added because it exceeds the maximum value size of {VALUE_LENGTH_MAX} "
+            f"characters: {', '.join(too_long)}",
+        )
 
 
 def _check_named(resource: Resource, after: Mapping[str, str], image: MetadataImage) -> None:

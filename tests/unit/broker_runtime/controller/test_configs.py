@@ -3,6 +3,7 @@
 import pytest
 
 from broker_runtime.config.groups import ConsumerGroupConfig
+from broker_runtime.controller import configs
 from broker_runtime.controller.configs import Change, Operation, RoomForResources, alter_incrementally, replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
@@ -60,6 +61,42 @@ def test_append_and_subtract_of_lists_start_from_the_default(metadata: Metadata)
     assert metadata.image.configs.of_topic("orders") == {"cleanup.policy": "delete,compact"}
     alter(metadata, TOPIC, "orders", ("cleanup.policy", Operation.SUBTRACT, "delete"))
     assert metadata.image.configs.of_topic("orders") == {"cleanup.policy": "compact"}
+
+
+class CountedItem(str):
+    """An item of a list that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedItem.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("operation", [Operation.APPEND, Operation.SUBTRACT])
+def test_a_long_list_is_changed_without_comparing_all_items_with_each_other(
+    metadata: Metadata, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountedItem, "compared", 0)
+    key, real = "leader.replication.throttled.replicas", configs._items
+    stored, given = (",".join(f"{number}:1" for number in range(at, at + 2_000)) for at in (0, 1_000))
+    alter(metadata, TOPIC, "orders", (key, Operation.SET, stored))
+    monkeypatch.setattr(configs, "_items", lambda text: [CountedItem(item) for item in real(text)])
+    alter(metadata, TOPIC, "orders", (key, operation, given))
+    left = 3_000 if operation == Operation.APPEND else 1_000
+    assert metadata.image.configs.of_topic("orders")[key] == ",".join(f"{number}:1" for number in range(left))
+    assert 0 < CountedItem.compared <= 20_000
+
+
+@pytest.mark.parametrize("operation", [Operation.SET, Operation.APPEND, Operation.SUBTRACT])
+def test_a_value_that_is_too_long_is_refused_before_it_is_taken_apart(
+    metadata: Metadata, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configs, "_items", lambda text: pytest.fail("the value is taken apart"))
+    code, message = refusal(metadata, TOPIC, "orders", ("cleanup.policy", operation, "x," * 20_000))
+    assert (code, "exceeds the maximum value size" in message) == (ErrorCode.INVALID_CONFIG, True)
 
 
 def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
