@@ -78,8 +78,8 @@ class Reactions:
     def run_over_turns(self, name: str, step: Pieces) -> None:
         """`step` soon; one that waits under this name is done once, in the place of the first.
 
-        One that is under way is done to its end and then again, so that what changes all the time gets done, too. A step
-        that another step adds is a part of that one: `when_done` waits for both.
+        One that is under way is done to its end and then again, so that what changes all the time gets done, too.
+        A step that another step adds is a part of that one: `when_done` waits for both.
         """
         waiting = self._waiting.get(name)
         if waiting is None:

@@ -13,21 +13,27 @@ epochs.
 - Where a topic allows unclean elections no partition is without a leader while one of its replicas is active.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord, Topic
+from broker_runtime.steps import Steps, chosen
 
 REBALANCED_MAX = 1_000
 """Leaders that one rebalance moves; Kafka's number."""
+_UNCHANGED_OF_A_STEP = 64
+"""Partitions that are only looked at, between two breaks."""
 _UNCLEAN_KEY = TopicConfig.unclean_leader_election_enable.name
 _MIN_INSYNC_KEY = TopicConfig.min_insync_replicas.name
+
+
+_Records = list[Record]
 
 
 class ElectionType(IntEnum):
@@ -129,37 +135,58 @@ def _led(part: Partition, candidates: Candidates) -> Partition:
     return replace(part, leader=NO_LEADER)
 
 
-def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> list[Record]:
+_Wanted = Callable[[Partition], Partition | None]
+"""Makes what is wanted of a partition; None where it stays as it is."""
+
+
+def _changes(topics: Iterable[Topic], wanted: _Wanted, candidates_of: Callable[[Topic], Candidates]) -> Steps[_Records]:
+    """The records of the partitions that change; a step for each of these, and for some of the others."""
+    records: list[Record] = []
+    for topic in topics:
+        rules: Candidates | None = None
+        for number, (index, part) in enumerate(topic.partitions.items(), 1):
+            asked = wanted(part)
+            if asked is not None:
+                rules = rules or candidates_of(topic)
+                new = changed_partition(part, asked, rules)
+                if new is not part:
+                    records.append(new.record(topic.id, index))
+                yield
+            elif number % _UNCHANGED_OF_A_STEP == 0:
+                yield
+        yield
+    return records
+
+
+def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> Steps[_Records]:
     """The broker leaves every in-sync set and leads nothing any more; one that may have lost records is not eligible
     either."""
     active = active_brokers(image) - {broker_id}
-    records: list[Record] = []
-    for topic, index, part in partitions(image):
+    lost = broker_id if unclean_shutdown else None
+
+    def without(part: Partition) -> Partition | None:
         if broker_id in part.isr or broker_id == part.leader or (unclean_shutdown and broker_id in part.elr):
-            wanted = replace(part, isr=tuple(r for r in part.isr if r != broker_id))
-            chosen = candidates(topic.name, image, active)
-            new = changed_partition(
-                part, wanted, replace(chosen, unclean_shutdown=broker_id) if unclean_shutdown else chosen
-            )
-            if new is not part:
-                records.append(new.record(topic.id, index))
-    return records
+            return replace(part, isr=tuple(r for r in part.isr if r != broker_id))
+        return None
+
+    def candidates_of(topic: Topic) -> Candidates:
+        return replace(candidates(topic.name, image, active), unclean_shutdown=lost)
+
+    return _changes(image.topics.values(), without, candidates_of)
 
 
-def come_back(broker_id: int, image: MetadataImage) -> list[Record]:
+def come_back(broker_id: int, image: MetadataImage) -> Steps[_Records]:
     """Partitions without a leader that this broker, which is about to be active, may lead."""
     active = active_brokers(image) | {broker_id}
-    records: list[Record] = []
-    for topic, index, part in partitions(image):
-        if part.leader == NO_LEADER and broker_id in part.replicas:
-            new = changed_partition(part, part, candidates(topic.name, image, active))
-            if new is not part:
-                records.append(new.record(topic.id, index))
-    return records
+    return _changes(
+        image.topics.values(),
+        lambda part: part if part.leader == NO_LEADER and broker_id in part.replicas else None,
+        lambda topic: candidates(topic.name, image, active),
+    )
 
 
 def leads_any(broker_id: int, image: MetadataImage) -> bool:
-    return any(part.leader == broker_id for _, _, part in partitions(image))
+    return any(part.leader == broker_id for topic in image.topics.values() for part in topic.partitions.values())
 
 
 # Elections that are asked for, and those of a timer
@@ -193,39 +220,45 @@ def preferred_waits(record: Record, image: MetadataImage) -> bool:
     return preferred is not None and preferred.active and preferred.id in record.isr
 
 
-def rebalance(image: MetadataImage) -> list[Record]:
+def rebalance(image: MetadataImage) -> Steps[_Records]:
     """For auto.leader.rebalance: preferred replicas that could lead do; at most REBALANCED_MAX partitions at once."""
     active = active_brokers(image)
     records: list[Record] = []
-    for topic, index, part in partitions(image):
-        if part.leader == part.replicas[0]:
-            continue
-        new = changed_partition(part, part, replace(candidates(topic.name, image, active), prefer_first=True))
-        if new is not part:
-            records.append(new.record(topic.id, index))
-            if len(records) == REBALANCED_MAX:
-                break
+    for topic in image.topics.values():
+        changed = _changes(
+            [topic],
+            lambda part: None if part.leader == part.replicas[0] else part,
+            lambda topic: replace(candidates(topic.name, image, active), prefer_first=True),
+        )
+        records += yield from changed
+        if len(records) >= REBALANCED_MAX:
+            return records[:REBALANCED_MAX]
     return records
 
 
-def consequences(decided: Iterable[Record], image: MetadataImage) -> list[Record]:
+def consequences(decided: Iterable[Record], image: MetadataImage) -> Steps[_Records]:
     """What follows of records that were just applied: where other rules hold, what they change."""
-    if any(isinstance(record, ConfigRecord) and record.key in (_UNCLEAN_KEY, _MIN_INSYNC_KEY) for record in decided):
-        return reviewed(image)
-    return []
+    rules: list[ConfigRecord] = yield from chosen(decided, _changes_rules)  # type: ignore[assignment]
+    if any(record.resource_type == ResourceType.BROKER and not record.name for record in rules):
+        return (yield from reviewed(image))
+    names = dict.fromkeys(record.name for record in rules if record.resource_type == ResourceType.TOPIC)
+    topics = (image.topics.get(name) for name in names)
+    return (yield from reviewed(image, [topic for topic in topics if topic is not None]))
 
 
-def reviewed(image: MetadataImage) -> list[Record]:
+def _changes_rules(record: Record) -> bool:
+    return isinstance(record, ConfigRecord) and record.key in (_UNCLEAN_KEY, _MIN_INSYNC_KEY)
+
+
+def reviewed(image: MetadataImage, topics: Iterable[Topic] | None = None) -> Steps[_Records]:
     """Leaders for partitions without one where an unclean election is allowed; where fewer replicas have to be in sync
-    than before, nobody is eligible beside them."""
+    than before, nobody is eligible beside them. `topics` None are all of them."""
     active = active_brokers(image)
-    records: list[Record] = []
-    for topic, index, part in partitions(image):
-        if part.leader == NO_LEADER or part.elr:
-            new = changed_partition(part, part, candidates(topic.name, image, active))
-            if new is not part:
-                records.append(new.record(topic.id, index))
-    return records
+    return _changes(
+        image.topics.values() if topics is None else topics,
+        lambda part: part if part.leader == NO_LEADER or part.elr else None,
+        lambda topic: candidates(topic.name, image, active),
+    )
 
 
 def partitions(image: MetadataImage) -> Iterator[tuple[Topic, int, Partition]]:

@@ -16,6 +16,7 @@ from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.image import ConfigLimits, ElectionDefaults, MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batching import KeyValue
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class MetadataShard:
 
     def opening(self, state: MetadataImage) -> Sequence[Decision[MetadataImage, Record, None]]:
         # The properties file may say something else than when the controller before was started.
-        return [self._begin_epoch, lambda image: (elections.reviewed(image), None)]
+        return [self._begin_epoch, _review]
 
     def _begin_epoch(self, image: MetadataImage) -> tuple[Sequence[Record], None]:
         """Until this is durable nothing else is decided: it keeps the controller before from committing anything."""
@@ -86,7 +87,7 @@ class MetadataShard:
         if elections.preferred_waits(record, state):
             self._rebalancing.leader_waits()
 
-    def consequences(self, records: Sequence[Record], state: MetadataImage) -> Sequence[Record]:
+    def consequences(self, records: Sequence[Record], state: MetadataImage) -> Steps[Sequence[Record]]:
         return elections.consequences(records, state)
 
     def committed(self, state: MetadataImage) -> None:
@@ -98,3 +99,7 @@ class MetadataShard:
                 ErrorCode.REQUEST_TIMED_OUT, "controller.request.queue.max requests wait for the controller; try again"
             )
         return KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")
+
+
+def _review(image: MetadataImage) -> Steps[tuple[Sequence[Record], None]]:
+    return (yield from elections.reviewed(image)), None

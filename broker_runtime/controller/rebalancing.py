@@ -12,6 +12,7 @@ from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 
 ControllerTimers = TimerService[Decision[MetadataImage, Record, None]]
 
@@ -39,9 +40,9 @@ class LeaderRebalancing:
         if self._enabled and self._delay_s < self._interval_s:
             self._timers.schedule_if_absent(_SOON, self._delay_s, self._rebalance)
 
-    def _rebalance(self, image: MetadataImage) -> tuple[Sequence[Record], None]:
+    def _rebalance(self, image: MetadataImage) -> Steps[tuple[Sequence[Record], None]]:
         self._timers.schedule(_AT_INTERVAL, self._interval_s, self._rebalance)
-        records = elections.rebalance(image)
+        records = yield from elections.rebalance(image)
         if len(records) == elections.REBALANCED_MAX:
             self.leader_waits()
         return records, None

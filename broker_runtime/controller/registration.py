@@ -36,6 +36,7 @@ from broker_runtime.metadata.brokers import (
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 
 _EPOCH_UNKNOWN = -1
 _TAGS_MAX = 2 * TAGS_MAX
@@ -101,7 +102,7 @@ def state_of(broker: BrokerInfo, sessions: Sessions, now_s: float) -> BrokerCont
 
 def register(
     wanted: Registration, image: MetadataImage, sessions: Sessions, now_s: float
-) -> tuple[Sequence[Record], int]:
+) -> Steps[tuple[Sequence[Record], int]]:
     """The records, and the broker's epoch."""
     _check(wanted, image)
     known = image.brokers.get(wanted.broker_id)
@@ -119,7 +120,7 @@ def register(
         again = _record(wanted, known.epoch, known.whole_since)
         return (() if again == known.registration else (again,)), known.epoch
     since = _whole_since(wanted, known)
-    leaving = elections.leave(known.id, image, unclean_shutdown=since == _EPOCH_UNKNOWN)
+    leaving = yield from elections.leave(known.id, image, unclean_shutdown=since == _EPOCH_UNKNOWN)
     return _new_incarnation(wanted, leaving, since, image, sessions, now_s)
 
 
@@ -212,7 +213,7 @@ def _check_tags(wanted: Registration) -> None:
 
 def heartbeat(
     beat: Heartbeat, image: MetadataImage, sessions: Sessions, now_s: float
-) -> tuple[Sequence[Record], HeartbeatAnswer]:
+) -> Steps[tuple[Sequence[Record], HeartbeatAnswer]]:
     """The session is touched by the caller, before this is decided."""
     known = registered(beat.broker_id, beat.epoch, image)
     sessions.reached(known.id, beat.metadata_offset)
@@ -220,7 +221,7 @@ def heartbeat(
     transition = next(
         each for each in transitions(state, beat.event) if _GUARDS[each.guard](beat, known, image, sessions)
     )
-    records = _records(known, transition, image)
+    records = yield from _records(known, transition, image)
     if transition.shut_down:
         sessions.end(known.id)
     assert transition.fenced is not None
@@ -228,13 +229,13 @@ def heartbeat(
     return records, HeartbeatAnswer(_caught_up(beat, known), transition.fenced, transition.shut_down)
 
 
-def _records(known: BrokerInfo, transition: Transition, image: MetadataImage) -> Sequence[Record]:
+def _records(known: BrokerInfo, transition: Transition, image: MetadataImage) -> Steps[Sequence[Record]]:
     if transition.next is BrokerControlState.ONLINE and known.fenced:
-        return unfence(known, image)
+        return (yield from unfence(known, image))
     if transition.next is BrokerControlState.STOPPING and known.stopping_offset is None:
-        return stop(known, image)
+        return (yield from stop(known, image))
     if transition.next in (BrokerControlState.FENCED, BrokerControlState.OFFLINE) and not known.fenced:
-        return fence(known, image)
+        return (yield from fence(known, image))
     return ()
 
 
@@ -276,21 +277,21 @@ def registered(broker_id: int, epoch: int, image: MetadataImage) -> BrokerInfo:
     return known
 
 
-def fence(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
-    return [*elections.leave(broker.id, image), FenceBroker(broker.id, broker.epoch)]
+def fence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
+    return [*(yield from elections.leave(broker.id, image)), FenceBroker(broker.id, broker.epoch)]
 
 
-def unfence(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
-    return [*elections.come_back(broker.id, image), UnfenceBroker(broker.id, broker.epoch)]
+def unfence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
+    return [*(yield from elections.come_back(broker.id, image)), UnfenceBroker(broker.id, broker.epoch)]
 
 
-def stop(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
+def stop(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
     """A controlled shutdown begins; its offset is set once, however often the broker asks."""
-    moved = elections.leave(broker.id, image)
+    moved = yield from elections.leave(broker.id, image)
     return [*moved, StopBroker(broker.id, broker.epoch, image.next_offset + len(moved))]
 
 
-def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> tuple[Sequence[Record], None]:
+def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> Steps[tuple[Sequence[Record], None]]:
     """Also a live broker: it registers anew when it is still there. With one that serves nobody the tags of its own
     dynamic configuration go: they say what it was, and whoever gets its id is another. All else of that configuration
     stays, as in Kafka."""
@@ -298,7 +299,7 @@ def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> tupl
     if known is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     sessions.end(broker_id)
-    leaving: list[Record] = elections.leave(broker_id, image, unclean_shutdown=True)
+    leaving = yield from elections.leave(broker_id, image, unclean_shutdown=True)
     if known.fenced:
         own = sorted(key for key in image.configs.of_broker(broker_id) if tag_key(key) is not None)
         leaving += [ConfigRecord(int(ResourceType.BROKER), str(broker_id), key, None) for key in own]

@@ -36,6 +36,7 @@ from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 
 log = logging.getLogger(__name__)
 
@@ -213,12 +214,12 @@ class ControllerService:
         for broker_id in self.sessions.expired(self.image, self._clock.monotonic()):
             await self.submit(partial(self._expire, broker_id))
 
-    def _expire(self, broker_id: int, image: MetadataImage) -> tuple[Sequence[Record], None]:
+    def _expire(self, broker_id: int, image: MetadataImage) -> Steps[tuple[Sequence[Record], None]]:
         if broker_id not in self.sessions.expired(image, self._clock.monotonic()):
             return (), None
         log.warning("broker %d is fenced: no heartbeat for %g s", broker_id, self.sessions.timeout_s)
         self.sessions.end(broker_id)
-        return registration.fence(image.brokers[broker_id], image), None
+        return (yield from registration.fence(image.brokers[broker_id], image)), None
 
 
 async def _until_one_ends(*work: Coroutine[Any, Any, None]) -> None:

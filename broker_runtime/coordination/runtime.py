@@ -25,7 +25,7 @@ from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.seam import Decided, Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batching import Batches, KeyValue, in_batches
 
 log = logging.getLogger(__name__)
@@ -177,8 +177,10 @@ class CoordinatorRuntime(Generic[S, R]):
         self.phase = TermPhase.LOADING
         try:
             self.state = await self._shard.load()
+            stop_s = await self._turns.begin()
             for decide in self._shard.opening(self.state):
-                self._append(in_one_go(decide(self.state))[0])
+                stop_s = await self._over_turns(self._open(decide), stop_s)
+            self._turns.end()
             self._durable.flush()
             await self._durable.commit()
         except BaseException:
@@ -186,6 +188,11 @@ class CoordinatorRuntime(Generic[S, R]):
             raise
         self.phase = TermPhase.ACTIVE
         self._shard.loaded(self.state)
+
+    def _open(self, decide: Decision[S, R, None]) -> Steps[None]:
+        decided = decide(self.state)
+        records, _ = decided if isinstance(decided, tuple) else (yield from decided)
+        yield from self._append_in_steps(records)
 
     async def run(self) -> None:
         """Decide what is submitted until it is cancelled, or the log fails, which it raises."""
@@ -293,10 +300,11 @@ class CoordinatorRuntime(Generic[S, R]):
         before = self.state.next_offset
         try:
             self._append(records)
-            self._append(self._shard.consequences(records, self.state))
         except KafkaError as error:
             self._not_taken(waiting, error, before)
-        return None
+            return None
+        following = self._shard.consequences(records, self.state)
+        return None if following is None else self._take_following(waiting, following, before)
 
     def _decide_in_steps(self, waiting: _Waiting, deciding: Steps[tuple[Sequence[R], Any]]) -> Steps[None]:
         try:
@@ -310,7 +318,18 @@ class CoordinatorRuntime(Generic[S, R]):
         before = self.state.next_offset
         try:
             yield from self._append_in_steps(records)
-            yield from self._append_in_steps(self._shard.consequences(records, self.state))
+        except KafkaError as error:
+            self._not_taken(waiting, error, before)
+            return
+        following = self._shard.consequences(records, self.state)
+        if following is not None:
+            yield from self._take_following(waiting, following, before)
+
+    def _take_following(self, waiting: _Waiting, following: Steps[Sequence[R]], before: int) -> Steps[None]:
+        """Append the records that follow of the waiting request's, the first of which has the offset `before`."""
+        records = yield from following
+        try:
+            yield from self._append_in_steps(records)
         except KafkaError as error:
             self._not_taken(waiting, error, before)
 
@@ -380,11 +399,6 @@ class CoordinatorRuntime(Generic[S, R]):
             size = sum(len(part or b"") for part in batch[0][1])
             if size > self._durable.record_bytes_max:
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")
-
-
-def in_one_go(decided: Decided[R, T] | Steps[Decided[R, T]]) -> Decided[R, T]:
-    """The decision, with all its steps made at once."""
-    return decided if isinstance(decided, tuple) else at_once(decided)
 
 
 def _answer(waiting: _Waiting, answer: asyncio.Future[Any]) -> None:

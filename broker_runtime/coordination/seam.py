@@ -82,8 +82,11 @@ class Shard(Protocol[S, R]):
         """Called after each record that was decided here, durable or not yet."""
         ...
 
-    def consequences(self, records: Sequence[R], state: S) -> Sequence[R]:
-        """Records that follow of those that were just applied, and belong to the same request."""
+    def consequences(self, records: Sequence[R], state: S) -> Steps[Sequence[R]] | None:
+        """Records that follow of those that were just applied, and belong to the same request; None if there are none.
+
+        The state does not change between two steps.
+        """
         ...
 
     def committed(self, state: S) -> None:

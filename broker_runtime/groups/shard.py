@@ -148,8 +148,8 @@ class GroupShard:
             self._expiring.remove(record.key)
         add_to(self._surroundings.tally, record, expired=expired)
 
-    def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> Sequence[GroupRecord]:
-        return ()
+    def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> None:
+        """No record of groups makes others."""
 
     def committed(self, state: GroupsState) -> None:
         self.environment.outbox.flush()

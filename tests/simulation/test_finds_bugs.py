@@ -22,6 +22,7 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication import truncation
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.steps import Steps
 from broker_runtime.storage.checkpoints import Checkpoints
 from broker_runtime.storage.loader import Promise, load_log
 from broker_runtime.storage.log import Log
@@ -159,7 +160,7 @@ def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes every incarnation for one that has lost nothing."""
     real = elections.leave
 
-    def whole(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> list[Record]:
+    def whole(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> Steps[list[Record]]:
         return real(broker_id, image)
 
     monkeypatch.setattr(elections, "leave", whole)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batch import Record
 from broker_runtime.storage.batching import KeyValue
 
@@ -66,7 +67,8 @@ class TallyShard:
     def applied(self, record: Added, state: Tally) -> None:
         self.log.append(record)
 
-    def consequences(self, records: Sequence[Added], state: Tally) -> Sequence[Added]:
+    def consequences(self, records: Sequence[Added], state: Tally) -> Steps[Sequence[Added]]:
+        yield
         return [Added("follows", 1) for record in records if record.name == "a" and self.follows]
 
     def committed(self, state: Tally) -> None:

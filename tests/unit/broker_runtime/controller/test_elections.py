@@ -1,5 +1,7 @@
 """Leaders, in-sync sets and epochs when brokers leave, come back and stop (KIP-631's rules as Kafka applies them)."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker_runtime.controller import elections
@@ -7,9 +9,10 @@ from broker_runtime.controller.elections import Candidates, ElectionType, change
 from broker_runtime.controller.registration import fence, stop, unfence
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.image import ElectionDefaults
+from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Partition, PartitionRecord
+from broker_runtime.steps import Steps, at_once
 from tests.support.controller import Metadata
 
 UNCLEAN = ConfigRecord(2, "t", "unclean.leader.election.enable", "true")
@@ -33,12 +36,12 @@ def shown(part: Partition) -> tuple[int, tuple[int, ...], int, int]:
 
 def fenced(metadata: Metadata, *brokers: int) -> Metadata:
     for broker_id in brokers:
-        metadata.write(*fence(metadata.image.brokers[broker_id], metadata.image))
+        metadata.write(*at_once(fence(metadata.image.brokers[broker_id], metadata.image)))
     return metadata
 
 
 def unfenced(metadata: Metadata, broker_id: int) -> Metadata:
-    metadata.write(*unfence(metadata.image.brokers[broker_id], metadata.image))
+    metadata.write(*at_once(unfence(metadata.image.brokers[broker_id], metadata.image)))
     return metadata
 
 
@@ -121,15 +124,15 @@ def test_unclean_leaders_are_elected_when_it_becomes_allowed() -> None:
     assert [the(metadata, index).leader for index in (0, 1)] == [-1, -1]
     other = ConfigRecord(2, "t", "retention.ms", "1")
     metadata.write(other)
-    assert elections.consequences([other], metadata.image) == elections.reviewed(metadata.image) == []
+    assert at_once(elections.consequences([other], metadata.image)) == at_once(elections.reviewed(metadata.image)) == []
     metadata.write(UNCLEAN)
-    metadata.write(*elections.consequences([UNCLEAN], metadata.image))
+    metadata.write(*at_once(elections.consequences([UNCLEAN], metadata.image)))
     assert [the(metadata, index).leader for index in (0, 1)] == [1, 1]
 
 
 def test_a_stopping_broker_leaves_all_in_sync_sets_but_is_not_fenced() -> None:
     metadata = three([1, 2], [2, 1], [1])
-    metadata.write(*stop(metadata.image.brokers[1], metadata.image))
+    metadata.write(*at_once(stop(metadata.image.brokers[1], metadata.image)))
     assert [shown(the(metadata, index)) for index in (0, 1, 2)] == [
         (2, (2,), 1, 1),
         (2, (2,), 0, 1),
@@ -142,7 +145,7 @@ def test_a_stopping_broker_leaves_all_in_sync_sets_but_is_not_fenced() -> None:
 
 def test_a_stopping_broker_gets_no_leadership() -> None:
     metadata = three([1, 2], [2, 1])
-    metadata.write(*stop(metadata.image.brokers[1], metadata.image))
+    metadata.write(*at_once(stop(metadata.image.brokers[1], metadata.image)))
     fenced(metadata, 2)
     assert [the(metadata, index).leader for index in (0, 1)] == [-1, -1]
 
@@ -151,12 +154,12 @@ def test_preferred_replicas_lead_again_after_a_rebalance() -> None:
     metadata = three([1, 2, 3], [1, 3], [2, 1])
     fenced(metadata, 1)
     unfenced(metadata, 1)
-    assert elections.rebalance(metadata.image) == []
+    assert at_once(elections.rebalance(metadata.image)) == []
     kept(metadata, (1, 2, 3), 2)
-    metadata.write(*elections.rebalance(metadata.image))
+    metadata.write(*at_once(elections.rebalance(metadata.image)))
     assert shown(the(metadata)) == (1, (1, 2, 3), 2, 3)
     assert [the(metadata, index).leader for index in (1, 2)] == [3, 2]
-    assert elections.rebalance(metadata.image) == []
+    assert at_once(elections.rebalance(metadata.image)) == []
 
 
 @pytest.mark.parametrize(
@@ -183,7 +186,7 @@ def test_a_rebalance_moves_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) 
     metadata = three(*[[1, 2]] * 5)
     topic_id = metadata.image.topics["t"].id
     metadata.write(*(PartitionRecord(topic_id, index, (1, 2), (1, 2), 2, 0, 0) for index in range(5)))
-    assert len(elections.rebalance(metadata.image)) == 2
+    assert len(at_once(elections.rebalance(metadata.image))) == 2
 
 
 @pytest.mark.parametrize(
@@ -235,3 +238,87 @@ def test_the_controllers_own_properties_are_the_default_of_the_defaults() -> Non
     assert not elections.unclean_allowed("t", metadata.image)
     metadata.write(UNCLEAN)
     assert elections.unclean_allowed("t", metadata.image)
+
+
+def many(topics: int = 4, partitions: int = 50) -> Metadata:
+    """Topics on the brokers 1 and 2, of which 1 leads everything."""
+    metadata = Metadata()
+    for broker_id in (1, 2):
+        metadata.broker(broker_id)
+    for number in range(topics):
+        metadata.topic(f"t{number}", *[[1, 2]] * partitions)
+    return metadata
+
+
+def steps_of(decision: Steps[list[Record]]) -> tuple[int, list[Record]]:
+    """How many steps a decision has, and its records."""
+    steps = 1
+    while True:
+        try:
+            next(decision)
+        except StopIteration as ended:
+            return steps, ended.value
+        steps += 1
+
+
+def test_a_broker_leaves_and_comes_back_in_a_step_for_each_partition_that_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metadata, asked = many(), list[str]()
+    real = elections.candidates
+
+    def noted(topic: str, image: MetadataImage, active: frozenset[int] | None = None) -> elections.Candidates:
+        asked.append(topic)
+        return real(topic, image, active)
+
+    monkeypatch.setattr(elections, "candidates", noted)
+    broker = metadata.image.brokers[1]
+    steps, records = steps_of(fence(broker, metadata.image))
+    assert len(records) == 201
+    assert steps >= 200
+    assert asked == ["t0", "t1", "t2", "t3"], "the rules of a topic are made once"
+    metadata.write(*records)
+    fenced(metadata, 2)
+    steps, records = steps_of(unfence(broker, metadata.image))
+    assert steps >= len(records) - 1
+    metadata.write(*records)
+
+
+def test_partitions_that_stay_as_they_are_take_steps_too() -> None:
+    metadata = many(topics=1, partitions=1_000)
+    metadata.broker(3)
+    steps, records = steps_of(elections.leave(3, metadata.image))
+    assert records == []
+    assert steps >= 10
+
+
+def test_preferred_leaders_are_elected_in_steps() -> None:
+    metadata = many(topics=2, partitions=600)
+    fenced(metadata, 1)
+    unfenced(metadata, 1)
+    for topic in list(metadata.image.topics.values()):
+        for index, part in list(topic.partitions.items()):
+            back = replace(part, isr=(1, 2), elr=(), partition_epoch=part.partition_epoch + 1)
+            metadata.write(back.record(topic.id, index))
+    steps, records = steps_of(elections.rebalance(metadata.image))
+    assert len(records) == elections.REBALANCED_MAX
+    assert steps >= len(records)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "reviewed"),
+    [(2, "t1", ["t1"]), (2, "gone", []), (4, "1", []), (4, "", ["t0", "t1", "t2", "t3"])],
+    ids=["of a topic", "of a topic that is gone", "of one broker, which does not count", "of the cluster"],
+)
+def test_only_topics_whose_rules_change_are_reviewed_in_steps(kind: int, name: str, reviewed: list[str]) -> None:
+    metadata = fenced(many(), 2, 1)
+    record = ConfigRecord(kind, name, "unclean.leader.election.enable", "true")
+    metadata.write(record)
+    unfenced(metadata, 2)
+    for topic in metadata.image.topics.values():
+        for index, part in list(topic.partitions.items()):
+            metadata.write(replace(part, leader=-1, partition_epoch=part.partition_epoch + 1).record(topic.id, index))
+    steps, records = steps_of(elections.consequences([record], metadata.image))
+    changed = {topic.name for topic in metadata.image.topics.values() for each in records if each.topic_id == topic.id}
+    assert changed == set(reviewed)
+    assert steps >= 50 * len(reviewed)

@@ -15,6 +15,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import ElectionDefaults
 from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord
+from broker_runtime.steps import at_once
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 MIN_INSYNC = "min.insync.replicas"
@@ -42,14 +43,14 @@ class Three:
         """As the controller writes it: with what follows."""
         change = ConfigRecord(4, "", key, value) if topic is None else ConfigRecord(2, topic, key, value)
         self.metadata.write(change)
-        self.metadata.write(*elections.consequences([change], self.metadata.image))
+        self.metadata.write(*at_once(elections.consequences([change], self.metadata.image)))
 
     def fence(self, *brokers: int) -> None:
         for broker_id in brokers:
-            self.metadata.write(*fence(self.metadata.image.brokers[broker_id], self.metadata.image))
+            self.metadata.write(*at_once(fence(self.metadata.image.brokers[broker_id], self.metadata.image)))
 
     def unfence(self, broker_id: int) -> None:
-        self.metadata.write(*unfence(self.metadata.image.brokers[broker_id], self.metadata.image))
+        self.metadata.write(*at_once(unfence(self.metadata.image.brokers[broker_id], self.metadata.image)))
 
     def restart(self, broker_id: int, *, whole: bool = False, word: int = -1) -> None:
         """A new incarnation, still fenced; `word` is an epoch that it vouches for, and `whole` the last one."""
@@ -57,7 +58,7 @@ class Three:
         previous = image.brokers[broker_id].epoch if whole else word
         incarnation = UUID(int=9_000 + image.offset)
         wanted = Registration(broker_id, CLUSTER_ID, incarnation, endpoints(), None, previous_epoch=previous)
-        self.metadata.commit(register(wanted, image, Sessions(9.0), 0.0))
+        self.metadata.commit(at_once(register(wanted, image, Sessions(9.0), 0.0)))
 
     def ask(self, *isr: int) -> None:
         """The leader asks for this in-sync set."""
@@ -72,7 +73,7 @@ def fenced(cluster: Three, broker_id: int) -> None:
 
 
 def stopped(cluster: Three, broker_id: int) -> None:
-    cluster.metadata.write(*stop(cluster.metadata.image.brokers[broker_id], cluster.metadata.image))
+    cluster.metadata.write(*at_once(stop(cluster.metadata.image.brokers[broker_id], cluster.metadata.image)))
 
 
 def fell_behind(cluster: Three, broker_id: int) -> None:
@@ -239,9 +240,9 @@ def test_the_last_of_all_that_had_everything_leads_with_what_it_has() -> None:
 def test_a_broker_that_is_unregistered_is_not_waited_for_unless_nobody_else_is_left() -> None:
     cluster = Three()
     cluster.fence(3, 2)
-    cluster.metadata.commit(unregister(2, cluster.metadata.image, Sessions(9.0)))
+    cluster.metadata.commit(at_once(unregister(2, cluster.metadata.image, Sessions(9.0))))
     assert cluster.sets() == (1, (1,), ())
-    cluster.metadata.commit(unregister(1, cluster.metadata.image, Sessions(9.0)))
+    cluster.metadata.commit(at_once(unregister(1, cluster.metadata.image, Sessions(9.0))))
     assert cluster.sets() == (NO_LEADER, (), (1,))
 
 
@@ -311,9 +312,9 @@ def test_a_controller_that_starts_with_a_lower_number_reviews_who_is_eligible() 
     cluster.configure(MIN_INSYNC, None)
     cluster.metadata.image.defaults = ElectionDefaults(min_insync=2)
     cluster.fence(2, 3)
-    assert elections.reviewed(cluster.metadata.image) == []
+    assert at_once(elections.reviewed(cluster.metadata.image)) == []
     cluster.metadata.image.defaults = ElectionDefaults(min_insync=1)
-    cluster.metadata.write(*elections.reviewed(cluster.metadata.image))
+    cluster.metadata.write(*at_once(elections.reviewed(cluster.metadata.image)))
     assert cluster.sets() == (1, (1,), ())
 
 

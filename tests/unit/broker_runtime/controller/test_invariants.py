@@ -103,7 +103,7 @@ class Cluster(RuleBasedStateMachine):
         vouched = known.epoch if known is not None and whole else -1
         wanted = Registration(broker_id, CLUSTER_ID, incarnation, endpoints(), None, previous_epoch=vouched)
         try:
-            records, epoch = register(wanted, self.metadata.image, self.sessions, self.now_s)
+            records, epoch = at_once(register(wanted, self.metadata.image, self.sessions, self.now_s))
         except KafkaError:
             assert known is not None
             assert self.sessions.is_live(broker_id, known.epoch, self.now_s)
@@ -120,7 +120,7 @@ class Cluster(RuleBasedStateMachine):
             return
         self.sessions.touch(broker_id, known.epoch, self.now_s)
         beat = Heartbeat(broker_id, known.epoch, self.metadata.image.offset - lag, fence, stop)
-        records, answer = heartbeat(beat, self.metadata.image, self.sessions, self.now_s)
+        records, answer = at_once(heartbeat(beat, self.metadata.image, self.sessions, self.now_s))
         self.write(records)
         state = state_of(self.metadata.image.brokers[broker_id], self.sessions, self.now_s)
         assert answer.should_shut_down == (state is BrokerControlState.OFFLINE)
@@ -140,13 +140,13 @@ class Cluster(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now_s += seconds
         for broker_id in self.sessions.expired(self.metadata.image, self.now_s):
-            self.write(fence(self.metadata.image.brokers[broker_id], self.metadata.image))
+            self.write(at_once(fence(self.metadata.image.brokers[broker_id], self.metadata.image)))
             self.sessions.end(broker_id)
 
     @rule(broker_id=BROKERS)
     def a_broker_is_unregistered(self, broker_id: int) -> None:
         if broker_id in self.metadata.image.brokers:
-            self.write(unregister(broker_id, self.metadata.image, self.sessions)[0])
+            self.write(at_once(unregister(broker_id, self.metadata.image, self.sessions))[0])
 
     @rule(name=TOPICS, factor=st.integers(1, 4), partitions=st.integers(1, 3))
     def a_topic_is_made(self, name: str, factor: int, partitions: int) -> None:
@@ -200,22 +200,22 @@ class Cluster(RuleBasedStateMachine):
 
     @rule()
     def leaders_are_rebalanced(self) -> None:
-        self.write(elections.rebalance(self.metadata.image))
-        assert elections.rebalance(self.metadata.image) == []
+        self.write(at_once(elections.rebalance(self.metadata.image)))
+        assert at_once(elections.rebalance(self.metadata.image)) == []
 
     @rule(name=TOPICS, allowed=st.sampled_from(["true", "false", None]))
     def unclean_elections_are_allowed(self, name: str, allowed: str | None) -> None:
         if name in self.metadata.image.topics:
             change = ConfigRecord(2, name, "unclean.leader.election.enable", allowed)
             self.write([change])
-            self.write(elections.consequences([change], self.metadata.image))
+            self.write(at_once(elections.consequences([change], self.metadata.image)))
 
     @rule(name=TOPICS, least=st.sampled_from(["1", "2", "3", None]))
     def more_or_fewer_have_to_be_in_sync(self, name: str, least: str | None) -> None:
         if name in self.metadata.image.topics:
             change = ConfigRecord(2, name, "min.insync.replicas", least)
             self.write([change])
-            self.write(elections.consequences([change], self.metadata.image))
+            self.write(at_once(elections.consequences([change], self.metadata.image)))
 
     @precondition(lambda self: self.parts)
     @rule(data=st.data())

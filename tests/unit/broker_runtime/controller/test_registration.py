@@ -21,6 +21,7 @@ from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBro
 from broker_runtime.metadata.cluster import FeatureLevelRecord
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.topics import PartitionRecord
+from broker_runtime.steps import at_once
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 OLD, NEW = UUID(int=1), UUID(int=2)
@@ -32,15 +33,15 @@ def wanted(broker_id: int = 1, incarnation: UUID | None = OLD, cluster_id: str =
 
 def test_a_registration_starts_fenced_with_the_offset_of_its_record_as_epoch() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
-    assert metadata.commit(register(wanted(), metadata.image, sessions, 0.0)) == 1
+    assert metadata.commit(at_once(register(wanted(), metadata.image, sessions, 0.0))) == 1
     assert metadata.image.brokers[1].fenced
     assert metadata.image.brokers[1].epoch == metadata.image.offset
 
 
 def test_the_same_incarnation_keeps_its_epoch_and_writes_nothing() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
-    metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
-    records, epoch = register(wanted(), metadata.image, sessions, 1.0)
+    metadata.commit(at_once(register(wanted(), metadata.image, sessions, 0.0)))
+    records, epoch = at_once(register(wanted(), metadata.image, sessions, 1.0))
     assert (list(records), epoch) == ([], 1)
 
 
@@ -56,20 +57,20 @@ def test_the_same_incarnation_keeps_its_epoch_and_writes_nothing() -> None:
 )
 def test_registrations_that_are_refused(asked: Registration, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        register(asked, Metadata().image, Sessions(9.0), 0.0)
+        at_once(register(asked, Metadata().image, Sessions(9.0), 0.0))
     assert refused.value.code == code
 
 
 def test_a_second_incarnation_waits_until_the_session_of_the_first_is_over() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
-    epoch = metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
+    epoch = metadata.commit(at_once(register(wanted(), metadata.image, sessions, 0.0)))
     beat = Heartbeat(1, epoch, epoch, False, False)
     sessions.touch(1, epoch, 0.0)
-    metadata.commit(heartbeat(beat, metadata.image, sessions, 0.0))
+    metadata.commit(at_once(heartbeat(beat, metadata.image, sessions, 0.0)))
     with pytest.raises(KafkaError) as refused:
-        register(wanted(incarnation=NEW), metadata.image, sessions, 9.0)
+        at_once(register(wanted(incarnation=NEW), metadata.image, sessions, 9.0))
     assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
-    records, new_epoch = register(wanted(incarnation=NEW), metadata.image, sessions, 9.001)
+    records, new_epoch = at_once(register(wanted(incarnation=NEW), metadata.image, sessions, 9.001))
     assert [type(record) for record in records] == [RegisterBroker]
     metadata.write(*records)
     assert new_epoch == metadata.image.offset
@@ -78,13 +79,13 @@ def test_a_second_incarnation_waits_until_the_session_of_the_first_is_over() -> 
 
 def test_a_clean_stop_frees_the_id_at_once() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
-    epoch = metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
+    epoch = metadata.commit(at_once(register(wanted(), metadata.image, sessions, 0.0)))
     for beat in (Heartbeat(1, epoch, epoch, False, False), Heartbeat(1, epoch, epoch, False, True)):
         sessions.touch(1, epoch, 1.0)
-        answer = metadata.commit(heartbeat(beat, metadata.image, sessions, 1.0))
+        answer = metadata.commit(at_once(heartbeat(beat, metadata.image, sessions, 1.0)))
     assert answer == HeartbeatAnswer(is_caught_up=True, is_fenced=True, should_shut_down=True)
     assert metadata.image.brokers[1].fenced
-    assert metadata.commit(register(wanted(incarnation=NEW), metadata.image, sessions, 1.0)) > epoch
+    assert metadata.commit(at_once(register(wanted(incarnation=NEW), metadata.image, sessions, 1.0))) > epoch
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_what_a_heartbeat_does(
     if leads:
         metadata.topic("orders", [1])
     sessions.touch(1, 1, 0.0)
-    written, got = heartbeat(Heartbeat(1, 1, *beat), metadata.image, sessions, 0.0)
+    written, got = at_once(heartbeat(Heartbeat(1, 1, *beat), metadata.image, sessions, 0.0))
     assert got == HeartbeatAnswer(*answer)
     assert [type(record) for record in written] == records
     metadata.write(*written)
@@ -155,7 +156,7 @@ class Three:
         epoch = image.brokers[broker_id].epoch
         self.sessions.touch(broker_id, epoch, self.now_s)
         beat = Heartbeat(broker_id, epoch, image.offset if offset is None else offset, fence, stop)
-        return self.metadata.commit(heartbeat(beat, image, self.sessions, self.now_s))
+        return self.metadata.commit(at_once(heartbeat(beat, image, self.sessions, self.now_s)))
 
     def state(self, broker_id: int) -> BrokerControlState:
         return state_of(self.metadata.image.brokers[broker_id], self.sessions, self.now_s)
@@ -200,7 +201,7 @@ def test_a_broker_that_lags_holds_a_shutdown_up_only_while_it_is_active() -> Non
     cluster.beat(1, stop=True)
     cluster.beat(2)
     assert cluster.beat(1, stop=True) == WAIT
-    cluster.metadata.write(*fence(cluster.metadata.image.brokers[3], cluster.metadata.image))
+    cluster.metadata.write(*at_once(fence(cluster.metadata.image.brokers[3], cluster.metadata.image)))
     assert cluster.beat(1, stop=True) == GO
 
 
@@ -236,7 +237,7 @@ def test_the_word_that_a_pod_is_gone_ends_its_session_and_frees_its_id(stopping:
     assert cluster.state(1) is BrokerControlState.OFFLINE
     assert 1 not in cluster.leaders()
     assert cluster.sessions.age(1, 0.0) is None
-    records, _ = register(wanted(incarnation=NEW), cluster.metadata.image, cluster.sessions, 0.0)
+    records, _ = at_once(register(wanted(incarnation=NEW), cluster.metadata.image, cluster.sessions, 0.0))
     assert [type(record) for record in records] == [RegisterBroker]
 
 
@@ -249,25 +250,25 @@ def test_a_broker_that_was_declared_gone_and_is_not_comes_back_with_its_next_hea
 
 def test_states_over_a_life() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
-    epoch = metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
+    epoch = metadata.commit(at_once(register(wanted(), metadata.image, sessions, 0.0)))
     broker = metadata.image.brokers[1]
     assert state_of(broker, sessions, 9.0) is BrokerControlState.FENCED
     assert state_of(broker, sessions, 9.001) is BrokerControlState.OFFLINE
     assert sessions.age(1, 5.0) is None
     sessions.touch(1, epoch, 10.0)
     assert state_of(broker, sessions, 10.0) is BrokerControlState.FENCED
-    metadata.commit(heartbeat(Heartbeat(1, epoch, 7, False, False), metadata.image, sessions, 10.0))
+    metadata.commit(at_once(heartbeat(Heartbeat(1, epoch, 7, False, False), metadata.image, sessions, 10.0)))
     sessions.touch(1, epoch, 11.0)
     assert (sessions.age(1, 13.5), sessions.metadata_offset(1)) == (2.5, 7)
     assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerControlState.ONLINE
-    metadata.write(*fence(metadata.image.brokers[1], metadata.image))
+    metadata.write(*at_once(fence(metadata.image.brokers[1], metadata.image)))
     assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerControlState.FENCED
 
 
 def test_a_registration_holds_the_id_for_nobody_until_its_first_heartbeat() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
-    metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
-    epoch = metadata.commit(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0))
+    metadata.commit(at_once(register(wanted(), metadata.image, sessions, 0.0)))
+    epoch = metadata.commit(at_once(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0)))
     assert metadata.image.brokers[1].epoch == epoch
 
 
@@ -277,7 +278,7 @@ def test_the_same_incarnation_may_bring_other_listeners_and_keeps_its_epoch_and_
     cluster.beat(1, stop=True)
     before = image.brokers[1]
     again = Registration(1, CLUSTER_ID, before.incarnation, endpoints("OTHER"), None)
-    assert cluster.metadata.commit(register(again, image, cluster.sessions, 0.0)) == before.epoch
+    assert cluster.metadata.commit(at_once(register(again, image, cluster.sessions, 0.0))) == before.epoch
     after = image.brokers[1]
     assert [e.listener for e in after.endpoints] == ["OTHER"]
     assert (after.epoch, after.fenced, after.stopping_offset) == (before.epoch, False, before.stopping_offset)
@@ -286,7 +287,7 @@ def test_the_same_incarnation_may_bring_other_listeners_and_keeps_its_epoch_and_
 def test_a_new_incarnation_takes_the_old_one_out_of_the_in_sync_sets() -> None:
     cluster = Three()
     image = cluster.metadata.image
-    epoch = cluster.metadata.commit(register(wanted(incarnation=NEW), image, cluster.sessions, 9.001))
+    epoch = cluster.metadata.commit(at_once(register(wanted(incarnation=NEW), image, cluster.sessions, 9.001)))
     assert (image.brokers[1].epoch, image.brokers[1].fenced) == (epoch, True)
     assert epoch == image.offset
     assert [part.isr for part in image.topics["orders"].partitions.values()] == [(2,), (2, 3), (3,)]
@@ -304,23 +305,23 @@ def test_a_broker_must_know_the_features_levels_of_the_cluster(
     metadata.write(FeatureLevelRecord("group.version", 1), FeatureLevelRecord("metadata.version", 0))
     asked = Registration(1, CLUSTER_ID, OLD, endpoints(), None, features)
     if fits:
-        metadata.commit(register(asked, metadata.image, Sessions(9.0), 0.0))
+        metadata.commit(at_once(register(asked, metadata.image, Sessions(9.0), 0.0)))
         assert metadata.image.brokers[1].features == features
         return
     with pytest.raises(KafkaError, match=r"finalized version 1 of group\.version") as refused:
-        register(asked, metadata.image, Sessions(9.0), 0.0)
+        at_once(register(asked, metadata.image, Sessions(9.0), 0.0))
     assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_an_unregistered_broker_is_in_no_in_sync_set_and_unknown() -> None:
     cluster = Three()
     image = cluster.metadata.image
-    cluster.metadata.commit(unregister(1, image, cluster.sessions))
+    cluster.metadata.commit(at_once(unregister(1, image, cluster.sessions)))
     assert list(image.brokers) == [2, 3]
     assert cluster.sessions.age(1, 0.0) is None
     assert [part.isr for part in image.topics["orders"].partitions.values()] == [(2,), (2, 3), (3,)]
     with pytest.raises(KafkaError) as refused:
-        unregister(1, image, cluster.sessions)
+        at_once(unregister(1, image, cluster.sessions))
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
@@ -328,10 +329,10 @@ def test_tags_of_its_own_go_with_a_broker_that_serves_nobody_and_all_else_stays(
     cluster = Three()
     for name, key in (("1", "tag.zone"), ("1", "max.connections"), ("2", "tag.zone"), ("", "tag.zone")):
         cluster.metadata.write(ConfigRecord(ResourceType.BROKER, name, key, "7"))
-    cluster.metadata.commit(unregister(2, cluster.metadata.image, cluster.sessions))
+    cluster.metadata.commit(at_once(unregister(2, cluster.metadata.image, cluster.sessions)))
     assert cluster.metadata.image.configs.of_broker(2), "it served: it registers anew, and has to be what it was"
     cluster.metadata.write(FenceBroker(1, cluster.metadata.image.brokers[1].epoch))
-    cluster.metadata.commit(unregister(1, cluster.metadata.image, cluster.sessions))
+    cluster.metadata.commit(at_once(unregister(1, cluster.metadata.image, cluster.sessions)))
     configs = cluster.metadata.image.configs
     assert configs.of_broker(1) == {"max.connections": "7"}
     assert configs.of_broker(None) == {"tag.zone": "7"}
@@ -342,7 +343,7 @@ def test_a_heartbeat_of_another_epoch_is_stale(broker_id: int, epoch: int) -> No
     metadata = Metadata()
     metadata.broker(1)
     with pytest.raises(KafkaError) as refused:
-        heartbeat(Heartbeat(broker_id, epoch, 100, False, False), metadata.image, Sessions(9.0), 0.0)
+        at_once(heartbeat(Heartbeat(broker_id, epoch, 100, False, False), metadata.image, Sessions(9.0), 0.0))
     assert refused.value.code == ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -385,10 +386,10 @@ def test_kafkas_own_scenario_of_a_duplicate_whose_other_is_alive(at_s: float, ta
     sessions.renew_all(metadata.image, 0.0, but=None)
     if taken:
         with pytest.raises(KafkaError) as refused:
-            register(wanted(incarnation=NEW), metadata.image, sessions, at_s)
+            at_once(register(wanted(incarnation=NEW), metadata.image, sessions, at_s))
         assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     else:
-        assert metadata.commit(register(wanted(incarnation=NEW), metadata.image, sessions, at_s)) == 3
+        assert metadata.commit(at_once(register(wanted(incarnation=NEW), metadata.image, sessions, at_s))) == 3
 
 
 @pytest.mark.parametrize("stopping", [False, True])
@@ -400,11 +401,11 @@ def test_kafkas_own_scenario_of_a_duplicate_after_a_fail_over(stopping: bool) ->
         metadata.write(StopBroker(1, metadata.image.brokers[1].epoch, metadata.image.offset + 1))
     sessions.renew_all(metadata.image, 0.0, but=None)
     if not stopping:
-        metadata.commit(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0))
+        metadata.commit(at_once(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0)))
         assert metadata.image.brokers[1].incarnation == NEW
         return
     with pytest.raises(KafkaError) as refused:
-        register(wanted(incarnation=NEW), metadata.image, sessions, 0.0)
+        at_once(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0))
     assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 

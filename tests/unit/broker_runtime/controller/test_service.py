@@ -19,6 +19,7 @@ from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.log import Log
 from tests.support.circles import no_circles
@@ -133,7 +134,7 @@ async def left_by_its_leader(node: ControllerInMemory) -> None:
     await node.broker(1)
     await node.broker(2)
     await node.write(TopicRecord("t", topic_id), PartitionRecord(topic_id, 0, (1, 2), (1,), 1, 0, 0))
-    await node.controller.submit(lambda image: (fence(image.brokers[1], image), None))
+    await node.controller.submit(lambda image: (at_once(fence(image.brokers[1], image)), None))
     assert node.image.topics["t"].partitions[0].leader == -1
 
 

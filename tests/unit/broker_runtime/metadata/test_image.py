@@ -167,18 +167,20 @@ class History:
 
     def _register(self, broker_id: int, incarnation: int) -> None:
         wanted = Registration(broker_id, CLUSTER_ID, UUID(int=incarnation), endpoints(), None)
-        decided = registration.register(wanted, self.metadata.image, self.sessions, self.now_s)
+        decided = at_once(registration.register(wanted, self.metadata.image, self.sessions, self.now_s))
         epoch = self.metadata.commit(decided)
         assert self.metadata.image.brokers[broker_id].epoch == epoch
 
     def _heartbeat(self, broker_id: int, want_fence: bool, want_shut_down: bool) -> None:
         beat = Heartbeat(broker_id, self._epoch(broker_id), self.metadata.image.offset, want_fence, want_shut_down)
         self.sessions.touch(broker_id, beat.epoch, self.now_s)
-        self.metadata.commit(registration.heartbeat(beat, self.metadata.image, self.sessions, self.now_s))
+        self.metadata.commit(at_once(registration.heartbeat(beat, self.metadata.image, self.sessions, self.now_s)))
 
     def _expire(self, broker_id: int) -> None:
         if self.metadata.image.brokers.is_active(broker_id):
-            self.metadata.write(*registration.fence(self.metadata.image.brokers[broker_id], self.metadata.image))
+            self.metadata.write(
+                *at_once(registration.fence(self.metadata.image.brokers[broker_id], self.metadata.image))
+            )
 
     def _create(self, name: str, partitions: int) -> None:
         wanted = topics.NewTopic(name, partitions, 1, (), [("retention.ms", "7")])
