@@ -10,7 +10,7 @@ Read and packed by hand: consumers commit again and again. Where there are many 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from struct import Struct
@@ -112,7 +112,7 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     for items in _read_topics(reader, call.version, context.image, request):
         await pace.item(items)
     if request.offsets and is_push_group(context.groups, request.group_id):
-        await _refuse_beyond_ends(request, context)
+        await _refuse_beyond_ends(request, context, pace)
     if request.offsets:
         offsets = deque(request.offsets)
         request.offsets.clear()
@@ -123,7 +123,7 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     return packed.reply(call)
 
 
-async def _refuse_beyond_ends(request: _Request, context: BrokerContext) -> None:
+async def _refuse_beyond_ends(request: _Request, context: BrokerContext, pace: Pace) -> None:
     """The offsets that stay get the leader epoch that they were compared in, unless the client has named one: if the
     log is cut later, that shows where."""
     ends: dict[tuple[str, int], End] = {}
@@ -135,20 +135,34 @@ async def _refuse_beyond_ends(request: _Request, context: BrokerContext) -> None
             if topic is not None and topic.id == each.topic_id and each.partition in topic.partitions:
                 asked[each.topic, each.partition] = topic.partitions[each.partition].leader_epoch
         ends.update(await context.groups.ends.of(asked))
-        await asyncio.sleep(0)
+        await pace.turn()
     offsets, request.offsets[:] = deque(request.offsets), []
-    for problems in (topic.problems for topic in request.topics):
-        for number, problem in enumerate(problems):
-            if problem:
-                continue
-            each = offsets.popleft()
-            end = ends.get((each.topic, each.partition))
-            if end is not None and each.offset > end.offset:
-                problems[number] = ErrorCode.OFFSET_OUT_OF_RANGE
-                continue
-            if end is not None and each.leader_epoch < 0:
-                each = each._replace(leader_epoch=end.leader_epoch)
-            request.offsets.append(each)
+    for topic in request.topics:
+        for begin in range(0, len(topic.problems), _ITEMS):
+            _compare(topic.problems, range(begin, min(begin + _ITEMS, len(topic.problems))), offsets, ends, request)
+            await pace.item(_ITEMS)
+        await pace.item()
+
+
+def _compare(
+    problems: list[ErrorCode],
+    numbers: Iterable[int],
+    offsets: deque[OffsetToCommit],
+    ends: Mapping[tuple[str, int], End],
+    request: _Request,
+) -> None:
+    """Move the offsets of these partitions of a topic to the request, except those beyond an end."""
+    for number in numbers:
+        if problems[number]:
+            continue
+        each = offsets.popleft()
+        end = ends.get((each.topic, each.partition))
+        if end is not None and each.offset > end.offset:
+            problems[number] = ErrorCode.OFFSET_OUT_OF_RANGE
+            continue
+        if end is not None and each.leader_epoch < 0:
+            each = each._replace(leader_epoch=end.leader_epoch)
+        request.offsets.append(each)
 
 
 def _read_head(reader: RequestReader, version: int) -> _Request:

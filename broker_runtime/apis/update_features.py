@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
+from broker_runtime.steps import Steps, each
 from broker_runtime.wire.features import FEATURES
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import FeatureUpdateKey, UpdateFeaturesRequest
@@ -12,11 +13,13 @@ from broker_runtime.wire.versions import UPDATE_FEATURES
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _TYPES_SINCE = 1
+_UPDATES_OF_A_STEP = 32
 
 
-def handle(request: UpdateFeaturesRequest, call: Call, context: NodeContext) -> Fields:
+def handle(request: UpdateFeaturesRequest, call: Call, context: NodeContext) -> Steps[Fields]:
     """If one feature cannot be changed, none is, and the error is that of the request, as in Kafka."""
-    for update in request.feature_updates:
+    updates: Sequence[FeatureUpdateKey] = request.feature_updates
+    for number, update in enumerate(updates, 1):
         problem = _problem(update, call.version, context.settings.node_id)
         if problem is not None:
             why = (
@@ -24,12 +27,13 @@ def handle(request: UpdateFeaturesRequest, call: Call, context: NodeContext) -> 
                 f"{update.max_version_level} for feature {update.feature}. {problem}"
             )
             return {"error_code": ErrorCode.INVALID_UPDATE_VERSION, "error_message": why, "results": []}
-    return {"error_code": ErrorCode.NONE, "error_message": None, "results": _results(request.feature_updates)}
+        if number % _UPDATES_OF_A_STEP == 0:
+            yield
+    return {"error_code": ErrorCode.NONE, "error_message": None, "results": (yield from each(updates, _result))}
 
 
-def _results(updates: Sequence[FeatureUpdateKey]) -> Sequence[Fields]:
-    done = {"error_code": ErrorCode.NONE, "error_message": ErrorCode.NONE.name}
-    return [{"feature": update.feature, **done} for update in updates]
+def _result(update: FeatureUpdateKey) -> Fields:
+    return {"feature": update.feature, "error_code": ErrorCode.NONE, "error_message": ErrorCode.NONE.name}
 
 
 def _kind(update: FeatureUpdateKey, version: int) -> int:

@@ -1,6 +1,7 @@
 """What clients of today ask for beside the usual: topics by pieces, resources, features, folders, producers."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from broker_runtime.apis import (
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
+from broker_runtime.wire.features import FEATURES
 from tests.support.controller import ControllerInMemory
 
 
@@ -111,3 +113,11 @@ async def test_a_replica_stays_in_the_one_folder() -> None:
             folders = [{"path": path, "topics": [{"name": "orders", "partitions": [0]}]}]
             answer = await node.ask(alter_replica_log_dirs.API, 2, {"dirs": folders})
             assert answer["results"][0]["partitions"] == [{"partition_index": 0, "error_code": code}]
+
+
+async def test_many_updates_of_features_are_answered_in_steps() -> None:
+    name, feature = next(iter(FEATURES.items()))
+    update = SimpleNamespace(feature=name, max_version_level=feature.highest, upgrade_type=1)
+    request, call = SimpleNamespace(feature_updates=[update] * 1_000), SimpleNamespace(version=2)
+    context = SimpleNamespace(settings=SimpleNamespace(node_id=1))
+    assert sum(1 for _ in update_features.handle(cast("Any", request), cast("Any", call), cast("Any", context))) >= 100
