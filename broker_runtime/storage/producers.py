@@ -4,7 +4,6 @@ Pure but for the bytes of Kafka's .snapshot files, which it encodes and decodes.
 last batch of each producer; batches after the snapshot are replayed at start.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
@@ -14,6 +13,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import NO_EPOCH, Header, advance_sequence
 
 BATCHES_KEPT = 5
+EXPIRED_AT_ONCE = 200
+"""Producers that one call of `expire` checks."""
 _SNAPSHOT_VERSION = 1
 _HEAD = Struct(">hI")
 _COUNT = Struct(">i")
@@ -31,12 +32,19 @@ class StoredBatch(NamedTuple):
 
 
 class _Producer:
-    __slots__ = ("batches", "epoch", "seen_ms")
+    """`batches` has at least one. `entry` is what a snapshot holds of the producer: a log that begins a new segment has
+    no time to encode a hundred thousand of them.
+    """
 
-    def __init__(self, epoch: int, seen_ms: int) -> None:
+    __slots__ = ("batches", "entry", "epoch", "seen_ms")
+
+    def __init__(self, producer_id: int, epoch: int, batches: tuple[StoredBatch, ...], seen_ms: int) -> None:
         self.epoch = epoch
         self.seen_ms = seen_ms
-        self.batches: deque[StoredBatch] = deque(maxlen=BATCHES_KEPT)
+        self.batches = batches
+        _, last_sequence, first_offset, last_offset, _ = batches[-1]
+        delta = last_offset - first_offset
+        self.entry = _ENTRY.pack(producer_id, epoch, last_sequence, last_offset, delta, seen_ms, -1, -1)
 
 
 class ProducerStates:
@@ -44,17 +52,15 @@ class ProducerStates:
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
+        self._to_expire: list[int] = []
+        """Producers that the present round of `expire` has not checked yet."""
 
     def __len__(self) -> int:
         return len(self._producers)
 
     def newest_batches(self) -> Iterator[tuple[int, int, StoredBatch]]:
         """(producer id, epoch, its newest batch) of each producer that is remembered now."""
-        return (
-            (producer_id, state.epoch, state.batches[-1])
-            for producer_id, state in list(self._producers.items())
-            if state.batches
-        )
+        return ((producer_id, state.epoch, state.batches[-1]) for producer_id, state in list(self._producers.items()))
 
     def clear(self) -> None:
         self._producers.clear()
@@ -82,8 +88,6 @@ class ProducerStates:
             if first_sequence == 0 or state.epoch == NO_EPOCH:
                 return None
             expected = 0
-        elif not state.batches:
-            return None
         else:
             expected = advance_sequence(state.batches[-1].last_sequence, 1)
         if first_sequence != expected:
@@ -95,10 +99,8 @@ class ProducerStates:
 
     def record(self, producer_id: int, epoch: int, batch: StoredBatch, now_ms: int) -> None:
         state = self._producers.get(producer_id)
-        if state is None or state.epoch != epoch:
-            state = self._producers[producer_id] = _Producer(epoch, now_ms)
-        state.seen_ms = now_ms
-        state.batches.append(batch)
+        before = () if state is None or state.epoch != epoch else state.batches[1 - BATCHES_KEPT :]
+        self._producers[producer_id] = _Producer(producer_id, epoch, (*before, batch), now_ms)
 
     def replay(self, header: Header, now_ms: int) -> None:
         """Take over a batch found in the log at start, as if it had come now: its own time may be anything."""
@@ -110,20 +112,25 @@ class ProducerStates:
         self.record(header.producer_id, header.producer_epoch, stored, now_ms)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        gone = [key for key, state in self._producers.items() if now_ms - state.seen_ms >= expiration_ms]
-        for key in gone:
-            del self._producers[key]
-        return len(gone)
+        """Forget producers that were silent for `expiration_ms`. Returns how many.
+
+        One call checks `EXPIRED_AT_ONCE` producers at most, the next call the next ones.
+        """
+        if not self._to_expire:
+            self._to_expire = list(self._producers)
+        some, self._to_expire[-EXPIRED_AT_ONCE:] = self._to_expire[-EXPIRED_AT_ONCE:], []
+        gone = 0
+        for producer_id in some:
+            state = self._producers.get(producer_id)
+            if state is not None and now_ms - state.seen_ms >= expiration_ms:
+                del self._producers[producer_id]
+                gone += 1
+        return gone
 
     def encode(self) -> bytes:
-        body = bytearray(_COUNT.pack(len(self._producers)))
-        for producer_id, state in self._producers.items():
-            last = state.batches[-1]
-            delta = last.last_offset - last.first_offset
-            body += _ENTRY.pack(
-                producer_id, state.epoch, last.last_sequence, last.last_offset, delta, state.seen_ms, -1, -1
-            )
-        return _HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + bytes(body)
+        entries = [state.entry for state in self._producers.values()]
+        body = b"".join([_COUNT.pack(len(entries)), *entries])
+        return _HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
 
     def decode(self, content: bytes) -> None:
         """Replace the state by a snapshot's; raises ValueError when it is damaged."""
@@ -139,7 +146,6 @@ class ProducerStates:
     @staticmethod
     def _entries(body: memoryview) -> Iterable[tuple[int, _Producer]]:
         for producer_id, epoch, sequence, last_offset, delta, seen_ms, _, _ in _ENTRY.iter_unpack(body):
-            state = _Producer(epoch, seen_ms)
             first = (sequence - delta) & 0x7FFFFFFF
-            state.batches.append(StoredBatch(first, sequence, last_offset - delta, last_offset, seen_ms))
-            yield producer_id, state
+            batch = StoredBatch(first, sequence, last_offset - delta, last_offset, seen_ms)
+            yield producer_id, _Producer(producer_id, epoch, (batch,), seen_ms)

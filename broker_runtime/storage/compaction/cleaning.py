@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from broker_runtime.clock import Clock
 from broker_runtime.storage.compaction.dirt import Dirt, grouped
 from broker_runtime.storage.compaction.offset_map import OffsetMap
-from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, write_kept
+from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, note_newest, write_kept
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.replacing import ReplacingStoppedError, put_in_place, tidy
@@ -80,7 +80,8 @@ class Cleaning:
         del sources
         self.utilization = offsets.utilization
         end = offsets.latest + 1
-        newest = {producer: batch.last_offset for producer, _, batch in log.producers.newest_batches()}
+        newest: dict[int, int] = {}
+        yield from self._in_turns(Turns(note_newest(log.producers.newest_batches(), newest), self._now))
         rules = Rules(offsets, newest, self._clock.wall_ms(), log.config.delete_retention_ms)
         segments = [each for each in log.segments if each.base_offset < end and each.next_offset <= dirt.end]
         groups = [segments[begin:stop] for begin, stop in grouped(segments, log.config)]

@@ -4,7 +4,7 @@ Iterators that say now and then how many bytes they have read and written; betwe
 hold open files and numbers, nothing that the log changes. They raise OSError, and KafkaError where a log is damaged.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from broker_runtime.storage.batch_writer import BatchWriter
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.records import StoredRecord, body_of, rewritten, stored_records
 from broker_runtime.storage.filesystem import File
+from broker_runtime.storage.producers import StoredBatch
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.stored_batches import batches
 from broker_runtime.storage.turns import Steps
@@ -86,6 +87,14 @@ def fill_map(
             counts.bytes_read += header.size
             yield header.size
         offsets.latest = source.next_offset - 1
+
+
+def note_newest(batches: Iterable[tuple[int, int, StoredBatch]], newest: dict[int, int]) -> Steps:
+    """Note the last offset of each producer's newest batch, by the producer's id."""
+    for number, (producer_id, _, batch) in enumerate(batches, 1):
+        newest[producer_id] = batch.last_offset
+        if not number % _RECORDS_PER_STEP:
+            yield 0
 
 
 def _note_keys(offsets: OffsetMap, body: bytes, header: Header, from_offset: int) -> Generator[int, None, bool]:

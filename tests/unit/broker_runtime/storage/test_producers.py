@@ -1,8 +1,9 @@
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage import producers
 from broker_runtime.storage.batch import ProducerStamp
-from broker_runtime.storage.producers import ProducerStates, StoredBatch
+from broker_runtime.storage.producers import EXPIRED_AT_ONCE, ProducerStates, StoredBatch
 from tests.support.logs import LogHouse, values_of
 
 
@@ -101,3 +102,35 @@ def test_snapshots_keep_the_last_batch_of_each_producer() -> None:
     assert len(loaded) == 2
     assert loaded.duplicate_or_check(1, 3, 7, 7) == StoredBatch(7, 7, 70, 70, 99)
     assert loaded.encode() == states.encode()
+
+
+def test_a_snapshot_of_many_producers_encodes_none_of_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = ProducerStates()
+    for number in range(1_000):
+        states.record(number, 0, StoredBatch(0, 4, number, number + 4, 99), 99)
+    monkeypatch.setattr(producers, "_ENTRY", None)
+    content = states.encode()
+    monkeypatch.undo()
+    loaded = ProducerStates()
+    loaded.decode(content)
+    assert len(loaded) == 1_000
+    assert loaded.duplicate_or_check(7, 0, 0, 4) == StoredBatch(0, 4, 7, 11, 99)
+
+
+def test_silent_producers_are_forgotten_some_at_a_time() -> None:
+    states, many = ProducerStates(), 3 * EXPIRED_AT_ONCE
+    for number in range(many):
+        states.record(number, 0, StoredBatch(0, 0, number, number, 0), 1 if number % 2 else 0)
+    assert [states.expire(10, 10) for _ in range(3)] == [EXPIRED_AT_ONCE // 2] * 3
+    assert len(states) == many // 2
+    assert sum(states.expire(11, 10) for _ in range(2)) == many // 2
+    assert len(states) == 0
+
+
+def test_a_producer_keeps_its_last_five_batches() -> None:
+    states = ProducerStates()
+    for number in range(7):
+        states.record(1, 0, StoredBatch(number, number, number, number, 0), 0)
+    assert states.duplicate_or_check(1, 0, 2, 2) == StoredBatch(2, 2, 2, 2, 0)
+    with pytest.raises(KafkaError):
+        states.duplicate_or_check(1, 0, 1, 1)
