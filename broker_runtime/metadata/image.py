@@ -20,6 +20,7 @@ from broker_runtime.metadata.producers import Producers
 from broker_runtime.metadata.quotas import Quotas
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Topics
+from broker_runtime.steps import Steps, at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class ConfigLimits:
     """Groups, and client metrics subscriptions, that may have a configuration of their own."""
 
 
+_RECORDS_OF_A_STEP = 8
 _NO_FILE = ConfigLimits()
 
 
@@ -65,10 +67,17 @@ class MetadataImage:
     @classmethod
     def of_snapshot(cls, records: Iterable[Record], end_offset: int) -> Self:
         """`end_offset` is the offset that the next record gets. Raises ValueError when a record does not fit."""
+        return at_once(cls.of_snapshot_in_steps(records, end_offset))
+
+    @classmethod
+    def of_snapshot_in_steps(cls, records: Iterable[Record], end_offset: int) -> Steps[Self]:
+        """The same, with a break after some records."""
         image = cls()
         changes = Changes()
-        for record in records:
+        for number, record in enumerate(records, 1):
             image._change(record, None, changes)
+            if number % _RECORDS_OF_A_STEP == 0:
+                yield
         image.offset = end_offset - 1
         return image
 

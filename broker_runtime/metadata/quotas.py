@@ -1,11 +1,12 @@
 """The area of client quotas (KIP-546, KIP-612 as shipped). Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 from broker_runtime.metadata.area import ReadOnlyTable, set_key
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, in_order
 
 IP_RATE_KEY = "connection_creation_rate"
 
@@ -42,8 +43,13 @@ def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None
 class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
     """The quotas of each entity that has some, by key; what is said of connection groups has an area of its own."""
 
-    __slots__ = ()
+    __slots__ = ("_sorted",)
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ClientQuotaRecord,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sorted: Sequence[QuotaEntity] | None = None
+        """The entities in the order of `records`; None if they were not sorted since the last change."""
 
     def ip_rate(self, ip: str | None) -> float | None:
         """The connection creation rate set for exactly this `ip` entity; None is the default entity."""
@@ -52,12 +58,17 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
         match record:
             case ClientQuotaRecord() if group_and_member(record) is None:
+                self._sorted = None
                 set_key(self._entries, record.entity, record.key, record.value)
                 if record.key == IP_RATE_KEY:
                     changes.ip_quotas |= _ips([record.entity])
 
+    def sort(self) -> Steps[None]:
+        """Prepare `records`, which otherwise sorts all entities before the first record. No record comes meanwhile."""
+        self._sorted = yield from in_order(self._entries, repr)
+
     def records(self) -> Iterator[Record]:
-        for entity in sorted(self._entries, key=repr):
+        for entity in self._sorted if self._sorted is not None else sorted(self._entries, key=repr):
             quotas = self._entries[entity]
             for key in sorted(quotas):
                 yield ClientQuotaRecord(entity, key, quotas[key])

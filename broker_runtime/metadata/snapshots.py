@@ -11,6 +11,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, at_once
 from broker_runtime.storage.batch import checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.batching import in_batches
 
@@ -46,7 +47,12 @@ def read_snapshot(payload: bytes) -> Iterator[Record]:
 
 def load_image(payload: bytes, end_offset: int) -> MetadataImage:
     """Raises SnapshotFormatError."""
+    return at_once(load_in_steps(payload, end_offset))
+
+
+def load_in_steps(payload: bytes, end_offset: int) -> Steps[MetadataImage]:
+    """The same, with a break after some records."""
     try:
-        return MetadataImage.of_snapshot(read_snapshot(payload), end_offset)
+        return (yield from MetadataImage.of_snapshot_in_steps(read_snapshot(payload), end_offset))
     except ValueError as error:
         raise SnapshotFormatError(str(error)) from error

@@ -211,7 +211,7 @@ async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
         node = Node(source)
         await node.catch_up(source)
         node.image.cluster.controller_epoch = 99
-        monkeypatch.setattr("broker_runtime.cluster.follower.load_image", lambda payload, end: None)
+        monkeypatch.setattr("broker_runtime.cluster.follower.load_in_steps", lambda payload, end: iter(()))
         monkeypatch.setattr(MetadataImage, "replace_by", lambda image, fresh: Changes())
         running = asyncio.ensure_future(node.follower.run())
         await asyncio.sleep(0.2)

@@ -1,5 +1,7 @@
 """An image as records: applying them gives the same metadata, whatever made it; and what differs between two images."""
 
+from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from broker_runtime.metadata import quotas
 from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker, UnregisterBroker
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
@@ -20,6 +23,7 @@ from broker_runtime.metadata.snapshots import (
     SNAPSHOT_BATCH_BYTES,
     SnapshotFormatError,
     load_image,
+    load_in_steps,
     snapshot_pieces,
 )
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
@@ -198,3 +202,32 @@ def test_a_damaged_or_cut_snapshot_is_refused() -> None:
     for damaged in (b"", whole[:-1], whole[:30], whole[:700_000] + b"!" + whole[700_001:]):
         with pytest.raises(SnapshotFormatError):
             load_image(damaged, 6001)
+
+
+def test_a_snapshot_is_loaded_in_steps() -> None:
+    image = MetadataImage()
+    image.apply(TopicRecord("t", UUID(int=1)), 0)
+    for index in range(2_000):
+        image.apply(PartitionRecord(UUID(int=1), index, (1,), (1,), 1, 0, 0), 1 + index)
+    assert sum(1 for _ in load_in_steps(whole_snapshot(image, 0), image.offset + 1)) >= 200
+
+
+def test_quotas_that_were_sorted_in_steps_are_not_sorted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = MetadataImage()
+    for number in range(2_000):
+        image.apply(ClientQuotaRecord((("ip", f"n{number * 7 % 2_000}"),), "connection_creation_rate", 5.0), number)
+    expected = list(image.quotas.records())
+    assert sum(1 for _ in image.quotas.sort()) >= 10
+    longest = 0
+
+    def noted(items: Iterable[Any], **_: object) -> list[Any]:
+        nonlocal longest
+        longest = max(longest, len(found := list(items)))
+        return found
+
+    monkeypatch.setattr(quotas, "sorted", noted, raising=False)
+    assert list(image.quotas.records()) == expected
+    assert longest == 1, "only the keys of each entity"
+    monkeypatch.undo()
+    image.apply(ClientQuotaRecord((("ip", "a"),), "connection_creation_rate", 5.0), 2_000)
+    assert len(list(image.quotas.records())) == 2_001, "a change sorts again"
