@@ -17,6 +17,8 @@ from broker_runtime.wire.versions import CREATE_TOPICS
 log = logging.getLogger(__name__)
 
 _LOG_INTERVAL_S = 10.0
+_VERSION = 4
+"""The newest whose answer leaves out the configurations of each topic: to decode those of 100 topics takes 10 ms."""
 _DONE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -64,7 +66,7 @@ class AutoTopicCreation:
             "validate_only": False,
         }
         try:
-            answer = await self._controller.request(CREATE_TOPICS, 7, content)
+            answer = await self._controller.request(CREATE_TOPICS, _VERSION, content)
             for topic in answer.topics:
                 if topic.error_code not in _DONE:
                     self._log(topic.name, ErrorCode(int(topic.error_code)).name, topic.error_message)

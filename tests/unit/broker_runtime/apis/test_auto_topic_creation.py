@@ -20,7 +20,7 @@ class Controller:
         self.answers: list[asyncio.Future[Any]] = []
 
     async def request(self, api_key: int, version: int, content: Any) -> Any:
-        assert (api_key, version) == (19, 7)
+        assert (api_key, version) == (19, 4), "its answer has no configurations"
         self.asked.append([topic["name"] for topic in content["topics"]])
         self.answers.append(asyncio.get_running_loop().create_future())
         return await self.answers[-1]

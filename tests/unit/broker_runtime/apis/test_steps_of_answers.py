@@ -5,12 +5,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from broker_runtime.apis import list_offsets, offset_commit
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
+
+from broker_runtime.apis import alter_own_listeners, list_offsets, offset_commit
 from broker_runtime.apis.many_items import Pace
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit
 from broker_runtime.groups.push.log_ends import End
+from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
 
 TOPIC_ID = UUID(int=5)
 
@@ -51,3 +54,10 @@ async def test_many_offsets_are_compared_with_the_ends_of_logs_in_parts() -> Non
 def test_topics_without_partitions_are_answered_in_steps() -> None:
     topics: list[tuple[str, list[Any]]] = [("t", []) for _ in range(1_000)]
     assert sum(1 for _ in list_offsets._reply(topics)) >= 1_000
+
+
+def test_one_resource_of_many_configurations_is_forwarded_in_steps() -> None:
+    config = AlterableConfig(name="k", config_operation=0, value="v")
+    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=(config,) * 1_000)
+    steps = alter_own_listeners._encoded(INCREMENTAL_ALTER_CONFIGS, 1, [resource], validate_only=False)
+    assert sum(1 for _ in steps) >= 200
