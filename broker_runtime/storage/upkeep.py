@@ -41,6 +41,8 @@ class LogUpkeep:
         self._recovered: deque[Log] = deque()
         self._sealing: list[Log] = []
         """Logs whose sealed segments are being synced."""
+        self._to_seal: list[Log] = []
+        """Logs that the present round of `_sync_sealed` has yet to reach, the next ones last."""
         self.configure(BrokerConfig())
 
     def configure(self, config: BrokerConfig) -> None:
@@ -126,14 +128,19 @@ class LogUpkeep:
         if any(log.files.syncs.is_under_way for log in self._sealing):
             return
         self._sealing.clear()
+        if not self._to_seal:
+            self._to_seal = list(reversed(self._logs.values()))
         segments, size = _SEALED_PER_TICK, _SEALED_BYTES_PER_TICK
-        for log in self._logs.values():
-            begun = log.files.syncs.begin_sealed(segments, size)
+        for _ in range(min(len(self._to_seal), _LOGS_PER_TICK)):
+            log = self._to_seal.pop()
+            begun = None if self._is_gone(log) else log.files.syncs.begin_sealed(segments, size)
             if begun is not None:
                 self._sealing.append(log)
                 segments, size = segments - begun[0], size - begun[1]
                 if segments <= 0 or size <= 0:
-                    return
+                    break
+        # They may have more.
+        self._to_seal += reversed(self._sealing)
 
 
 def _say_unless_noted(error: Exception | None) -> None:

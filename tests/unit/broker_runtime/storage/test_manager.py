@@ -9,6 +9,7 @@ from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, write_offsets
 from broker_runtime.storage.filesystem import read_file
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.log_syncs import LogSyncs
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
@@ -410,6 +411,26 @@ def test_one_tick_syncs_a_limited_number_of_sealed_segments(monkeypatch: pytest.
     assert house.log.recovery_point == house.log.segments[3].base_offset
     assert second.recovery_point == second.segments[1].base_offset
     assert third.recovery_point == 0
+
+
+def test_one_tick_checks_a_limited_number_of_logs_for_sealed_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_LOGS_PER_TICK", 2)
+    checked, real = list[int](), LogSyncs.begin_sealed
+
+    def noted(syncs: LogSyncs, segments_max: int = 1, bytes_max: int = 0) -> tuple[int, int] | None:
+        checked[-1] += 1
+        return real(syncs, segments_max, bytes_max)
+
+    monkeypatch.setattr(LogSyncs, "begin_sealed", noted)
+    house = _filled()
+    others = [house.logs.create("orders", number, TOPIC_ID, house.config) for number in range(1, 6)]
+    for log in others:
+        _fill(log, 50)
+    for _ in range(12):
+        checked.append(0)
+        house.logs.tick()
+    assert max(checked) <= 2
+    assert all(log.recovery_point == log.segments[-1].base_offset > 0 for log in (house.log, *others))
 
 
 def test_sealed_segments_are_synced_beside_the_log() -> None:
