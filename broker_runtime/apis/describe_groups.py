@@ -32,6 +32,7 @@ from broker_runtime.groups.push.log_ends import Partition
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, in_order
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DESCRIBE_GROUPS
@@ -58,7 +59,7 @@ class _Group(NamedTuple):
     members: Sequence["_Pack"] = ()
 
 
-_Pack = Callable[[str, Call], Sequence[bytes]]
+_Pack = Callable[[str, Call], Sequence[bytes] | Steps[Sequence[bytes]]]
 """Packs one member of a group; it is given the protocol of which metadata is shown."""
 
 
@@ -121,7 +122,8 @@ async def _packed(
     texts = (group_id, group.state, group.protocol_type, group.protocol or "")
     await packed.add(*[string(text, flexible) for text in texts], array_length(len(group.members), flexible))
     for pack in group.members:
-        await packed.add(*pack(group.protocol or "", call))
+        parts = pack(group.protocol or "", call)
+        await packed.add(*(parts if isinstance(parts, Sequence) else await call.slices.finish(parts)))
     if version >= _OPERATIONS_SINCE:
         await packed.add(_INT32.pack(operations))
     await packed.add(b"\x00" if flexible else b"")
@@ -136,11 +138,12 @@ def _packed_member(
     return _packed_as(names, metadata, assignment, call, member.group_instance_id)
 
 
-def _packed_consumer(consumer: PushMember, told: Collection[Partition], _: str, call: Call) -> Sequence[bytes]:
+def _packed_consumer(consumer: PushMember, told: Collection[Partition], _: str, call: Call) -> Steps[Sequence[bytes]]:
     """It has no client id: its own says the same."""
-    partitions = {
-        topic: tuple(number for _, number in parts) for topic, parts in groupby(sorted(told), key=itemgetter(0))
-    }
+    partitions: dict[str, tuple[int, ...]] = {}
+    for topic, parts in groupby((yield from in_order(list(told))), key=itemgetter(0)):
+        partitions[topic] = tuple(number for _, number in parts)
+        yield
     names = (consumer.consumer_id, consumer.consumer_id, consumer.value.client_host)
     return _packed_as(names, b"", write_assignment(_ASSIGNMENT_VERSION, partitions), call)
 

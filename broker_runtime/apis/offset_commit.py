@@ -137,9 +137,9 @@ async def _refuse_beyond_ends(request: _Request, context: BrokerContext, pace: P
         ends.update(await context.groups.ends.of(asked))
         await pace.turn()
     offsets, request.offsets[:] = deque(request.offsets), []
-    for topic in request.topics:
-        for begin in range(0, len(topic.problems), _ITEMS):
-            _compare(topic.problems, range(begin, min(begin + _ITEMS, len(topic.problems))), offsets, ends, request)
+    for problems in [topic.problems for topic in request.topics]:
+        for begin in range(0, len(problems), _ITEMS):
+            _compare(problems, range(begin, min(begin + _ITEMS, len(problems))), offsets, ends, request)
             await pace.item(_ITEMS)
         await pace.item()
 

@@ -24,6 +24,7 @@ from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import Registration
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, at_once, each
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.fields import UnfitError
@@ -39,6 +40,8 @@ from broker_runtime.wire.push.messages import (
 from broker_runtime.wire.push.partition_text import partition_number
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 
+_AT_ONCE_BYTES_MAX = 4_096
+"""Of an answer, some hundred offsets: a longer one is read in slices."""
 _BODY_AT = 2
 """Behind the request type id."""
 _Decide = Callable[[GroupsState, PushEnvironment, Answer], Decided]
@@ -91,8 +94,7 @@ class PushFrames:
             return self._cluster_metadata(frame, call)
         if kind == layouts.REGISTER_CONSUMER:
             return self._register(frame, call, callee)
-        self._take_answer(*_ANSWERS[kind], frame, call.connection.id, callee)
-        return NO_REPLY
+        return self._take_answer(*_ANSWERS[kind], frame, call, callee)
 
     def _cluster_metadata(self, frame: memoryview, call: Call) -> Reply:
         """Who does not say for which group is asked to try this broker, and goes on to the next one if need be."""
@@ -160,22 +162,42 @@ class PushFrames:
         call.complete(_registered(call, error.code) if isinstance(error, KafkaError) else None)
 
     def _take_answer(
-        self, layout: Layout[Any], decide: _Decide, frame: memoryview, connection: int, callee: Callee | None
-    ) -> None:
+        self, layout: Layout[Any], decide: _Decide, frame: memoryview, call: Call, callee: Callee | None
+    ) -> Reply | PendingReply:
         if callee is None:
             raise ProtocolError("push-not-registered", "a call was answered, and no consumer has registered here")
         if len(frame) > callee.answer_bytes_max:
             raise ProtocolError("push-too-long", f"an answer has {len(frame)} bytes, more than its offsets would take")
-        said = layout.read(frame)
-        told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
-        offsets = None if told is None else tuple(_consumed(each) for each in told)
-        answer = Answer(callee.group_id, said.consumer_id, connection, said.error_code, offsets)
+        if len(frame) <= _AT_ONCE_BYTES_MAX:
+            answer = at_once(_answer_in(layout, frame, callee))
+            callee.answered()
+            self._post(decide, answer, callee)
+            return NO_REPLY
+        callee.answered()
+        reading = self._completion.slices.add(_answer_in(layout, call.connection.keep_frame(frame), callee))
+        reading.add_done_callback(partial(self._answer_is_read, decide, call, callee))
+        call.handled_s = self._completion.now()
+        return call.later(partial(_drop, reading))
+
+    def _answer_is_read(self, decide: _Decide, call: Call, callee: Callee, reading: "asyncio.Future[Answer]") -> None:
+        """A long answer was read in slices, or is no answer: then its connection ends."""
+        if reading.cancelled():
+            call.give_up()
+            return
+        try:
+            self._post(decide, reading.result(), callee)
+        except ProtocolError as error:
+            call.refuse(error.kind, str(error))
+        else:
+            call.complete(NO_REPLY)
+
+    def _post(self, decide: _Decide, answer: Answer, callee: Callee) -> None:
+        """Have the coordinator decide what an answer leads to. Raises ProtocolError where it cannot."""
 
         def decide_answer(state: GroupsState, environment: PushEnvironment) -> Decided:
             callee.decided()
             return decide(state, environment, answer)
 
-        callee.answered()
         try:
             self._context.groups.term_of(callee.group_id).post(decide_answer)
         except KafkaError as error:
@@ -203,6 +225,18 @@ class PushFrames:
 def _registered(call: Call, code: ErrorCode) -> Reply:
     call.error = code
     return (layouts.REGISTER_CONSUMER_RESPONSE.write(RegisterConsumerResponse(code)),)
+
+
+def _answer_in(layout: Layout[Any], frame: memoryview, callee: Callee) -> Steps[Answer]:
+    """Raises ProtocolError."""
+    said = yield from layout.read_in_steps(frame)
+    told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
+    offsets = None if told is None else (yield from each(told, _consumed))
+    return Answer(callee.group_id, said.consumer_id, callee.connection.id, said.error_code, offsets)
+
+
+def _drop(reading: "asyncio.Future[Answer]") -> None:
+    reading.cancel()
 
 
 def _consumed(told: PartitionOffset) -> Consumed:

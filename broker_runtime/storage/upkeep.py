@@ -129,7 +129,7 @@ class LogUpkeep:
             return
         self._sealing.clear()
         if not self._to_seal:
-            self._to_seal = list(reversed(self._logs.values()))
+            self._to_seal = list(self._logs.values())[::-1]
         segments, size = _SEALED_PER_TICK, _SEALED_BYTES_PER_TICK
         for _ in range(min(len(self._to_seal), _LOGS_PER_TICK)):
             log = self._to_seal.pop()

@@ -9,7 +9,7 @@ Values are kio's (a zero UUID is None, times are timedelta), so that a handler c
 any byte but zero is true, and bytes behind the last field are ignored.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from itertools import groupby
@@ -85,12 +85,13 @@ def released(entity: Any) -> Steps[None]:
 
 
 @cache
-def _arrays_of(kind: Any) -> Sequence[str]:
+def _arrays_of(kind: Hashable) -> Sequence[str]:
     """The names of the fields that are arrays; none for a kind that is not a struct."""
-    if not is_struct(kind):
+    struct: Any = kind
+    if not is_struct(struct):
         return ()
-    hints = get_type_hints(kind)
-    return tuple(field.name for field in fields(kind) if get_origin(without_none(hints[field.name])[0]) is tuple)
+    hints = get_type_hints(struct)
+    return tuple(field.name for field in fields(struct) if get_origin(without_none(hints[field.name])[0]) is tuple)
 
 
 class _Fields:

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, Generic, TypeVar
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.steps import Steps, at_once
 from broker_runtime.wire.push import messages
 from broker_runtime.wire.push.fields import BOOLEAN, INT16, INT32, INT64, Field, UnfitError, array, last, struct, text
 from broker_runtime.wire.reader import RequestReader
@@ -58,6 +59,10 @@ class Layout(Generic[M]):
     def read(self, frame: memoryview) -> M:
         """A frame without its size. Raises ProtocolError for a frame that is another message or has bytes behind it,
         and UnfitError for a message with a value beyond its limit."""
+        return at_once(self.read_in_steps(frame))
+
+    def read_in_steps(self, frame: memoryview) -> Steps[M]:
+        """The same, with breaks in long lists."""
         reader = RequestReader(frame, 0, flexible=False)
         if self.type_id is not None and reader.fixed(_TYPE) != (self.type_id,):
             raise ProtocolError("malformed", f"the request type id is not {self.type_id}")
@@ -65,7 +70,7 @@ class Layout(Generic[M]):
         unfit: tuple[str, str] | None = None
         for field in self.fields:
             try:
-                values.append(field.read(reader))
+                values.append(field.read(reader) if field.in_steps is None else (yield from field.in_steps(reader)))
             except UnfitError as error:
                 if unfit is None:
                     unfit = (str(error), self.names[len(values)])

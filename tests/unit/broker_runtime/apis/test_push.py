@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from broker_runtime.apis import describe_groups, offset_commit
+from broker_runtime.apis import describe_groups, offset_commit, push
 from broker_runtime.apis.call import Call, Completion, Ending
 from broker_runtime.apis.push import PushFrames
 from broker_runtime.apis.push_apis import PUSH_APIS
@@ -286,6 +286,57 @@ async def test_an_answer_that_tells_more_than_its_consumer_was_told_to_read_is_n
     many = StopFetcherResponse(0, "c", tuple(PartitionOffset("t", "0", 0) for _ in range(0x7FFF)))
     with pytest.raises(ProtocolError, match="more than its offsets would take"):
         client.send(layouts.STOP_FETCHER_RESPONSE, many)
+
+
+async def test_a_long_answer_is_read_in_slices_and_decided_as_a_short_one(
+    node: CoordinatingBroker, frames: PushFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "_AT_ONCE_BYTES_MAX", 10)
+    client, second = Client(frames, 1), Client(frames, 2)
+    assert await client.registered() is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
+    assert await second.registered(consumer_id="d") is ErrorCode.NONE
+    await client.received(layouts.STOP_FETCHER_REQUEST)
+    told = (PartitionOffset("orders", "1-0", 5), PartitionOffset("orders", "2", 7))
+    reply = client.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, "c", told))
+    assert isinstance(reply, PendingReply)
+    assert node.groups.callers.is_behind(1), "the answer is not decided"
+    start = await second.received(layouts.START_FETCHER_REQUEST)
+    assert start.ownership_info == (ThreadOwnership("d-0", (PartitionOffset("orders", "1-2", 7),)),)
+    assert (reply.done, client.connection.refusals) == (True, [])
+
+
+async def test_a_long_frame_that_is_no_answer_ends_the_connection(
+    frames: PushFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "_AT_ONCE_BYTES_MAX", 10)
+    client = Client(frames, 1)
+    assert await client.registered() is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    frame = layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, "c" * 20))[4:] + b"more"
+    assert isinstance(client.send_bytes(frame), PendingReply)
+    assert await client.hung_up() == "malformed"
+
+
+async def test_the_client_of_a_long_answer_may_go_while_it_is_read(
+    frames: PushFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "_AT_ONCE_BYTES_MAX", 10)
+    client = Client(frames, 1)
+    assert await client.registered() is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    reply = client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c" * 20))
+    assert isinstance(reply, PendingReply)
+    reply.cancel()
+    await asyncio.sleep(0)
+    assert client.connection.refusals == []
+
+
+def test_a_long_list_is_read_in_steps() -> None:
+    offsets = tuple(PartitionOffset("t", str(number), 0) for number in range(1_000))
+    frame = memoryview(layouts.STOP_FETCHER_RESPONSE.write(StopFetcherResponse(0, "c", offsets)))[4:]
+    assert sum(1 for _ in layouts.STOP_FETCHER_RESPONSE.read_in_steps(frame)) >= 50
 
 
 async def test_each_frame_is_a_call_that_ends_once_and_is_counted_under_its_name(node: CoordinatingBroker) -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
+from kio.static.primitive import i8
 
 from broker_runtime.apis import alter_own_listeners, list_offsets, offset_commit
 from broker_runtime.apis.many_items import Pace
@@ -57,7 +58,7 @@ def test_topics_without_partitions_are_answered_in_steps() -> None:
 
 
 def test_one_resource_of_many_configurations_is_forwarded_in_steps() -> None:
-    config = AlterableConfig(name="k", config_operation=0, value="v")
-    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=(config,) * 1_000)
+    config = AlterableConfig(name="k", config_operation=i8(0), value="v")
+    resource = AlterConfigsResource(resource_type=i8(2), resource_name="t", configs=(config,) * 1_000)
     steps = alter_own_listeners._encoded(INCREMENTAL_ALTER_CONFIGS, 1, [resource], validate_only=False)
     assert sum(1 for _ in steps) >= 200

@@ -290,7 +290,12 @@ def test_whoever_waits_for_a_step_waits_for_the_steps_that_it_adds() -> None:
 
 def test_a_step_that_waits_already_becomes_a_part_of_the_older_step_that_adds_it_again() -> None:
     scene = Scene()
-    scene.reactions.run_over_turns("adding", lambda: iter([scene.add("added", says="again")]))
+
+    def adding() -> Iterator[None]:
+        scene.add("added", says="again")
+        yield
+
+    scene.reactions.run_over_turns("adding", adding)
     scene.reactions.when_done("older", lambda: scene.log.append("older is done"))
     scene.add("added")
     scene.reactions.when_done("newer", lambda: scene.log.append("newer is done"))
