@@ -9,7 +9,7 @@ Values are kio's (a zero UUID is None, times are timedelta), so that a handler c
 any byte but zero is true, and bytes behind the last field are ignored.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from itertools import groupby
@@ -68,13 +68,15 @@ def released(entity: Any) -> Steps[None]:
 
     A step frees `_FREED_IN_A_STEP` items at most, whether their own arrays are empty or not.
     """
-    for name in _arrays_of(type(entity)):
+    kind: Any = type(entity)
+    for name in _arrays_of(kind):
         left = getattr(entity, name)
         if not left:
             continue
         left = list(left)
         object.__setattr__(entity, name, ())
-        if not _arrays_of(type(left[0])):
+        item_kind: Any = type(left[0])
+        if not _arrays_of(item_kind):
             yield from let_go(left)
             continue
         while left:
@@ -85,13 +87,12 @@ def released(entity: Any) -> Steps[None]:
 
 
 @cache
-def _arrays_of(kind: Hashable) -> Sequence[str]:
+def _arrays_of(kind: Any) -> Sequence[str]:
     """The names of the fields that are arrays; none for a kind that is not a struct."""
-    struct: Any = kind
-    if not is_struct(struct):
+    if not is_struct(kind):
         return ()
-    hints = get_type_hints(struct)
-    return tuple(field.name for field in fields(struct) if get_origin(without_none(hints[field.name])[0]) is tuple)
+    hints = get_type_hints(kind)
+    return tuple(field.name for field in fields(kind) if get_origin(without_none(hints[field.name])[0]) is tuple)
 
 
 class _Fields:
