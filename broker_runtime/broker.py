@@ -496,7 +496,8 @@ class Broker:
         """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""
         while True:
             await asyncio.sleep(1.0)
-            logs.tick()
+            for _ in logs.tick_in_steps():
+                await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         """A background task whose failure ends the process: none may die unnoticed."""

@@ -117,20 +117,16 @@ class MetadataPublisher:
             run("applying what the configuration says of observers", self._reconfigure_observers)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
-            self.reactions.run_over_turns("applying quotas of addresses", self._apply_ip_quotas)
+            # Also those that an earlier change has left, because it failed.
+            apply_quotas = partial(self._limits.on_ip_quotas, self._ip_quotas)
+            self.reactions.run_over_turns("applying quotas of addresses", apply_quotas)
         if changes.connection_groups:
             self._connection_groups |= changes.connection_groups
-            self.reactions.run_over_turns("applying connection groups", self._apply_connection_groups)
+            apply_groups = partial(self._limits.on_connection_groups, self._connection_groups)
+            self.reactions.run_over_turns("applying connection groups", apply_groups)
         if self._active and changes:
             self._apply_to_replicas(changes)
         self.reactions.when_done("telling which metadata is in force", done)
-
-    def _apply_ip_quotas(self) -> Iterator[None]:
-        """Also those that an earlier change has left, as it failed."""
-        return self._limits.on_ip_quotas(self._ip_quotas)
-
-    def _apply_connection_groups(self) -> Iterator[None]:
-        return self._limits.on_connection_groups(self._connection_groups)
 
     def _apply_to_replicas(self, changes: Changes) -> None:
         if changes.brokers:

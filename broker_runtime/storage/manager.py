@@ -16,6 +16,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.steps import Steps, at_once
 from broker_runtime.storage.checkpoint import (
     FIRST_DIRTY,
     PARTITION_METADATA,
@@ -452,7 +453,11 @@ class LogManager:
 
     def tick(self) -> None:
         """A bounded piece of upkeep; call it every second or so."""
-        self.upkeep.tick()
+        at_once(self.tick_in_steps())
+
+    def tick_in_steps(self) -> Steps[None]:
+        """The same, with breaks."""
+        yield from self.upkeep.tick()
         self.dir_health.tick()
 
     def _is_missed(self, key: Partition) -> bool:

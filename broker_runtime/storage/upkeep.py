@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.steps import Steps
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition
 from broker_runtime.storage.checkpoints import Checkpoints, knows_begin
 from broker_runtime.storage.deleted import DeletedFolders
@@ -18,6 +19,8 @@ from broker_runtime.storage.log import Log
 
 _LOGGER = logging.getLogger(__name__)
 _LOGS_PER_TICK = 256
+_LOGS_OF_A_STEP = 32
+"""Logs that are maintained between two breaks; each takes about 20 microseconds."""
 _RECOVERED_PER_TICK = 16
 _SEALED_PER_TICK = 64
 """Segments. Each takes a few system calls of the event loop."""
@@ -60,21 +63,28 @@ class LogUpkeep:
         """A crash has left it with records that are not synced, and nobody has asked for it."""
         self._recovered.append(log)
 
-    def tick(self) -> None:
+    def tick(self) -> Steps[None]:
+        """The work of one tick, with a break after some logs."""
         now_ms, now_s = self._clock.wall_ms(), self._clock.monotonic()
         if not self._not_checked and now_s >= self._retention_at:
             self._retention_at = now_s + self._retention_s
             self._not_checked = list(self._logs.values())
         batch, self._not_checked = self._not_checked[:_LOGS_PER_TICK], self._not_checked[_LOGS_PER_TICK:]
-        for log in batch:
+        for number, log in enumerate(batch):
             self._check_retention(log, now_ms)
+            if number % _LOGS_OF_A_STEP == 0:
+                yield
         if not self._turn:
             self._turn = list(self._logs.values())
         batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
-        for log in batch:
+        for number, log in enumerate(batch):
             self._maintain(log, now_ms)
+            if number % _LOGS_OF_A_STEP == 0:
+                yield
         self._sync_recovered()
+        yield
         self._sync_sealed()
+        yield
         self._checkpoints.log_starts.write_soon(_say_unless_noted)
         must_forget = self._deleted.remove_some(now_ms)
         try:

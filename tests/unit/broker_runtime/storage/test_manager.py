@@ -1,3 +1,4 @@
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -431,6 +432,23 @@ def test_one_tick_checks_a_limited_number_of_logs_for_sealed_segments(monkeypatc
         house.logs.tick()
     assert max(checked) <= 2
     assert all(log.recovery_point == log.segments[-1].base_offset > 0 for log in (house.log, *others))
+
+
+def test_a_tick_maintains_some_logs_in_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_LOGS_OF_A_STEP", 2)
+    maintained, real = list[Log](), upkeep.LogUpkeep._maintain
+
+    def noted(self: upkeep.LogUpkeep, log: Log, now_ms: int) -> None:
+        maintained.append(log)
+        real(self, log, now_ms)
+
+    monkeypatch.setattr(upkeep.LogUpkeep, "_maintain", noted)
+    house = LogHouse()
+    for number in range(1, 8):
+        house.logs.create("orders", number, TOPIC_ID, house.config)
+    counts = [0, *(len(maintained) for _ in house.logs.tick_in_steps()), len(maintained)]
+    assert max(after - before for before, after in pairwise(counts)) <= 2
+    assert len(maintained) == len(set(maintained)) == 8
 
 
 def test_sealed_segments_are_synced_beside_the_log() -> None:
