@@ -19,6 +19,7 @@ from broker_runtime.apis.fetch_request import (
     FetchRequest,
     Repeatable,
     asked_by,
+    let_go_of,
     not_repeated,
     read_in_steps,
     read_request,
@@ -27,7 +28,7 @@ from broker_runtime.apis.fetch_session import FINAL_EPOCH, FULL_EPOCH, NO_SESSIO
 from broker_runtime.apis.long_poll import LongPoll
 from broker_runtime.apis.repeated_fetch import RepeatedFetch
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import Steps, drain
+from broker_runtime.steps import Steps
 from broker_runtime.wire.messages import check_size
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
@@ -213,8 +214,7 @@ def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -
         if not is_kept:
             call.do(fetch.closing())
     request.repeatable = None
-    for chunks in said.values():
-        yield from drain(chunks)
+    yield from let_go_of(said)
     return fetch
 
 

@@ -5,7 +5,6 @@ others say of themselves in tagged fields of partitions (the folder of a replica
 watermark that it knows, KIP-1166) makes no difference to the answer.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 from uuid import UUID
@@ -15,7 +14,7 @@ from broker_runtime.apis.current_leaders import CurrentLeaders
 from broker_runtime.apis.fetch_partition import AskedPartition, PartitionKey
 from broker_runtime.apis.fetch_session import FINAL_EPOCH, FULL_EPOCH, NO_SESSION
 from broker_runtime.apis.repeated_fetch import PARTITIONS_MIN, PartitionBytes
-from broker_runtime.steps import Steps, at_once, in_order
+from broker_runtime.steps import Steps, at_once, drain, in_order
 from broker_runtime.wire.reader import RequestReader
 
 _BY_ID_SINCE = 13
@@ -39,7 +38,7 @@ SHORT_BYTES = 512
 _PARTITIONS_OF_A_STEP = 16
 _CHUNKS_OF_A_STEP = 500
 
-Repeatable = Mapping[str | UUID, set[PartitionBytes]]
+Repeatable = dict[str | UUID, set[PartitionBytes]]
 
 
 @dataclass(slots=True)
@@ -189,14 +188,25 @@ def _read_chunks(reader: RequestReader, version: int) -> Steps[Repeatable | None
         read = yield from _read_some_chunks(reader, count, size, found.setdefault(topic, set()))
         if not read:
             reader.go_back(place, counts)
+            yield from let_go_of(found)
             return None
         reader.end_struct()
         total += count
         yield
     if total < PARTITIONS_MIN or total != sum(map(len, found.values())):
         reader.go_back(place, counts)
+        yield from let_go_of(found)
         return None
     return found
+
+
+def let_go_of(chunks: Repeatable) -> Steps[None]:
+    """Empty it. Freeing the sets of very many topics at once would be a long step, though they are empty."""
+    while chunks:
+        _, some = chunks.popitem()
+        yield from drain(some)
+        if len(chunks) % _PARTITIONS_OF_A_STEP == 0:
+            yield
 
 
 def _read_some_chunks(reader: RequestReader, count: int, size: int, found: set[PartitionBytes]) -> Steps[bool]:
@@ -229,6 +239,8 @@ def asked_in(chunks: Repeatable, version: int) -> Steps[list[AskedPartition]]:
             asked.append(asked_by(topic, chunk, version))
             if len(ordered) % _PARTITIONS_OF_A_STEP == 0:
                 yield
+        yield
+    yield from let_go_of(chunks)
     return asked
 
 

@@ -43,6 +43,7 @@ class RepeatedFetch(FetchSession):
         self.asked_s = now_s
         for topic in self._chunks.keys() - asked.keys():
             yield from self._forget(self._chunks.pop(topic).values())
+            yield
         for topic, chunks in asked.items():
             known = self._chunks.setdefault(topic, {})
             new = yield from _not_in(known, chunks)
@@ -78,6 +79,7 @@ class RepeatedFetch(FetchSession):
                 for _ in range(min(len(known), _LOOKED_UP_IN_A_STEP)):
                     known.popitem()
                 yield
+            yield
 
     @property
     def topics(self) -> Collection[tuple[str | UUID, Collection[FetchPartition]]]:

@@ -8,8 +8,9 @@ from uuid import UUID
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.static.primitive import i8
 
-from broker_runtime.apis import alter_own_listeners, list_offsets, offset_commit
+from broker_runtime.apis import alter_own_listeners, fetch_request, list_offsets, offset_commit
 from broker_runtime.apis.many_items import Pace
+from broker_runtime.apis.repeated_fetch import PartitionBytes
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit
@@ -55,6 +56,12 @@ async def test_many_offsets_are_compared_with_the_ends_of_logs_in_parts() -> Non
 def test_topics_without_partitions_are_answered_in_steps() -> None:
     topics: list[tuple[str, list[Any]]] = [("t", []) for _ in range(1_000)]
     assert sum(1 for _ in list_offsets._reply(topics)) >= 1_000
+
+
+def test_the_partitions_of_very_many_topics_are_let_go_of_in_steps() -> None:
+    chunks: dict[str | UUID, set[PartitionBytes]] = {f"t{number}": set() for number in range(2_000)}
+    assert sum(1 for _ in fetch_request.let_go_of(chunks)) >= 100
+    assert chunks == {}
 
 
 def test_one_resource_of_many_configurations_is_forwarded_in_steps() -> None:
