@@ -1,13 +1,15 @@
 """The longest slice of requests at their limits: `.venv/bin/python -m benchmarks.request_limits [API ...]`.
 
-For every array of every API, one request fills it as far as the limits allow: with names that do not exist, and again
-with a topic that exists. The figure is processor time of one callback of the event loop. Without arguments the figures
-are written to results/request-limits.json, from which docs/reference/request-limits.md is made.
+For every array of every API, requests fill it as far as the limits allow: with names that do not exist and with a topic
+that exists, and with one item and with none in every other array. Further requests are not refused: they do all of
+their work. The figure is processor time of one callback of the event loop. Without arguments the figures are written to
+results/request-limits.json, from which docs/reference/request-limits.md is made.
 """
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from broker_runtime.config import broker_settings
 from broker_runtime.limits import request_limits
 from tests.simulation.measured_node import TOPIC, MeasuredNode, Taken, measured_node
 from tests.support.filled_requests import filled_request
+from tests.support.working_requests import WORKING_NODE, WORKING_REQUESTS, WorkingRequest
 from tools.request_arrays import Path as ArrayPath
 from tools.request_arrays import Role, arrays_of, served_apis
 
@@ -35,6 +38,11 @@ def main(names: Sequence[str]) -> None:
             for path, version in arrays_of(api).items():
                 rows.append(_row(node, role, api, path, version))
                 print(json.dumps(rows[-1]), flush=True)
+    with measured_node(dict(WORKING_NODE)) as node:
+        for each in WORKING_REQUESTS:
+            if not names or each.api in names:
+                rows.append(_working_row(node, each))
+                print(json.dumps(rows[-1]), flush=True)
     if not names:
         lines = ",\n".join(map(json.dumps, rows))
         RESULTS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
@@ -42,21 +50,28 @@ def main(names: Sequence[str]) -> None:
 
 def _row(node: MeasuredNode, role: Role, api: Api, path: ArrayPath, version: int) -> dict[str, Any]:
     """Times in milliseconds."""
-    longest_s = collection_s = total_s = 0.0
     requests = list(_requests(api, path, version))
-    for body, _ in requests:
-        taken = min(_asked(node, role, api.key, version, body), key=lambda each: each.longest_s)
-        longest_s = max(longest_s, taken.longest_s)
-        collection_s = max(collection_s, taken.longest_collection_s)
-        total_s = max(total_s, taken.total_s)
+    taken = [min(_asked(node, role, api.key, version, body), key=lambda each: each.longest_s) for body, _ in requests]
+    about = {"api": api.name, "array": ".".join(path), "version": version, "items": requests[0][1]}
+    return about | _figures(taken)
+
+
+def _working_row(node: MeasuredNode, request: WorkingRequest) -> dict[str, Any]:
+    """Times in milliseconds."""
+    # Later requests name what these have made, each time.
+    asked = [node.ask("broker", request.key, request.version, request.body(time)) for time in range(_TIMES_MAX)]
+    refusals = [each.refusals for each in asked if each.refusals]
+    if refusals:
+        raise RuntimeError(f"{request.api}, {request.what}: {refusals}")
+    about = {"api": request.api, "request": request.what, "version": request.version}
+    return about | _figures([min(asked, key=lambda each: each.longest_s)])
+
+
+def _figures(taken: Sequence[Taken]) -> dict[str, Any]:
     return {
-        "api": api.name,
-        "array": ".".join(path),
-        "version": version,
-        "items": requests[0][1],
-        "longest_ms": round(longest_s * 1e3, 1),
-        "collection_ms": round(collection_s * 1e3, 1),
-        "total_ms": round(total_s * 1e3),
+        "longest_ms": round(max(each.longest_s for each in taken) * 1e3, 1),
+        "collection_ms": round(max(each.longest_collection_s for each in taken) * 1e3, 1),
+        "total_ms": round(max(each.total_s for each in taken) * 1e3),
     }
 
 
@@ -72,15 +87,15 @@ def _requests(api: Api, path: ArrayPath, version: int) -> Iterator[tuple[bytes, 
     """Each with its number of items."""
     limits = request_limits(broker_settings({"node.id": "1"}))
     items = limits.items_of(api.key)
-    before = b""
-    for topic in (None, TOPIC):
-        body, count = filled_request(api.key, version, path, items, topic)
+    seen = set[bytes]()
+    for others, topic in product((1, 0), (None, TOPIC)):
+        body, count = filled_request(api.key, version, path, items, topic, others=others)
         if len(body) > limits.bytes_max - _BYTES_KEPT_FREE:
             fewer = items * (limits.bytes_max - _BYTES_KEPT_FREE) // len(body)
-            body, count = filled_request(api.key, version, path, fewer, topic)
-        if body != before:
+            body, count = filled_request(api.key, version, path, fewer, topic, others=others)
+        if body not in seen:
             yield body, count
-        before = body
+        seen.add(body)
 
 
 if __name__ == "__main__":

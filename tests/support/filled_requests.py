@@ -1,6 +1,6 @@
 """Requests with as many items in one array as wanted: what a client sends that wants to keep a broker busy.
 
-Every other array of the request has one item. Names are all different, or all of them are a topic that exists.
+Every other array of the request has one item, or none. Names are all different, or all of them are a topic that exists.
 """
 
 from collections.abc import Mapping
@@ -39,19 +39,24 @@ _CHOSEN: Mapping[str, object] = {
 _NUMBERS: Mapping[str, int] = {"int8": 100, "int16": 30_000, "uint16": 60_000}
 
 
-def filled_request(key: int, version: int, path: Path, items_max: int, topic: str | None = None) -> tuple[bytes, int]:
+def filled_request(
+    key: int, version: int, path: Path, items_max: int, topic: str | None = None, *, others: int = 1
+) -> tuple[bytes, int]:
     """The body of a request that names `items_max` items at most, nearly all of them in the array at `path` and in what
-    is in it; and how many it names. `topic` is the topic that each of them names."""
+    is in it; and how many it names. `topic` is the topic that each of them names.
+
+    `others` is the number of items, 0 or 1, of each array that is not on the way to `path`.
+    """
     kind = message_type(key, version, "Request")
-    one, two = (_items(_content(kind, path, count, topic)) for count in (1, 2))
+    one, two = (_items(_content(kind, path, count, topic, others)) for count in (1, 2))
     count = 1 + (items_max - one) // (two - one)
-    content = _content(kind, path, count, topic)
+    content = _content(kind, path, count, topic, others)
     return encode_request_body(key, version, content), _items(content)
 
 
-def _content(kind: type[Any], path: Path, count: int, topic: str | None) -> dict[str, Any]:
+def _content(kind: type[Any], path: Path, count: int, topic: str | None, others: int) -> dict[str, Any]:
     assert path in arrays_in(kind)
-    return _Filler(path, count, topic).entity(kind, (), 0)
+    return _Filler(path, count, topic, others).entity(kind, (), 0)
 
 
 def _items(content: object) -> int:
@@ -62,9 +67,10 @@ def _items(content: object) -> int:
 
 
 class _Filler:
-    def __init__(self, filled: Path, count: int, topic: str | None) -> None:
+    def __init__(self, filled: Path, count: int, topic: str | None, others: int) -> None:
         self._filled = filled
         self._count = count
+        self._others = others
         self._topic = topic
         self._so_far: dict[Path, int] = {}
 
@@ -85,7 +91,8 @@ class _Filler:
     def _array(self, field: Any, item: Any, path: Path) -> object:
         if _is_left_out(field) and path != self._filled[: len(path)]:
             return field.default
-        count = self._count if path == self._filled else 1
+        others = 1 if path == self._filled[: len(path)] else self._others
+        count = self._count if path == self._filled else others
         first = self._so_far.get(path, 0)
         self._so_far[path] = first + count
         numbers = range(first, first + count)
