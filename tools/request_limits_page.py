@@ -41,8 +41,8 @@ _RULES = """
 "longest slice" is the longest time for which a request that fills this array to the limit keeps the event loop busy, in
 milliseconds of processor time. "all of it" is the processor time of the whole request. Garbage collections are not in
 the longest slice; they are bounded by themselves, and `sluicegate_event_loop_turn_max_seconds` tells their length.
-The figures are the longest of several requests: their names exist or not, and every other array has one item or none.
-`python -m benchmarks.request_limits` measures the figures again, on a node with a topic of 1,000 partitions.
+`python -m benchmarks.request_limits` measures the figures again, on a node with a topic of 1,000 partitions. It sends
+requests whose names exist and ones whose names do not, with one item and with none in every other array.
 
 | API | array | items | beyond the limit | longest slice, ms | all of it, ms |
 |---|---|---|---|---|---|
