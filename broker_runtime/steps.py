@@ -41,6 +41,11 @@ def at_once(steps: Steps[T]) -> T:
             return result
 
 
+def in_steps_if(many: bool, steps: Steps[T]) -> T | Steps[T]:
+    """The steps if there is much to do. Otherwise their result, made at once."""
+    return steps if many else at_once(steps)
+
+
 def let_go(items: list[Any]) -> Steps[None]:
     """Empty the list, and long lists of mappings within its mappings. Freeing all at once would be one long step."""
     while items:

@@ -22,7 +22,7 @@ from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.deciding_turns import DecidingTurns
-from broker_runtime.coordination.seam import Decided, Decision, DurableLog, R, Refusal, S, Shard, T, Whole
+from broker_runtime.coordination.seam import Decided, Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.steps import Steps
@@ -156,7 +156,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._wake.set()
 
     def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> _Waiting:
-        def decide_in_turn(state: S) -> Decided[R, None] | Steps[Decided[R, None]]:
+        def decide_in_turn(state: S) -> Deciding[R, None]:
             self._timers.begin(key)
             return ((), None) if key in self._timers else decide(state)
 

@@ -38,7 +38,10 @@ class State(Protocol[R_contra]):
 Decided = tuple[Sequence[R], T]
 """The records to write, and the answer once they are durable."""
 
-Decision = Callable[[S], Decided[R, T] | Steps[Decided[R, T]]]
+Deciding = Decided[R, T] | Steps[Decided[R, T]]
+"""A decision that is made, or that is made in steps."""
+
+Decision = Callable[[S], Deciding[R, T]]
 """Decides one request, at once or in steps, during which the state does not change. Raises KafkaError to refuse.
 
 The records get the offsets from `state.next_offset` on, one after the other. A decision may count on that where a

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
 from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.coordination.seam import Decided
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
@@ -12,7 +12,7 @@ from broker_runtime.metadata.image import MetadataImage
 
 T = TypeVar("T")
 
-GroupTimer = Callable[[GroupsState], Decided[GroupRecord, None]]
+GroupTimer = Callable[[GroupsState], Deciding[GroupRecord, None]]
 """What is decided when a timer is due: it comes in its turn, and must look whether it still means anything."""
 
 

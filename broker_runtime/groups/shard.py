@@ -25,6 +25,7 @@ from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tallied import add_to
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batch import Record
 from broker_runtime.storage.batching import KeyValue
 
@@ -98,9 +99,9 @@ class GroupShard:
         """
         timers = self.environment.timers
 
-        def look_again(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
-            consumer.on_topics_changed(state, changed)
-            push.on_topics_changed(state, self.environment, changed)
+        def look_again(state: GroupsState) -> Steps[tuple[Sequence[GroupRecord], None]]:
+            yield from consumer.on_topics_changed(state, changed)
+            yield from push.on_topics_changed(state, self.environment, changed)
             return (), None
 
         timers.on_due((_TOPICS, look_again), look_again)

@@ -1,13 +1,13 @@
 """One leader epoch of a partition of __consumer_offsets on this broker: its shard, its runtime, and who waits."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from broker_runtime.coordination.patience import Patience
 from broker_runtime.coordination.replicated_log import LedPartition, ReplicatedLog
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
-from broker_runtime.coordination.seam import Refusal
+from broker_runtime.coordination.seam import Decided, Deciding, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.environment import GroupEnvironment
@@ -16,10 +16,11 @@ from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.shard import GroupShard, empty_state
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps
 
 T = TypeVar("T")
 
-GroupDecision = Callable[[GroupsState, PushEnvironment], tuple[Sequence[GroupRecord], T]]
+GroupDecision = Callable[[GroupsState, PushEnvironment], Deciding[GroupRecord, T]]
 """A `coordination.seam.Decision` that is given what it may use beside the state."""
 
 GroupLook = Callable[[GroupsState, GroupEnvironment], T | None]
@@ -114,7 +115,7 @@ class Term:
     def enqueue(self, decide: GroupDecision[T]) -> asyncio.Future[T]:
         """The same for who has no task of its own, and makes of KafkaErrors what members are `told`."""
 
-        def decide_in_time(state: GroupsState) -> tuple[Sequence[GroupRecord], T]:
+        def decide_in_time(state: GroupsState) -> Deciding[GroupRecord, T]:
             self._stuck = False
             queued.met = True
             if not answer.done():
@@ -148,10 +149,16 @@ class Term:
         """
         decided: list[Later[T]] = []
 
-        def noted(state: GroupsState, environment: PushEnvironment) -> tuple[Sequence[GroupRecord], Later[T]]:
-            records, later = decide(state, environment)
-            decided.append(later)
-            return records, later
+        def note(made: Decided[GroupRecord, Later[T]]) -> Decided[GroupRecord, Later[T]]:
+            decided.append(made[1])
+            return made
+
+        def note_in_steps(steps: Steps[Decided[GroupRecord, Later[T]]]) -> Steps[Decided[GroupRecord, Later[T]]]:
+            return note((yield from steps))
+
+        def noted(state: GroupsState, environment: PushEnvironment) -> Deciding[GroupRecord, Later[T]]:
+            made = decide(state, environment)
+            return note(made) if isinstance(made, tuple) else note_in_steps(made)
 
         try:
             result = await self._given(await self.submit(noted))

@@ -1,10 +1,12 @@
 """A coordinator of classic groups in virtual time: decisions, a log that may refuse, timers, answers."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.runtime import in_one_go
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later, Outbox
@@ -79,9 +81,9 @@ class ClassicCoordinator:
     def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         raise NotImplementedError("this protocol has no work to be done aside")
 
-    def decide(self, decided: tuple[Sequence[GroupRecord], T]) -> T:
+    def decide(self, decided: Deciding[GroupRecord, T]) -> T:
         """Raises KafkaError where the log refuses the records; what was decided for others goes its way."""
-        records, answer = decided
+        records, answer = in_one_go(decided)
         try:
             if records and self.log_refuses:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -99,14 +101,18 @@ class ClassicCoordinator:
         while (due_s := self.timers.timers.next_due_s()) is not None and due_s <= end_s:
             self.timers.now_s = max(due_s, self.timers.now_s)
             for _, action in self.timers.timers.take_due(self.timers.now_s):
-                records, _ = action(self.state)
-                if records and self.log_refuses:
-                    continue
-                for record in records:
-                    self.state.apply(record, self.state.next_offset)
-                    self.log.append(record)
+                self.decide_timer(action)
             self.outbox.flush()
         self.timers.now_s = end_s
+
+    def decide_timer(self, action: GroupTimer) -> None:
+        """What the log refuses of it is forgotten."""
+        records, _ = in_one_go(action(self.state))
+        if records and self.log_refuses:
+            return
+        for record in records:
+            self.state.apply(record, self.state.next_offset)
+            self.log.append(record)
 
     @property
     def group(self) -> ClassicGroup:

@@ -13,6 +13,8 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.runtime import in_one_go
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Outbox
@@ -28,6 +30,7 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
+from broker_runtime.steps import at_once
 
 T = TypeVar("T")
 GROUP = "readers"
@@ -119,7 +122,7 @@ class Coordinator:
             topic_id = topic.id
         for index in range(0 if topic is None else len(topic.partitions), partitions):
             image.apply(PartitionRecord(topic_id, index, (1,), (1,), 1, 0, 0), image.next_offset)
-        on_topics_changed(self.state, [name])
+        at_once(on_topics_changed(self.state, [name]))
         return topic_id
 
     def configure(self, key: str, value: str | None, group_id: str = GROUP) -> None:
@@ -130,11 +133,11 @@ class Coordinator:
     def delete_topic(self, name: str) -> None:
         image = self.environment.image
         image.apply(RemoveTopic(image.topics[name].id), image.next_offset)
-        on_topics_changed(self.state, [name])
+        at_once(on_topics_changed(self.state, [name]))
 
-    def decide(self, decision: Callable[[GroupsState], tuple[Sequence[GroupRecord], T]]) -> T:
+    def decide(self, decision: Callable[[GroupsState], Deciding[GroupRecord, T]]) -> T:
         """As the runtime does it: decided, written, applied."""
-        records, answer = decision(self.state)
+        records, answer = in_one_go(decision(self.state))
         for record in records:
             self.log.append(record)
             self.state.apply(record, self.state.next_offset)

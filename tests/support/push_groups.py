@@ -13,6 +13,8 @@ from typing import TypeVar
 from uuid import UUID
 
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.runtime import in_one_go
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Outbox
@@ -35,6 +37,7 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import PushTally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
+from broker_runtime.steps import at_once
 
 T = TypeVar("T")
 GROUP = "readers"
@@ -181,20 +184,20 @@ class Coordinator:
         self._topics_changed(name)
 
     def _topics_changed(self, name: str) -> None:
-        on_topics_changed(self.state, self.environment, [name])
+        at_once(on_topics_changed(self.state, self.environment, [name]))
         self._run_due()
 
-    def decide(self, decision: Callable[[GroupsState], tuple[Sequence[GroupRecord], T]]) -> T:
+    def decide(self, decision: Callable[[GroupsState], Deciding[GroupRecord, T]]) -> T:
         """Raises KafkaError where the decision or the log refuses; all that is due then has its turn in any case."""
         try:
             return self._decide(decision)
         finally:
             self._run_due()
 
-    def _decide(self, decision: Callable[[GroupsState], tuple[Sequence[GroupRecord], T]]) -> T:
+    def _decide(self, decision: Callable[[GroupsState], Deciding[GroupRecord, T]]) -> T:
         timers = self.environment.timers
         try:
-            records, answer = decision(self.state)
+            records, answer = in_one_go(decision(self.state))
             if records and self.log_refuses:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         except KafkaError:

@@ -9,7 +9,9 @@ from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import MemberState
 from broker_runtime.groups.consumer.target import assign_soon
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import Group
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, each, gathered
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
@@ -39,12 +41,18 @@ def _members(groups: Iterable[ConsumerGroup]) -> Iterator[tuple[ConsumerGroup, s
             yield group, member_id
 
 
-def on_topics_changed(state: GroupsState, topics: Iterable[str]) -> None:
-    """Topics came, went, or have other partitions: groups that read them, or may, look again at the next heartbeat."""
-    changed = tuple(topics)
-    for group in state.groups.values():
-        if isinstance(group, ConsumerGroup):
-            group.regexes_stale = True
-            for name in changed:
-                group.topic_facts.pop(name, None)
-                group.metadata_stale = group.metadata_stale or group.is_subscribed_to(name)
+def on_topics_changed(state: GroupsState, topics: Iterable[str]) -> Steps[None]:
+    """Topics came, went, or have other partitions: groups that read them, or may, look again at the next heartbeat.
+
+    A group costs as much as it has topics in common with these, however many of either there are."""
+    changed = yield from gathered(topics)
+
+    def look_again(group: Group) -> None:
+        if not isinstance(group, ConsumerGroup):
+            return
+        group.regexes_stale = True
+        for name in group.topic_facts.keys() & changed:
+            del group.topic_facts[name]
+        group.metadata_stale = group.metadata_stale or not group.subscriptions.topics.keys().isdisjoint(changed)
+
+    yield from each(state.groups.values(), look_again)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push.calls import PushEnvironment, StartFetcher, StopFetcher
 from broker_runtime.groups.push.group import PushGroup
@@ -75,7 +76,7 @@ def _look(
     connection: int,
     when_late: GroupTimer,
     state: GroupsState,
-) -> _Decided:
+) -> Deciding[GroupRecord, None]:
     if member.owes_an_answer and environment.calls.is_behind(connection):
         _look_later(group_id, environment, member, connection, when_late)
         return (), None

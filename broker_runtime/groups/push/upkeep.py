@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.group import Group
 from broker_runtime.groups.push.calls import PushEnvironment
 from broker_runtime.groups.push.group import PushGroup
 from broker_runtime.groups.push.member import PushMember
@@ -10,6 +11,7 @@ from broker_runtime.groups.push.pings import await_return
 from broker_runtime.groups.push.rebalance import want_rebalance
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, each, gathered
 
 
 def loaded(state: GroupsState, environment: PushEnvironment) -> None:
@@ -42,8 +44,12 @@ def connections(state: GroupsState) -> Iterator[int]:
                     yield member.connection
 
 
-def on_topics_changed(state: GroupsState, environment: PushEnvironment, changed: Collection[str]) -> None:
+def on_topics_changed(state: GroupsState, environment: PushEnvironment, changed: Collection[str]) -> Steps[None]:
     """Topics came, went, or have other partitions: groups that read them, or may, look whether they rebalance."""
-    for group in state.groups.values():
-        if isinstance(group, PushGroup) and group.may_read(changed):
+    names = yield from gathered(changed)
+
+    def look_again(group: Group) -> None:
+        if isinstance(group, PushGroup) and group.may_read(names):
             want_rebalance(group, environment)
+
+    yield from each(state.groups.values(), look_again)
