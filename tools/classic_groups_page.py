@@ -41,6 +41,7 @@ after a fail-over there is the generation that was last complete, and its member
 | INVALID_SESSION_TIMEOUT (26) | the session timeout is outside the limits above |
 | INVALID_REQUEST (42) | more than `sluicegate.group.member.bytes.max` is said or assigned, or a text is too long |
 | INVALID_REQUEST (42) | more protocols than `sluicegate.group.member.protocols.max` |
+| INVALID_REQUEST (42) | a consumer names more topics than `sluicegate.group.member.topics.max` |
 | INVALID_REQUEST (42) | a leader assigns to more than `group.max.size` members, or more than \
 `sluicegate.group.assignments.bytes.max` |
 | GROUP_MAX_SIZE_REACHED (81) | the group has `group.max.size` members, or as many have joined, or have been given ids |

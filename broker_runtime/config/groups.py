@@ -115,6 +115,14 @@ class ClassicGroupConfig(Config):
         "(INVALID_REQUEST).",
         at_least(1),
     )
+    sluicegate_group_member_topics_max: Key[int] = static(
+        "sluicegate.group.member.topics.max",
+        INT,
+        10_000,
+        "Topics that a consumer may subscribe to by name in a group of the classic protocol or of KIP-848. More are "
+        "refused (INVALID_REQUEST). A member of KIP-848 may subscribe by a regular expression instead.",
+        at_least(1),
+    )
     sluicegate_group_assignments_bytes_max: Key[int] = static(
         "sluicegate.group.assignments.bytes.max",
         INT,

@@ -12,7 +12,6 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.members import Members
 from broker_runtime.groups.classic.states import PREVIOUS, ClassicState
-from broker_runtime.groups.classic.subscriptions import subscribed_topics
 from broker_runtime.groups.group import CONSUMER, Committer, GroupType, OffsetRetention, Partitions
 from broker_runtime.groups.records import ClassicMember, GroupMetadataKey, GroupMetadataValue, GroupRecord, Key
 from broker_runtime.groups.state import Applier, GroupsState
@@ -40,17 +39,18 @@ class ClassicGroup:
         self.newcomer = False
         """Whether somebody has come since the initial rebalance was last put off."""
         self.topics: frozenset[str] | None = None
-        """What the members read, once a generation is there; None while it is not known."""
+        """What the members read, once a generation is there; None while it is not known (`reading`)."""
         self._decided: GroupMetadataValue | None = None
 
     @classmethod
     def restored(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
-        """As a coordinator that takes over finds it."""
+        """As a coordinator that takes over finds it. Nobody has read yet what its members subscribe to."""
         group = cls(group_id)
         for recorded in value.members:
             group.members.add(Member.restored(recorded, value.protocol or ""))
         group._take_over(value)
-        group.topics = group._read_topics()
+        if not value.members and group.protocol_type == CONSUMER:
+            group.topics = frozenset()
         return group
 
     @property
@@ -145,20 +145,6 @@ class ClassicGroup:
 
     def tombstones(self) -> Sequence[GroupRecord]:
         return [GroupRecord(GroupMetadataKey(self.group_id), None)]
-
-    def _read_topics(self) -> frozenset[str] | None:
-        """Of all members, from what they said of themselves; None where somebody's is not understood."""
-        if self.protocol_type != CONSUMER:
-            return None
-        protocol = self.protocol or ""
-        try:
-            return frozenset(
-                topic
-                for member in self.members.by_id.values()
-                for topic in subscribed_topics(member.metadata(protocol))
-            )
-        except ValueError:
-            return None
 
 
 def _apply(state: GroupsState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:

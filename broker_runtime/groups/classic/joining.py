@@ -12,11 +12,17 @@ from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinRequest
 from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.classic.subscriptions import names_too_many
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import CONSUMER
+from broker_runtime.groups.record_codec import write_member
 from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, each, in_steps_if
 
-Joining = Decided[Later[JoinAnswer]]
+Joined = Decided[Later[JoinAnswer]]
+Joining = Joined | Steps[Joined]
+"""In steps if a decision reads many members."""
 
 _TEXT_MAX = 8_000
 """Characters: with an id behind it, a text has to have room in a record, which counts up to 32,767 bytes."""
@@ -65,9 +71,15 @@ def _request_refusal(environment: GroupEnvironment, request: JoinRequest) -> Err
     said = sum(len(name) + len(metadata) for name, metadata in request.protocols)
     if said > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
         return ErrorCode.INVALID_REQUEST
+    if request.protocol_type == CONSUMER and _names_too_many(request, config.sluicegate_group_member_topics_max):
+        return ErrorCode.INVALID_REQUEST
     if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     return None
+
+
+def _names_too_many(request: JoinRequest, topics_max: int) -> bool:
+    return any(names_too_many(metadata, topics_max) for _, metadata in request.protocols)
 
 
 def _texts(request: JoinRequest) -> Iterator[str]:
@@ -75,7 +87,7 @@ def _texts(request: JoinRequest) -> Iterator[str]:
     yield from (name for name, _ in request.protocols)
 
 
-def _refused(error: ErrorCode, member_id: str) -> Joining:
+def _refused(error: ErrorCode, member_id: str) -> Joined:
     return NOTHING, Later.of(JoinAnswer(error, member_id))
 
 
@@ -147,10 +159,14 @@ def _come_back(group: ClassicGroup, environment: GroupEnvironment, request: Join
     leads_again = group.state is ClassicState.STABLE and group.leader == member.member_id
     gathers = group.state is ClassicState.PREPARING_REBALANCE
     if not gathers and not leads_again and member.protocols == request.protocols:
-        return NOTHING, Later.of(rebalance.joined(group, member))
+        return in_steps_if(group.members.are_many, _told_again(group, member))
     later: Later[JoinAnswer] = Later()
     _update(group, environment, member, request, later)
     return rebalance.prepare_or_complete(group, environment), later
+
+
+def _told_again(group: ClassicGroup, member: Member) -> Steps[Joined]:
+    return NOTHING, Later.of((yield from rebalance.joined_again(group, member)))
 
 
 def _update(
@@ -173,14 +189,22 @@ def _replace(group: ClassicGroup, environment: GroupEnvironment, request: JoinRe
     """A static member comes without the id that it had, mostly since it has been started again (KIP-345).
 
     Where nothing changes for the others, it takes over the assignment; who had the id is fenced."""
+    return in_steps_if(group.members.are_many, _replace_in_steps(group, environment, request, new_id))
+
+
+def _replace_in_steps(
+    group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest, new_id: str
+) -> Steps[Joined]:
     old_leader = group.leader
     member = _successor(group, environment, request, new_id)
     rebalance.renew_session(group, environment, new_id, request.session_timeout_ms)
-    if group.state is ClassicState.STABLE and group.members.elected_protocol() == group.protocol:
-        protocol = group.protocol or ""
-        recorded = [each.recorded(protocol, each.assignment) for each in group.members.by_id.values()]
-        record = group.record(recorded, environment.now_ms())
-        return [record], Later.of(_took_over(group, member, request, old_leader))
+    stays = group.state is ClassicState.STABLE and (yield from group.members.elected_protocol()) == group.protocol
+    if stays:
+        protocol, members = group.protocol or "", group.members.by_id.values()
+        recorded = yield from each(members, lambda one: one.recorded(protocol, one.assignment))
+        packed = b"".join((yield from each(recorded, write_member)))
+        record = group.record(recorded, environment.now_ms(), packed)
+        return [record], Later.of((yield from _took_over(group, member, request, old_leader)))
     later: Later[JoinAnswer] = Later()
     group.members.wait_for_join(member, later)
     return rebalance.prepare_or_complete(group, environment), later
@@ -206,9 +230,9 @@ def _successor(group: ClassicGroup, environment: GroupEnvironment, request: Join
     return member
 
 
-def _took_over(group: ClassicGroup, member: Member, request: JoinRequest, old_leader: str | None) -> JoinAnswer:
+def _took_over(group: ClassicGroup, member: Member, request: JoinRequest, old_leader: str | None) -> Steps[JoinAnswer]:
     """A leader does not assign anew: it is told so, or in older versions that somebody else leads (KIP-814)."""
-    answer = rebalance.joined(group, member)
+    answer = yield from rebalance.joined_again(group, member)
     leads = group.leader == member.member_id
     if request.can_skip_assignment:
         return replace(answer, skip_assignment=leads)

@@ -1,12 +1,14 @@
 """LeaveGroup (13): members go, or an administrator has them go (KIP-345). Pure."""
 
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.classic.modern import Decided, ModernGroups
+from broker_runtime.groups.classic.modern import ModernGroups
 from broker_runtime.groups.classic.rebalance import NOTHING
 from broker_runtime.groups.classic.requests import LeaveAnswer, LeaveRequest, LeavingMember
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 
 SLICE = 100
@@ -18,7 +20,7 @@ def leave(
     environment: GroupEnvironment,
     request: LeaveRequest,
     modern: ModernGroups,
-) -> Decided[LeaveAnswer]:
+) -> Deciding[GroupRecord, LeaveAnswer]:
     """Raises KafkaError for a group without an id."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.member import Member, metadata_of
 from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.classic.reading import read_topics
+from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.state import GroupsState
 
@@ -21,11 +23,21 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
             rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
 
     in_portions("", environment, _members(groups), begin)
+    in_portions("", environment, groups, lambda group: _read(group, environment))
     for group in groups:
         if group.is_unled:
             rebalance.go_on(group, environment)
         elif len(group.members) > environment.config.group_max_size:
             rebalance.prepare(group, environment)
+
+
+def _read(group: ClassicGroup, environment: GroupEnvironment) -> None:
+    """Read the topics of a group that is unchanged since it was loaded."""
+    if group.state is not ClassicState.STABLE or group.topics is not None:
+        return
+    protocol = group.protocol or ""
+    said = [member.protocols for member in group.members.by_id.values()]
+    read_topics(group, environment, (metadata_of(protocols, protocol) for protocols in said))
 
 
 def _members(groups: list[ClassicGroup]) -> Iterator[tuple[ClassicGroup, Member]]:

@@ -67,20 +67,30 @@ class Member:
 
     def metadata(self, protocol: str) -> bytes:
         """Raises KeyError where it does not speak the protocol."""
-        for name, metadata in self.protocols:
-            if name == protocol:
-                return metadata
-        raise KeyError(f"{self.member_id} does not speak {protocol}")
+        return metadata_of(self.protocols, protocol)
 
     def vote(self, candidates: Container[str]) -> str:
         """The candidate that it likes best; it speaks one of them."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
+    def is_static(self) -> bool:
+        """Whether it has a name of its own that outlives its member id (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
     def needs_no_heartbeat(self) -> bool:
         """It cannot send any while it waits; a new one is given up all the same, so that nobody is waited for who has
         gone away."""
         return not self.is_new and (self.join is not None or self.sync is not None)
+
+
+def metadata_of(protocols: Sequence[ClassicProtocol], protocol: str) -> bytes:
+    """Raises KeyError if the protocol is not one of them."""
+    for name, metadata in protocols:
+        if name == protocol:
+            return metadata
+    raise KeyError(f"the member does not speak {protocol}")
 
 
 def protocol_names(protocols: Sequence[ClassicProtocol]) -> set[str]:

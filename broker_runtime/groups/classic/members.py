@@ -1,6 +1,6 @@
 """The members of one group, and who of them is waited for. Pure; every change costs the same however many there are."""
 
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from broker_runtime.errors import ErrorCode
@@ -8,13 +8,17 @@ from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.member import Member, protocol_names
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
 from broker_runtime.groups.records import ClassicProtocol
+from broker_runtime.steps import Steps, counted, each
+
+_AT_ONCE_MAX = 100
 
 
 class Members:
     """By id, in the order in which they came."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Member] = {}
+        self.by_id: OrderedDict[str, Member] = OrderedDict()
+        """The first of a plain dictionary takes the longer to find the more members before it have gone."""
         self.static: dict[str, str] = {}
         """Member ids by instance id (KIP-345)."""
         self.pending_ids: dict[str, None] = {}
@@ -30,6 +34,11 @@ class Members:
 
     def __len__(self) -> int:
         return len(self.by_id)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether a decision that reads all of them is made in steps."""
+        return len(self.by_id) > _AT_ONCE_MAX
 
     def add(self, member: Member, join: Later[JoinAnswer] | None = None) -> None:
         """Its id and its instance are nobody's."""
@@ -80,12 +89,12 @@ class Members:
         """Whether all members speak one of these."""
         return any(self._supporters.get(name, 0) == len(self.by_id) for name, _ in protocols)
 
-    def elected_protocol(self) -> str:
-        """Of those that all members speak, the one that most like best. Looks at all members; there are some."""
+    def elected_protocol(self) -> Steps[str]:
+        """Of those that all members speak, the one that most like best. Reads all members; there must be some."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.by_id)}
         if len(candidates) == 1:
             return candidates.pop()
-        votes = Counter(member.vote(candidates) for member in self.by_id.values())
+        votes = yield from counted((yield from each(self.by_id.values(), lambda member: member.vote(candidates))))
         return votes.most_common(1)[0][0]
 
     def refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode | None:

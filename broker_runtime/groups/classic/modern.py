@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.requests import (
@@ -29,7 +30,7 @@ class ModernGroups(Protocol):
 
     def join(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
-    ) -> Decided[Later[JoinAnswer]]: ...
+    ) -> Deciding[GroupRecord, Later[JoinAnswer]]: ...
 
     def sync(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
@@ -41,4 +42,4 @@ class ModernGroups(Protocol):
 
     def leave(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
-    ) -> Decided[LeaveAnswer]: ...
+    ) -> Deciding[GroupRecord, LeaveAnswer]: ...

@@ -11,13 +11,14 @@ from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.classic.reading import read_topics
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinedMember, SyncAnswer
 from broker_runtime.groups.classic.states import ClassicState
-from broker_runtime.groups.classic.subscriptions import subscribed_topics
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import CONSUMER
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, at_once, each
 
 Records = Sequence[GroupRecord]
 NOTHING: Records = ()
@@ -72,23 +73,40 @@ def complete_when_all_joined(group: ClassicGroup, environment: GroupEnvironment)
 
 
 def complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """The next generation, of those who have joined and of static members. Without anybody the group is empty."""
+    """The next generation, of those who have joined and of static members. Without anybody the group is empty.
+
+    A large group is completed in steps by the next decision, before any other request."""
     environment.timers.cancel(_join_key(group))
+    if not group.members.are_many:
+        return at_once(_completed(group, environment))
+    environment.timers.go_on((group.group_id, "complete"), partial(_complete_in_steps, group, environment))
+    return NOTHING
+
+
+def _complete_in_steps(
+    group: ClassicGroup, environment: GroupEnvironment, state: GroupsState
+) -> Steps[tuple[Records, None]]:
+    if not _is_waiting(group, state):
+        return NOTHING, None
+    return (yield from _completed(group, environment)), None
+
+
+def _completed(group: ClassicGroup, environment: GroupEnvironment) -> Steps[Records]:
     members = group.members
     if members.joining < len(members):
-        for member in members.not_rejoined():
-            if member.group_instance_id is None:
-                remove(group, environment, member)
+        yield from _remove_all(group, environment, [each for each in members.not_rejoined() if not each.is_static])
     if members.by_id and not _elect_leader(group):
         _wait_for_joins(group, environment)
         return NOTHING
+    protocol = (yield from members.elected_protocol()) if members.by_id else None
+    joined_ones = yield from joined_members(group, protocol or "")
     group.generation += 1
     if not members.by_id:
         group.leader = group.protocol = None
         group.topics = frozenset() if group.protocol_type == CONSUMER else None
         group.enter(ClassicState.EMPTY, environment.now_ms())
         return [group.record((), environment.now_ms())]
-    group.protocol = members.elected_protocol()
+    group.protocol = protocol
     group.enter(ClassicState.COMPLETING_REBALANCE, environment.now_ms())
     members.pending_sync.update(members.by_id)
     environment.timers.schedule(
@@ -96,8 +114,12 @@ def complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
         members.rebalance_timeout_ms / 1000,
         partial(_syncs_are_due, group, group.generation, environment),
     )
-    _answer_joins(group, environment)
+    _answer_joins(group, environment, joined_ones)
     return NOTHING
+
+
+def _remove_all(group: ClassicGroup, environment: GroupEnvironment, gone: Sequence[Member]) -> Steps[None]:
+    yield from each(gone, partial(remove, group, environment))
 
 
 def fence(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
@@ -160,18 +182,22 @@ def tell_those_who_sync(group: ClassicGroup, environment: GroupEnvironment, erro
     in_portions(group.group_id, environment, waiting, tell)
 
 
-def joined_members(group: ClassicGroup) -> tuple[JoinedMember, ...]:
+def joined_members(group: ClassicGroup, protocol: str) -> Steps[tuple[JoinedMember, ...]]:
     """What the leader is told."""
-    protocol = group.protocol or ""
-    return tuple(
-        JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))
-        for member in group.members.by_id.values()
-    )
+
+    def said(member: Member) -> JoinedMember:
+        return JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))
+
+    return tuple((yield from each(group.members.by_id.values(), said)))
 
 
-def joined(group: ClassicGroup, member: Member) -> JoinAnswer:
-    """What a member of this generation is told."""
+def joined_again(group: ClassicGroup, member: Member) -> Steps[JoinAnswer]:
+    """What a member of this generation is told that asks once more."""
     leads = group.leader == member.member_id
+    return _joined(group, member, (yield from joined_members(group, group.protocol or "")) if leads else ())
+
+
+def _joined(group: ClassicGroup, member: Member, members: tuple[JoinedMember, ...]) -> JoinAnswer:
     return JoinAnswer(
         ErrorCode.NONE,
         member.member_id,
@@ -179,38 +205,31 @@ def joined(group: ClassicGroup, member: Member) -> JoinAnswer:
         group.protocol_type,
         group.protocol,
         group.leader or NO_ID,
-        members=joined_members(group) if leads else (),
+        members=members,
     )
 
 
-def _answer_joins(group: ClassicGroup, environment: GroupEnvironment) -> None:
+def _answer_joins(group: ClassicGroup, environment: GroupEnvironment, joined_ones: tuple[JoinedMember, ...]) -> None:
     """The leader first: all others need its assignment. Who is not told yet when the next rebalance begins has joined
     that one with what waits here."""
-    generation, protocol = group.generation, group.protocol or ""
+    generation = group.generation
     leader = group.members.by_id[group.leader or NO_ID]
-    topics: set[str] = set()
     group.topics = None
-    understood = group.protocol_type == CONSUMER
 
     def tell(member: Member) -> None:
-        nonlocal understood
         if group.generation != generation or group.members.by_id.get(member.member_id) is not member:
             return
-        try:
-            topics.update(subscribed_topics(member.metadata(protocol)) if understood else ())
-        except ValueError:
-            understood = False
         if group.state is ClassicState.PREPARING_REBALANCE:
             return
         renew_session(group, environment, member.member_id, member.session_timeout_ms)
         if member.join is not None:
-            environment.outbox.send(member.join, joined(group, member))
+            environment.outbox.send(member.join, _joined(group, member, joined_ones if member is leader else ()))
             group.members.wait_for_join(member, None)
             member.is_new = False
 
     def last() -> Records:
-        if group.generation == generation and understood:
-            group.topics = frozenset(topics)
+        if group.generation == generation:
+            read_topics(group, environment, (each.metadata for each in joined_ones))
         return NOTHING
 
     others = (member for member in list(group.members.by_id.values()) if member is not leader)
@@ -265,7 +284,7 @@ def _is_waiting(group: ClassicGroup, state: GroupsState) -> bool:
 
 def _syncs_are_due(
     group: ClassicGroup, generation: int, environment: GroupEnvironment, state: GroupsState
-) -> tuple[Records, None]:
+) -> Steps[tuple[Records, None]]:
     """Who has joined and does not ask for its assignment is gone."""
     over = group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
     if state.groups.get(group.group_id) is not group or group.generation != generation or over:
@@ -273,8 +292,8 @@ def _syncs_are_due(
     members = group.members
     if not members.pending_sync:
         return NOTHING, None
-    for member in [members.by_id[member_id] for member_id in members.pending_sync]:
-        remove(group, environment, member)
+    gone = [members.by_id[member_id] for member_id in members.pending_sync]
+    yield from _remove_all(group, environment, gone)
     return prepare(group, environment), None
 
 

@@ -3,21 +3,41 @@
 import struct
 from collections.abc import Iterator
 
-_INT32 = struct.Struct(">i")
+_VERSION_AND_COUNT = struct.Struct(">hi")
 _INT16 = struct.Struct(">h")
+_NAMES_OF_A_PART = 16
+"""Number of names that are read in some ten microseconds."""
+_NAME_BYTES_MIN = 2
+"""The bytes of an empty name."""
 
 
-def subscribed_topics(metadata: bytes) -> Iterator[str]:
-    """int16 version, int32 count, then the names. Raises ValueError where it is something else."""
+def names_too_many(metadata: bytes, topics_max: int) -> bool:
+    """Whether the metadata names more topics than that. False for bytes that are not a subscription."""
+    if len(metadata) < _VERSION_AND_COUNT.size:
+        return False
+    count: int = _VERSION_AND_COUNT.unpack_from(metadata)[1]
+    return count > topics_max and count * _NAME_BYTES_MIN <= len(metadata) - _VERSION_AND_COUNT.size
+
+
+def subscribed_topics(metadata: bytes) -> Iterator[list[str]]:
+    """The topics' names, up to 16 at a time. Raises ValueError for bytes that are not a subscription.
+
+    The layout is an int16 version, an int32 count and the names.
+    """
     try:
-        (count,) = _INT32.unpack_from(metadata, 2)
-        at = 6
+        _, count = _VERSION_AND_COUNT.unpack_from(metadata)
+        at = _VERSION_AND_COUNT.size
+        names: list[str] = []
         for _ in range(count):
             (length,) = _INT16.unpack_from(metadata, at)
             end = at + 2 + length
             if length < 0 or end > len(metadata):
                 raise ValueError(f"a topic's name of {length} bytes at {at}, in {len(metadata)} bytes")
-            yield metadata[at + 2 : end].decode()
+            names.append(metadata[at + 2 : end].decode())
             at = end
+            if len(names) == _NAMES_OF_A_PART:
+                yield names
+                names = []
+        yield names
     except struct.error as error:
         raise ValueError(f"{len(metadata)} bytes are no subscription: {error}") from None

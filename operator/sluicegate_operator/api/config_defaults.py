@@ -96,6 +96,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "sluicegate.group.lag.partitions.max": "10000",
     "sluicegate.group.member.bytes.max": "1048576",
     "sluicegate.group.member.protocols.max": "100",
+    "sluicegate.group.member.topics.max": "10000",
     "sluicegate.group.push.offsets.check.timeout.ms": "1000",
     "sluicegate.group.push.offsets.commit.interval.ms": "5000",
     "sluicegate.group.push.ping.retries.max": "1",

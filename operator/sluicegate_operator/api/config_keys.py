@@ -209,6 +209,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.group.lag.partitions.max": Whole(1),
     "sluicegate.group.member.bytes.max": Whole(1),
     "sluicegate.group.member.protocols.max": Whole(1),
+    "sluicegate.group.member.topics.max": Whole(1),
     "sluicegate.group.push.offsets.check.timeout.ms": Whole(1),
     "sluicegate.group.push.offsets.commit.interval.ms": Whole(0),
     "sluicegate.group.push.ping.retries.max": Whole(0),

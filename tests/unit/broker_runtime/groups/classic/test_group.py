@@ -6,10 +6,12 @@ import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
+from broker_runtime.groups.classic.loading import loaded
 from broker_runtime.groups.classic.states import PREVIOUS, ClassicState
 from broker_runtime.groups.group import Committer, Group, OffsetRetention
 from broker_runtime.groups.records import ClassicMember, GroupMetadataKey, GroupMetadataValue, GroupRecord
 from broker_runtime.groups.state import GroupsState
+from tests.support.classic_coordinator import ClassicCoordinator
 
 KEY = GroupMetadataKey("g")
 
@@ -35,6 +37,14 @@ def replayed(*values: GroupMetadataValue | None) -> GroupsState:
     return state
 
 
+def taken_over(*values: GroupMetadataValue | None) -> GroupsState:
+    """As `replayed`, and the coordinator has read what the members subscribe to."""
+    coordinator = ClassicCoordinator(state=replayed(*values))
+    loaded(coordinator.state, coordinator)
+    coordinator.advance(0.0)
+    return coordinator.state
+
+
 def group_of(state: GroupsState) -> ClassicGroup:
     group = state.groups["g"]
     assert isinstance(group, ClassicGroup)
@@ -58,7 +68,7 @@ def test_what_a_coordinator_that_takes_over_finds() -> None:
 
 
 def test_the_last_record_counts_also_where_the_members_are_the_same() -> None:
-    group = group_of(replayed(value(member("a", "t")), value(member("a", "u"), generation=4)))
+    group = group_of(taken_over(value(member("a", "t")), value(member("a", "u"), generation=4)))
     assert (group.generation, group.topics) == (4, frozenset({"u"}))
 
 
@@ -124,7 +134,7 @@ def test_anybody_may_commit_to_an_empty_group_who_claims_no_generation() -> None
 
 def test_what_expires() -> None:
     assert ClassicGroup("g").offset_retention() == OffsetRetention(None)
-    group = group_of(replayed(value(member("a", "t"))))
+    group = group_of(taken_over(value(member("a", "t"))))
     assert group.offset_retention() == OffsetRetention(None, frozenset({"t"}))
     group.enter(ClassicState.PREPARING_REBALANCE, 5_000)
     assert group.offset_retention() is None
@@ -133,11 +143,11 @@ def test_what_expires() -> None:
 
 
 def test_who_reads_a_topic() -> None:
-    group = group_of(replayed(value(member("a", "t"), member("b", "u"))))
+    group = group_of(taken_over(value(member("a", "t"), member("b", "u"))))
     assert [group.is_subscribed_to(topic) for topic in ("t", "u", "v")] == [True, True, False]
     odd = ClassicMember("c", None, "client", "/127.0.0.1", 1, 1, b"\x00\x00\x00\x00\x00\x09", b"")
-    assert group_of(replayed(value(odd))).is_subscribed_to("v"), "nobody knows what it reads"
-    assert not group_of(replayed(value(odd, protocol_type="connect"))).is_subscribed_to("v")
+    assert group_of(taken_over(value(odd))).is_subscribed_to("v"), "nobody knows what it reads"
+    assert not group_of(taken_over(value(odd, protocol_type="connect"))).is_subscribed_to("v")
     assert not ClassicGroup("g").is_subscribed_to("t")
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.runtime import in_one_go
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.classic.heartbeats import keep_session
@@ -466,7 +467,7 @@ def test_thousands_are_answered_in_portions_and_a_newcomer_between_them_is_no_re
     while not joins[0].result:
         at.timers.now_s += 3.0
         for _, action in at.timers.timers.take_due(at.timers.now_s):
-            action(at.state)
+            in_one_go(action(at.state))
         at.outbox.flush()
     answered = sum(join.result is not None for join in joins)
     assert answered == PORTION + 1
@@ -494,7 +495,7 @@ def test_the_assignment_of_thousands_is_packed_in_portions_and_written_as_if_at_
     records, leader = sync(at.state, at, SyncRequest(GROUP, came[0], 1, assignments=parts), CLASSIC_MEMBERS)
     assert records == ()
     if interrupted:
-        records, _ = join(at.state, at, join_request(needs_known_id=False), CLASSIC_MEMBERS)
+        records, _ = in_one_go(join(at.state, at, join_request(needs_known_id=False), CLASSIC_MEMBERS))
         assert records == ()
     at.advance(0.0)
     if interrupted:

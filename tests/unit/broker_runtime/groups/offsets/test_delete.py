@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
+from broker_runtime.groups.classic.loading import loaded
 from broker_runtime.groups.offsets.delete import SLICE, delete, delete_group
 from broker_runtime.groups.records import (
     ClassicMember,
@@ -14,6 +15,7 @@ from broker_runtime.groups.records import (
     OffsetCommitValue,
 )
 from broker_runtime.groups.state import GroupsState
+from tests.support.classic_coordinator import ClassicCoordinator
 from tests.support.consumer_groups import refused
 
 SUBSCRIBED_TO_ORDERS = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
@@ -27,6 +29,7 @@ def state_of(protocol_type: str = "", members: bool = False, offsets: int = 2) -
         protocol, leader = ("range", "m") if members else (None, None)
         of_group = GroupMetadataValue(protocol_type, 3, protocol, leader, 1, (member,) if members else ())
         state.apply(GroupRecord(GroupMetadataKey("g"), of_group), state.next_offset)
+    loaded(state, ClassicCoordinator(state=state))
     for topic in ("orders", "clicks"):
         for partition in range(offsets):
             key = OffsetCommitKey("g", topic, partition)
