@@ -23,6 +23,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupMetadataValue,
     GroupRecord,
 )
+from broker_runtime.steps import Steps
 
 _FIRST_EPOCH = 2
 """Apache Kafka's: there is one before it for members to be in while the first assignment is computed."""
@@ -35,7 +36,7 @@ def advance(
     member: ConsumerMember,
     owned: Assignment | None,
     records: list[GroupRecord],
-) -> ConsumerMember:
+) -> Steps[ConsumerMember]:
     """`member` is as it wants to be; returned as it is then. Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
     group_id, member_id = group.group_id, member.member_id
     if member != speaker.member:
@@ -46,8 +47,8 @@ def advance(
         refresh(group, change, environment)
     names_changed = member.metadata.subscribed_topic_names != speaker.member.metadata.subscribed_topic_names
     bump = group.epoch == 0 or names_changed or regex_change is RegexChange.RESOLVED
-    epoch = _group_epoch(group, environment, change, bump, records)
-    target = target_for(group, epoch, change, environment, records)
+    epoch = yield from _group_epoch(group, environment, change, bump, records)
+    target = yield from target_for(group, epoch, change, environment, records)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
     moved = _reconciled(group, member, target, environment, owned, subscription_changed)
     if moved is not member:
@@ -65,11 +66,11 @@ def _group_epoch(
     change: MemberChange,
     bump: bool,
     records: list[GroupRecord],
-) -> int:
+) -> Steps[int]:
     """It goes up where the member wants it, or topics are not what they were."""
     if not bump and not group.metadata_stale:
         return group.epoch
-    metadata_hash = _hash_after(group, environment, change)
+    metadata_hash = yield from _hash_after(group, environment, change)
     if metadata_hash == group.metadata_hash:
         # Otherwise a record says what it is now, and the log may refuse that: the next request looks again.
         group.metadata_stale = False
@@ -80,7 +81,7 @@ def _group_epoch(
     return value.epoch
 
 
-def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: MemberChange) -> int:
+def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: MemberChange) -> Steps[int]:
     """Of all topics that are subscribed to once the member is what it is to be."""
     subscriptions, before, after = group.subscriptions, change.before, change.after
     gone = [] if before is None else [before.metadata.subscribed_topic_names]
@@ -89,12 +90,12 @@ def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: Mem
         resolved = subscriptions.resolved.get(before.regex)
         if resolved is not None and subscriptions.regexes[before.regex] == 1:
             gone.append(resolved.topics)
-    names = subscriptions.topics_after(gone, come)
+    names = yield from subscriptions.topics_after(gone, come)
     if names is None:
         if not group.metadata_stale:
             return group.metadata_hash
-        names = frozenset(subscriptions.topics)
-    return hash_of(known_topics(names, environment.image, group.topic_facts))
+        names = subscriptions.topics
+    return hash_of((yield from known_topics(names, environment.image, group.topic_facts)))
 
 
 def _reconciled(

@@ -4,14 +4,16 @@ The coordinator assigns to them as to others; a join is what a heartbeat is to t
 generation, and "rebalance in progress" makes it join when there is a next step for it to take.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
+from broker_runtime.coordination.runtime import in_one_go
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
-from broker_runtime.groups.classic.joining import join
+from broker_runtime.groups.classic.joining import Joined, Joining, join
 from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.requests import (
     NO_ID,
@@ -31,28 +33,30 @@ from broker_runtime.groups.consumer.fencing import arm_session, fence
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import Speaker, check_instance, check_room, replacement
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, classic_of
+from broker_runtime.groups.consumer.subscriptions import sorted_names
 from broker_runtime.groups.consumer.topics import by_id
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import ClassicMemberMetadata, GroupRecord
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, in_steps_if
+
+_BYTES_AT_ONCE_MAX = 4_096
+_NAMES_AT_ONCE_MAX = 256
 
 
 class ClassicMembers:
     """Implements `classic.modern.ModernGroups`. Groups of a third kind have no members of the classic protocol, and
     take none while they have others."""
 
-    def join(
-        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
-    ) -> Decided[Later[JoinAnswer]]:
+    def join(self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest) -> Joining:
         if not isinstance(group, ConsumerGroup):
             return (), Later.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_ID))
         if group.is_empty:
             return _take_over(state, environment, group, request)
-        try:
-            return _join(environment, group, request)
-        except KafkaError as error:
-            return (), Later.of(JoinAnswer(error.code, NO_ID))
+        said = sum(len(metadata) for _, metadata in request.protocols)
+        many = said > _BYTES_AT_ONCE_MAX or len(group.subscriptions.topics) > _NAMES_AT_ONCE_MAX
+        return in_steps_if(many, _join_or_refuse(environment, group, request))
 
     def sync(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
@@ -81,7 +85,7 @@ class ClassicMembers:
 
     def leave(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
-    ) -> Decided[LeaveAnswer]:
+    ) -> Deciding[GroupRecord, LeaveAnswer]:
         if not isinstance(group, ConsumerGroup):
             return (), LeaveAnswer(tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members))
         errors = []
@@ -94,8 +98,14 @@ class ClassicMembers:
                 continue
             gone[member.member_id] = member
             errors.append(ErrorCode.NONE)
-        records = fence(group, list(gone.values()), environment) if gone else ()
-        return records, LeaveAnswer(tuple(errors))
+        many = len(group.subscriptions.topics) > _NAMES_AT_ONCE_MAX
+        return in_steps_if(many, _fence(group, list(gone.values()), environment, LeaveAnswer(tuple(errors))))
+
+
+def _fence(
+    group: ConsumerGroup, gone: Sequence[ConsumerMember], environment: GroupEnvironment, answer: LeaveAnswer
+) -> Steps[Decided[LeaveAnswer]]:
+    return (yield from fence(group, gone, environment)) if gone else (), answer
 
 
 CLASSIC_MEMBERS: ModernGroups = ClassicMembers()
@@ -126,7 +136,8 @@ def _join_then(
     """Nothing where the log has refused the end of the group, as whoever asked was."""
     if state.groups.get(ended.group_id) is ended:
         return (), None
-    records, joined = join(state, environment, request, CLASSIC_MEMBERS)
+    # The group is gone, or of the classic protocol and new: nothing that takes steps.
+    records, joined = in_one_go(join(state, environment, request, CLASSIC_MEMBERS))
     if joined.result is None:
         joined.then(answer.give)
     else:
@@ -134,18 +145,27 @@ def _join_then(
     return records, None
 
 
-def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest) -> Decided[Later[JoinAnswer]]:
+def _join_or_refuse(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest) -> Steps[Joined]:
+    try:
+        return (yield from _join(environment, group, request))
+    except KafkaError as error:
+        return (), Later.of(JoinAnswer(error.code, NO_ID))
+
+
+def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest) -> Steps[Joined]:
     """Raises KafkaError."""
     member_id = request.member_id or environment.new_id()
     check_room(group, member_id, environment.config.group_consumer_max_size)
     _check_protocols(group, request)
     if request.needs_known_id and not request.member_id and request.group_instance_id is None:
         return (), Later.of(JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-    subscription = _subscription(request)
+    subscription = yield from _subscription(request)
     records: list[GroupRecord] = []
     speaker = _speaker(group, request, member_id, records)
     owned = None if subscription.owned is None else by_id(subscription.owned, environment.image)
-    moved = advance(group, environment, speaker, _updated(speaker.member, request, subscription), owned or {}, records)
+    names = yield from sorted_names(subscription.topics)
+    updated = _updated(speaker.member, request, subscription, names)
+    moved = yield from advance(group, environment, speaker, updated, owned or {}, records)
     environment.timers.cancel((group.group_id, "join", member_id))
     arm_session(group.group_id, moved, environment)
     environment.timers.schedule(
@@ -169,10 +189,10 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not those of the group")
 
 
-def _subscription(request: JoinRequest) -> Subscription:
+def _subscription(request: JoinRequest) -> Steps[Subscription]:
     """Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL)."""
     try:
-        return read_subscription(request.protocols[0].metadata)
+        return (yield from read_subscription(request.protocols[0].metadata))
     except ValueError as error:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"no subscription: {error}") from error
 
@@ -191,13 +211,15 @@ def _speaker(group: ConsumerGroup, request: JoinRequest, member_id: str, records
     return replacement(group, static, member_id, records)
 
 
-def _updated(member: ConsumerMember, request: JoinRequest, subscription: Subscription) -> ConsumerMember:
+def _updated(
+    member: ConsumerMember, request: JoinRequest, subscription: Subscription, names: tuple[str, ...]
+) -> ConsumerMember:
     metadata = replace(
         member.metadata,
         instance_id=request.group_instance_id or member.metadata.instance_id,
         rack_id=subscription.rack_id or member.metadata.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
-        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_names=names,
         subscribed_topic_regex=None,
         client_id=request.client_id,
         client_host=request.client_host,
@@ -273,10 +295,10 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: Grou
 
 def _put_out(
     environment: GroupEnvironment, group_id: str, member_id: str, epoch: int, state: GroupsState
-) -> tuple[list[GroupRecord], None]:
+) -> Steps[tuple[list[GroupRecord], None]]:
     """Of the member that was in this epoch then."""
     group = state.groups.get(group_id)
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     if not isinstance(group, ConsumerGroup) or member is None or not member.speaks_classic or member.epoch != epoch:
         return [], None
-    return fence(group, [member], environment), None
+    return (yield from fence(group, [member], environment)), None

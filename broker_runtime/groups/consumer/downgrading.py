@@ -12,10 +12,13 @@ from broker_runtime.config.groups import MigrationPolicy
 from broker_runtime.coordination.seam import Whole
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.consumer.embedded import read_subscription, write_assignment
+from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.consumer.embedded import subscription_version, write_assignment
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, classic_of
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.record_codec import write_member
 from broker_runtime.groups.records import (
     Assignment,
     ClassicMember,
@@ -24,6 +27,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, each, listed
 
 log = logging.getLogger(__name__)
 
@@ -33,21 +37,28 @@ def downgrade_soon(group_id: str, environment: GroupEnvironment) -> None:
     environment.timers.schedule((group_id, "downgrade"), 0, partial(_downgrade, environment, group_id))
 
 
-def _downgrade(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[list[GroupRecord], None]:
+def _downgrade(
+    environment: GroupEnvironment, group_id: str, state: GroupsState
+) -> Steps[tuple[list[GroupRecord], None]]:
     group, config = state.groups.get(group_id), environment.config
     if not isinstance(group, ConsumerGroup) or not group.members:
         return [], None
     fits = len(group.members) <= config.group_max_size and MigrationPolicy.of(config).downgrade
     if group.subscriptions.classic_members < len(group.members) or not fits:
         return [], None
-    value = _classic_value(group, environment)
+    value = yield from _classic_value(group, environment)
+    records = Whole((yield from listed(group.ends())))
+    records.append(GroupRecord(GroupMetadataKey(group_id), value))
+
+    def forget(member_id: str) -> None:
+        # What the members are waited for with has no meaning any more, also not where the group comes back.
+        for what in ("join", "sync", "rebalance"):
+            environment.timers.cancel((group_id, what, member_id))
+
+    yield from each(group.members, forget)
     environment.timers.schedule((group_id, "downgraded"), 0, partial(_begin, environment, group_id))
     log.info("group %s speaks the classic protocol from now on", group_id)
-    for member_id in group.members:
-        for what in ("join", "sync", "rebalance"):
-            # What the members are waited for with has no meaning any more, also not where the group comes back.
-            environment.timers.cancel((group_id, what, member_id))
-    return Whole((*group.tombstones(), GroupRecord(GroupMetadataKey(group_id), value))), None
+    return records, None
 
 
 def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
@@ -55,25 +66,32 @@ def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> 
     group = state.groups.get(group_id)
     if not isinstance(group, ClassicGroup) or not group.is_unled:
         return (), None
-    for member in group.members.by_id.values():
-        rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
+
+    def renew(member: Member) -> None:
+        if group.members.by_id.get(member.member_id) is member:
+            rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
+
+    in_portions(group_id, environment, list(group.members.by_id.values()), renew)
     return rebalance.go_on(group, environment), None
 
 
-def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> GroupMetadataValue:
+def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> Steps[GroupMetadataValue]:
     """Its generation is the epoch of the last assignment: the next heartbeats of those who are in it are asked to join,
     and those of others refused, as in Apache Kafka."""
     members = list(group.members.values())
     first = classic_of(members[0])
     common = [name for name, _ in first.supported_protocols if group.subscriptions.protocols[name] == len(members)]
     protocol = common[0] if common else first.supported_protocols[0].name
+    classic = yield from each(members, lambda member: _classic_member(group, member, protocol, environment))
+    packed = yield from each(classic, write_member)
     return GroupMetadataValue(
         group.protocol_type,
         group.assignment_epoch,
         protocol,
         None,
         environment.now_ms(),
-        tuple(_classic_member(group, member, protocol, environment) for member in members),
+        tuple(classic),
+        b"".join(packed),
     )
 
 
@@ -103,5 +121,5 @@ def embedded_assignment(member: ConsumerMember, assignment: Assignment, environm
         topic = topics.by_id(topic_id)
         if topic is not None:
             named[topic.name] = partitions
-    version = read_subscription(classic_of(member).supported_protocols[0].metadata).version
+    version = subscription_version(classic_of(member).supported_protocols[0].metadata)
     return write_assignment(version, named)

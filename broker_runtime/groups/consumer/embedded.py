@@ -7,9 +7,12 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from broker_runtime.steps import Steps, in_order, listed
+
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _OWNED_SINCE, _GENERATION_SINCE, _RACK_SINCE = 1, 2, 3
 _ASSIGNMENT_VERSION_MAX = 3
+_INDEXES_OF_A_STEP = 256
 _NULL = _INT32.pack(-1)
 
 PartitionsByName = Mapping[str, tuple[int, ...]]
@@ -53,12 +56,28 @@ class _Bytes:
     def data(self) -> bytes:
         return self._take(max(0, self.number(_INT32)))
 
-    def partitions(self) -> PartitionsByName:
+    def names(self) -> Steps[tuple[str, ...]]:
+        """An array of texts."""
+        return tuple((yield from listed(self.text() or "" for _ in range(self.number(_INT32)))))
+
+    def partitions(self) -> Steps[PartitionsByName]:
         found: dict[str, tuple[int, ...]] = {}
         for _ in range(self.number(_INT32)):
             name = self.text() or ""
-            found[name] = tuple(sorted({self.number(_INT32) for _ in range(self.number(_INT32))}))
+            found[name] = tuple((yield from self._indexes(self.number(_INT32))))
+            yield
         return found
+
+    def _indexes(self, count: int) -> Steps[list[int]]:
+        """Each once, in order."""
+        if count <= _INDEXES_OF_A_STEP:
+            return sorted({self.number(_INT32) for _ in range(count)})
+        found: set[int] = set()
+        for start in range(0, count, _INDEXES_OF_A_STEP):
+            few = min(_INDEXES_OF_A_STEP, count - start)
+            found.update(struct.unpack(f">{few}i", self._take(few * _INT32.size)))
+            yield
+        return (yield from in_order(found))
 
     def _take(self, length: int) -> bytes:
         end = self._at + length
@@ -68,25 +87,30 @@ class _Bytes:
         return taken
 
 
-def read_subscription(metadata: bytes) -> Subscription:
+def subscription_version(metadata: bytes) -> int:
+    """The version of a member's metadata. Nothing else of it is read. Raises ValueError."""
+    return _Bytes(metadata).number(_INT16)
+
+
+def read_subscription(metadata: bytes) -> Steps[Subscription]:
     """Raises ValueError."""
     reader = _Bytes(metadata)
     version = reader.number(_INT16)
-    topics = tuple(reader.text() or "" for _ in range(reader.number(_INT32)))
+    topics = yield from reader.names()
     reader.data()
-    owned = reader.partitions() if version >= _OWNED_SINCE else None
+    owned = (yield from reader.partitions()) if version >= _OWNED_SINCE else None
     if version >= _GENERATION_SINCE:
         reader.number(_INT32)
     return Subscription(version, topics, owned, reader.text() if version >= _RACK_SINCE else None)
 
 
-def read_assignment(assignment: bytes) -> EmbeddedAssignment:
+def read_assignment(assignment: bytes) -> Steps[EmbeddedAssignment]:
     """Raises ValueError. No bytes are no partitions."""
     if not assignment:
         return EmbeddedAssignment({}, b"")
     reader = _Bytes(assignment)
     reader.number(_INT16)
-    return EmbeddedAssignment(reader.partitions(), reader.data())
+    return EmbeddedAssignment((yield from reader.partitions()), reader.data())
 
 
 def write_assignment(version: int, partitions: PartitionsByName) -> bytes:

@@ -23,6 +23,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,9 @@ def removal(group_id: str, member_id: str) -> list[GroupRecord]:
     ]
 
 
-def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], environment: GroupEnvironment) -> list[GroupRecord]:
+def fence(
+    group: ConsumerGroup, members: Sequence[ConsumerMember], environment: GroupEnvironment
+) -> Steps[list[GroupRecord]]:
     """The members go, once the log has their tombstones.
 
     Their timers stay, and find nobody: if the log refuses the records, they are all that looks after them.
@@ -73,10 +76,10 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerMember], environment: 
         if subscriptions.regexes[regex] == count:
             records.append(GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), None))
             gone += [subscriptions.resolved[regex].topics] if regex in subscriptions.resolved else []
-    names = subscriptions.topics_after(gone, [])
+    names = yield from subscriptions.topics_after(gone, [])
     metadata_hash = group.metadata_hash
     if names is not None:
-        metadata_hash = hash_of(known_topics(names, environment.image, group.topic_facts))
+        metadata_hash = hash_of((yield from known_topics(names, environment.image, group.topic_facts)))
     bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
     records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))
     assign_soon(group, environment)
@@ -99,17 +102,17 @@ def find_consumer_group(state: GroupsState, group_id: str) -> ConsumerGroup:
 
 def _session_over(
     environment: GroupEnvironment, group_id: str, member_id: str, state: GroupsState
-) -> tuple[list[GroupRecord], None]:
+) -> Steps[tuple[list[GroupRecord], None]]:
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup) or member_id not in group.members:
         return [], None
     log.info("member %s of group %s is put out: its session is over", member_id, group_id)
-    return fence(group, [group.members[member_id]], environment), None
+    return (yield from fence(group, [group.members[member_id]], environment)), None
 
 
 def _rebalance_over(
     environment: GroupEnvironment, group_id: str, member_id: str, epoch: int, state: GroupsState
-) -> tuple[list[GroupRecord], None]:
+) -> Steps[tuple[list[GroupRecord], None]]:
     group = state.groups.get(group_id)
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     if not isinstance(group, ConsumerGroup) or member is None:
@@ -117,4 +120,4 @@ def _rebalance_over(
     if member.epoch != epoch or member.current.state != MemberState.UNREVOKED_PARTITIONS:
         return [], None
     log.info("member %s of group %s is put out: it did not give up its partitions in time", member_id, group_id)
-    return fence(group, [member], environment), None
+    return (yield from fence(group, [member], environment)), None

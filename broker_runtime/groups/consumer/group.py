@@ -120,9 +120,10 @@ class ConsumerGroup:
         return OffsetRetention(base_ms=None, subscribed=frozenset(self.subscriptions.topics))
 
     def tombstones(self) -> Sequence[GroupRecord]:
-        return list(self._tombstones())
+        return list(self.ends())
 
-    def _tombstones(self) -> Iterator[GroupRecord]:
+    def ends(self) -> Iterator[GroupRecord]:
+        """The tombstones one by one: a large group has thousands."""
         group_id = self.group_id
         for member_id in self.members:
             yield GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)

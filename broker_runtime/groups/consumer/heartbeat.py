@@ -5,12 +5,11 @@ of a member that has nothing to say, in a group that waits for nobody, costs a l
 part of a rebalance, whose next step the member is to hear of soon: not after the usual interval, as in Apache Kafka.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from broker_runtime.coordination.seam import Whole
+from broker_runtime.coordination.seam import Decided, Deciding, Whole
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.advance import advance
@@ -20,14 +19,18 @@ from broker_runtime.groups.consumer.joining import speaker_of
 from broker_runtime.groups.consumer.leaving import leave
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.regexes import refresh_is_due
+from broker_runtime.groups.consumer.subscriptions import sorted_names
 from broker_runtime.groups.consumer.times import times_of
 from broker_runtime.groups.consumer.upgrading import release_soon, upgraded
 from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import Assignment, GroupRecord
 from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, in_steps_if
 
+_NAMES_AT_ONCE_MAX = 256
 _SOON_PER_MS = 5
 """Heartbeats of one group while it rebalances: a quarter of a core or less, whatever its size."""
 
@@ -44,21 +47,35 @@ class HeartbeatAnswer(NamedTuple):
 
 def heartbeat(
     state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest
-) -> tuple[Sequence[GroupRecord], HeartbeatAnswer]:
-    """Raises KafkaError."""
+) -> Deciding[GroupRecord, HeartbeatAnswer]:
+    """Raises KafkaError. What takes long is decided in steps."""
     answer = settled(state, environment, request)
     if answer is not None:
         return (), answer
+    check_request(request, environment.config)
     group = state.groups.get(request.group_id)
-    check_request(request, environment.config.group_consumer_assignors)
+    return in_steps_if(_takes_long(group, request), _heartbeat(state, environment, request, group))
+
+
+def _takes_long(group: Group | None, request: HeartbeatRequest) -> bool:
+    if len(request.subscribed_topic_names or ()) > _NAMES_AT_ONCE_MAX:
+        return True
+    if isinstance(group, ClassicGroup):
+        return bool(group.members.by_id)
+    return isinstance(group, ConsumerGroup) and len(group.subscriptions.topics) > _NAMES_AT_ONCE_MAX
+
+
+def _heartbeat(
+    state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest, group: Group | None
+) -> Steps[Decided[GroupRecord, HeartbeatAnswer]]:
     if request.member_epoch < 0:
         member_id, epoch = request.member_id, request.member_epoch
-        return leave(state, environment, request), HeartbeatAnswer(member_id, epoch)
+        return (yield from leave(state, environment, request)), HeartbeatAnswer(member_id, epoch)
     if not request.is_join:
-        return _decide(find_consumer_group(state, request.group_id), environment, request, [])
+        return (yield from _decide(find_consumer_group(state, request.group_id), environment, request, []))
     records: list[GroupRecord] = []
     if isinstance(group, ConsumerGroup):
-        return _decide(group, environment, request, records)
+        return (yield from _decide(group, environment, request, records))
     if group is not None and not isinstance(group, ClassicGroup) and not group.is_empty:
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} has members that speak another protocol"
@@ -66,8 +83,9 @@ def heartbeat(
     if not isinstance(group, ClassicGroup) or group.is_empty:
         check_room_for_group(state, environment, request.group_id)
         records += () if group is None else group.tombstones()
-        return _decide(ConsumerGroup(request.group_id), environment, request, records)
-    _, answer = _decide(upgraded(group, environment, records), environment, request, records)
+        return (yield from _decide(ConsumerGroup(request.group_id), environment, request, records))
+    made = yield from upgraded(group, environment, records)
+    _, answer = yield from _decide(made, environment, request, records)
     release_soon(group, environment)
     return Whole(records), answer
 
@@ -103,10 +121,11 @@ def _is_settled(
 
 def _decide(
     group: ConsumerGroup, environment: GroupEnvironment, request: HeartbeatRequest, records: list[GroupRecord]
-) -> tuple[Sequence[GroupRecord], HeartbeatAnswer]:
+) -> Steps[Decided[GroupRecord, HeartbeatAnswer]]:
     member_id = request.member_id or environment.new_id()
     speaker = speaker_of(group, request, member_id, environment.config.group_consumer_max_size, records)
-    moved = advance(group, environment, speaker, _updated(speaker.member, request), request.owned, records)
+    updated = yield from _updated(speaker.member, request)
+    moved = yield from advance(group, environment, speaker, updated, request.owned, records)
     arm_session(group.group_id, moved, environment)
     assigned = moved.current.assigned_partitions
     says = request.is_full or assigned != speaker.member.current.assigned_partitions
@@ -114,10 +133,11 @@ def _decide(
     return records, HeartbeatAnswer(moved.member_id, moved.epoch, soon_ms, assigned if says else None)
 
 
-def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
+def _updated(member: ConsumerMember, request: HeartbeatRequest) -> Steps[ConsumerMember]:
     """With what the request says of the member."""
     known = member.metadata
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    subscribed = known.subscribed_topic_names if names is None else (yield from sorted_names(names))
     metadata = replace(
         known,
         instance_id=request.instance_id if request.instance_id is not None else known.instance_id,
@@ -126,7 +146,7 @@ def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMembe
             request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else known.rebalance_timeout_ms
         ),
         server_assignor=request.server_assignor if request.server_assignor is not None else known.server_assignor,
-        subscribed_topic_names=tuple(sorted(set(names))) if names is not None else known.subscribed_topic_names,
+        subscribed_topic_names=subscribed,
         subscribed_topic_regex=regex if regex is not None else known.subscribed_topic_regex,
         client_id=request.client_id,
         client_host=request.client_host,

@@ -9,16 +9,17 @@ from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupRecord
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps
 
 
-def leave(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> Sequence[GroupRecord]:
+def leave(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> Steps[Sequence[GroupRecord]]:
     """Raises KafkaError. Who is to come back keeps its partitions, and its session goes on."""
     group = find_consumer_group(state, request.group_id)
     if request.instance_id is None:
-        return fence(group, [group.member(request.member_id)], environment)
+        return (yield from fence(group, [group.member(request.member_id)], environment))
     static = group.static_member(request.instance_id)
     member = check_instance(static, request.instance_id, request.member_id)
     if request.member_epoch != STATIC_LEAVE_EPOCH:
-        return fence(group, [member], environment)
+        return (yield from fence(group, [member], environment))
     key = ConsumerGroupCurrentMemberAssignmentKey(group.group_id, member.member_id)
     return [GroupRecord(key, member.away().current)]

@@ -23,6 +23,7 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.topic_regex import compile_topic_regex
+from broker_runtime.steps import Steps
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ def _resolved(
     version: int,
     result: Found | Exception,
     state: GroupsState,
-) -> tuple[list[GroupRecord], None]:
+) -> Steps[tuple[list[GroupRecord], None]]:
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return [], None
@@ -136,9 +137,9 @@ def _resolved(
         come.append(topics)
         value = ConsumerGroupRegularExpressionValue(topics, version, now_ms)
         records.append(GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), value))
-    names = subscriptions.topics_after(gone, come)
-    names = frozenset(subscriptions.topics) if names is None else names
-    metadata_hash = hash_of(known_topics(names, environment.image, group.topic_facts))
+    names = yield from subscriptions.topics_after(gone, come)
+    names = subscriptions.topics if names is None else names
+    metadata_hash = hash_of((yield from known_topics(names, environment.image, group.topic_facts)))
     if gone != come or metadata_hash != group.metadata_hash:
         bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
         records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))

@@ -1,10 +1,12 @@
 """What the members of a group ask for together, counted, so that one member's change costs what it changes. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from broker_runtime.groups.consumer.member import ConsumerMember
 from broker_runtime.groups.records import ConsumerGroupRegularExpressionValue
+from broker_runtime.steps import Steps, chosen, counted, distinct, in_order
 
 
 class Subscriptions:
@@ -22,15 +24,23 @@ class Subscriptions:
 
     def change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         """One member is another now, came (`before` is None) or went (`after` is None)."""
+        self._change_topics(_names(before), _names(after))
         for member, count in ((before, -1), (after, 1)):
             if member is None:
                 continue
             self._change_classic(member, count)
-            _add(self.topics, member.metadata.subscribed_topic_names, count)
             if member.regex is not None:
                 _add(self.regexes, (member.regex,), count)
             if member.metadata.server_assignor is not None:
                 _add(self.assignors, (member.metadata.server_assignor,), count)
+
+    def _change_topics(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+        """Either may have thousands of names: those in both, and those that come, cost next to nothing."""
+        if before == after:
+            return
+        old, new = dict.fromkeys(before), dict.fromkeys(after)
+        _add(self.topics, [name for name in old if name not in new], -1)
+        self.topics.update([name for name in new if name not in old])
 
     def _change_classic(self, member: ConsumerMember, count: int) -> None:
         classic = member.metadata.classic_member_metadata
@@ -47,18 +57,19 @@ class Subscriptions:
             self.resolved[regex] = value
             _add(self.topics, value.topics, 1)
 
-    def topics_after(self, gone: Sequence[Collection[str]], come: Sequence[Collection[str]]) -> frozenset[str] | None:
+    def topics_after(
+        self, gone: Sequence[Collection[str]], come: Sequence[Collection[str]]
+    ) -> Steps[Collection[str] | None]:
         """All topics subscribed to when these lists are gone and those have come; None where they stay the same."""
         if gone == come:
             return None
-        delta: Counter[str] = Counter()
-        for names in gone:
-            delta.subtract(names)
-        for names in come:
-            delta.update(names)
-        lost = {name for name, count in delta.items() if count < 0 and self.topics[name] + count <= 0}
-        new = {name for name, count in delta.items() if count > 0 and name not in self.topics}
-        return frozenset((self.topics.keys() - lost) | new) if lost or new else None
+        went = yield from counted(chain.from_iterable(gone))
+        came = yield from counted(chain.from_iterable(come))
+        lost = set((yield from chosen(went, lambda name: self.topics[name] - went[name] + came[name] <= 0)))
+        new = yield from chosen(came, lambda name: came[name] > went[name] and name not in self.topics)
+        if not lost and not new:
+            return None
+        return new + (yield from chosen(self.topics, lambda name: name not in lost))
 
     def preferred_assignor(self, before: ConsumerMember | None, after: ConsumerMember | None) -> str | None:
         """The one that most members ask for, with `after` in the place of `before`; None where nobody asks."""
@@ -80,6 +91,15 @@ def topics_of(member: ConsumerMember, resolved: Mapping[str, ConsumerGroupRegula
     names = frozenset(member.metadata.subscribed_topic_names)
     found = resolved.get(member.regex) if member.regex is not None else None
     return names if found is None else names.union(found.topics)
+
+
+def sorted_names(names: Iterable[str]) -> Steps[tuple[str, ...]]:
+    """Each name once, in order, as a member's record has them."""
+    return tuple((yield from in_order((yield from distinct(names)))))
+
+
+def _names(member: ConsumerMember | None) -> tuple[str, ...]:
+    return () if member is None else member.metadata.subscribed_topic_names
 
 
 def _add(counter: Counter[str], names: Collection[str], count: int) -> None:

@@ -30,11 +30,17 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, gathered
 
 log = logging.getLogger(__name__)
 
 AT_ONCE_MAX = 256
 """Members and partitions together that an assignment is computed for without a thread: about a millisecond."""
+_NAMES_LIKE_A_PARTITION = 32
+"""Number of names in subscriptions that take as long as one partition."""
+_ADOPTION_S = 10
+"""Longest time between two slices of an assignment that is being written, in seconds. The log's refusals are tried
+again much sooner."""
 _SLICE_RECORDS = 64
 """Records of one decision: encoding and applying them takes about a millisecond."""
 
@@ -77,7 +83,9 @@ class AssignmentWork:
 
     @property
     def size(self) -> int:
-        return len(self.members) + sum(facts.description.partitions for facts in self.topics.values())
+        names = sum(len(member.metadata.subscribed_topic_names) for member in self.members.values())
+        partitions = sum(facts.description.partitions for facts in self.topics.values())
+        return len(self.members) + partitions + names // _NAMES_LIKE_A_PARTITION
 
     def compute(self) -> Computed:
         subscribed: dict[tuple[tuple[str, ...], str | None], frozenset[UUID]] = {}
@@ -105,7 +113,7 @@ def target_for(
     change: MemberChange,
     environment: GroupEnvironment,
     records: list[GroupRecord],
-) -> Target:
+) -> Steps[Target]:
     """What the changed member is to go by now. `epoch` is the group's, `records` get what is computed here."""
     last = Target(group.assignment_epoch, _target_of(group, change))
     if group.assignment_epoch >= epoch or group.assigning:
@@ -115,7 +123,7 @@ def target_for(
         if is_large(group):
             _assign_later(group.group_id, wait_ms, environment)
         return last
-    work = _work(group, epoch, change, environment)
+    work = yield from _work(group, epoch, change, environment)
     if work.size <= AT_ONCE_MAX:
         computed = work.compute()
         records += _records(group.group_id, [(member_id, target) for member_id, _, target in computed.changed])
@@ -160,15 +168,18 @@ def _wait_ms(group: ConsumerGroup, environment: GroupEnvironment) -> int:
     return min(group.assignment_timestamp_ms + interval - environment.now_ms(), interval)
 
 
-def _work(group: ConsumerGroup, epoch: int, change: MemberChange, environment: GroupEnvironment) -> AssignmentWork:
-    members, target, names = dict(group.members), dict(group.target), set(group.subscriptions.topics)
+def _work(
+    group: ConsumerGroup, epoch: int, change: MemberChange, environment: GroupEnvironment
+) -> Steps[AssignmentWork]:
+    members, target = dict(group.members), dict(group.target)
+    names = yield from gathered(group.subscriptions.topics)
     if change.after is not None:
         members[change.after.member_id] = change.after
         names |= group.subscriptions.topics_of(change.after)
         if change.replaced_id is not None:
             members.pop(change.replaced_id, None)
             target[change.after.member_id] = target.pop(change.replaced_id, NOTHING)
-    topics = known_topics(names, environment.image, group.topic_facts)
+    topics = yield from known_topics(names, environment.image, group.topic_facts)
     group.partition_count = sum(facts.description.partitions for facts in topics.values())
     asked = group.subscriptions.preferred_assignor(change.before, change.after)
     allowed = environment.config.group_consumer_assignors
@@ -190,14 +201,17 @@ def _assign_later(group_id: str, wait_ms: int, environment: GroupEnvironment) ->
     )
 
 
-def _assign_due(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[list[GroupRecord], None]:
+def _assign_due(
+    environment: GroupEnvironment, group_id: str, state: GroupsState
+) -> Steps[tuple[list[GroupRecord], None]]:
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup) and group.epoch > group.assignment_epoch and not group.assigning:
         wait_ms = _wait_ms(group, environment)
         if wait_ms > 0:
             _assign_later(group_id, wait_ms, environment)
         else:
-            _assign_aside(group, _work(group, group.epoch, MemberChange(None, None), environment), environment)
+            work = yield from _work(group, group.epoch, MemberChange(None, None), environment)
+            _assign_aside(group, work, environment)
     return [], None
 
 
@@ -236,6 +250,9 @@ def _adopt(
         if now_id in group.members:
             chosen.append((now_id, target))
     records = _records(group_id, chosen)
+    environment.timers.schedule(
+        (group_id, "adoption ends"), _ADOPTION_S, partial(_give_up, environment, group_id, result.epoch)
+    )
     start += _SLICE_RECORDS
     if start < len(result.changed):
         _adopt_soon(environment, group_id, result, start, state)
@@ -244,6 +261,24 @@ def _adopt(
         if group.epoch > result.epoch:
             _assign_later(group_id, times_of(group_id, environment).assignment_interval_ms, environment)
     return records, None
+
+
+def _give_up(
+    environment: GroupEnvironment, group_id: str, epoch: int, state: GroupsState
+) -> tuple[list[GroupRecord], None]:
+    """The assignment for the epoch is not written if the log refuses one of its records for good, as too large."""
+    group = state.groups.get(group_id)
+    if isinstance(group, ConsumerGroup) and group.assigning and group.assignment_epoch < epoch:
+        group.assigning = False
+        log.error(
+            "group %s keeps its assignment of epoch %d: that of epoch %d could not be written to __consumer_offsets. "
+            "It is computed again when a member sends a heartbeat. If a record is too large, raise message.max.bytes "
+            "or max.message.bytes of the topic, or let members subscribe to fewer partitions",
+            group_id,
+            group.assignment_epoch,
+            epoch,
+        )
+    return [], None
 
 
 def _records(group_id: str, targets: list[tuple[str, Assignment]]) -> list[GroupRecord]:

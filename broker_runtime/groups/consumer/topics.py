@@ -9,8 +9,10 @@ from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Topic
+from broker_runtime.steps import Steps, chosen
 
 _HASH_BYTES = 8
+_TOPICS_OF_A_STEP = 32
 
 
 class TopicFacts(NamedTuple):
@@ -22,17 +24,22 @@ class TopicFacts(NamedTuple):
     description: TopicDescription
 
 
-def known_topics(names: Iterable[str], image: MetadataImage, kept: dict[str, TopicFacts]) -> Mapping[str, TopicFacts]:
+def known_topics(
+    names: Iterable[str], image: MetadataImage, kept: dict[str, TopicFacts]
+) -> Steps[Mapping[str, TopicFacts]]:
     """Those that exist. `kept` is what was known before, and knows more then."""
     found = {}
-    for name in names:
+    for name in (yield from chosen(names, image.topics.get)):
         topic = image.topics.get(name)
         if topic is None:
             continue
         facts = kept.get(name)
         if facts is None or facts.id != topic.id or facts.description.partitions != len(topic.partitions):
             facts = kept[name] = _facts(topic, image)
+            yield
         found[name] = facts
+        if len(found) % _TOPICS_OF_A_STEP == 0:
+            yield
     return found
 
 

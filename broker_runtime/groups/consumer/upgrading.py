@@ -5,21 +5,24 @@ for the next one is asked to join again. group.consumer.migration.policy says wh
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from broker_runtime.config.groups import MigrationPolicy
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
-from broker_runtime.groups.consumer.embedded import PartitionsByName, read_assignment, read_subscription
+from broker_runtime.groups.consumer.embedded import PartitionsByName, Subscription, read_assignment, read_subscription
 from broker_runtime.groups.consumer.fencing import arm_session
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.consumer.member import NOTHING, MemberState, same_epochs
+from broker_runtime.groups.consumer.subscriptions import sorted_names
 from broker_runtime.groups.consumer.topics import by_id
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
+    Assignment,
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -34,11 +37,12 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, each, listed
 
 log = logging.getLogger(__name__)
 
 
-def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[GroupRecord]) -> ConsumerGroup:
+def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[GroupRecord]) -> Steps[ConsumerGroup]:
     """The group as its records will make it, which are added to `records` and are to be `Whole`.
 
     Raises KafkaError (GROUP_ID_NOT_FOUND).
@@ -51,12 +55,11 @@ def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[G
     if len(group.members) > config.group_consumer_max_size:
         raise _not_upgraded(group, "the group size exceeds the consumer group maximum size")
     try:
-        made = list(_records(group, environment))
+        made = yield from _records(group, environment)
     except ValueError as error:
         raise _not_upgraded(group, f"the embedded consumer protocol is malformed: {error}") from error
     scratch = GroupsState(APPLIERS)
-    for offset, record in enumerate(made):
-        scratch.apply(record, offset)
+    yield from each(enumerate(made), lambda numbered: scratch.apply(numbered[1], numbered[0]))
     records += group.tombstones()
     records += made
     found = scratch.groups[group.group_id]
@@ -75,7 +78,8 @@ def _release_waiting(
     made = state.groups.get(group.group_id)
     if not isinstance(made, ConsumerGroup):
         return (), None
-    for member in group.members.by_id.values():
+
+    def release(member: Member) -> None:
         if member.sync is not None:
             environment.outbox.send(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
             group.members.wait_for_sync(member, None)
@@ -84,6 +88,8 @@ def _release_waiting(
             group.members.wait_for_join(member, None)
         if (known := made.members.get(member.member_id)) is not None:
             arm_session(group.group_id, known, environment)
+
+    in_portions(group.group_id, environment, list(group.members.by_id.values()), release)
     log.info("group %s speaks the consumer protocol from now on", group.group_id)
     return (), None
 
@@ -94,15 +100,13 @@ def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
     )
 
 
-def _metadata(group: ClassicGroup, member: Member) -> ConsumerGroupMemberMetadataValue:
-    """Raises ValueError where its metadata is not understood."""
-    said = read_subscription(member.protocols[0].metadata)
+def _metadata(member: Member, said: Subscription, names: tuple[str, ...]) -> ConsumerGroupMemberMetadataValue:
     return ConsumerGroupMemberMetadataValue(
         member.group_instance_id,
         said.rack_id,
         member.client_id,
         member.client_host,
-        tuple(sorted(set(said.topics))),
+        names,
         None,
         member.rebalance_timeout_ms,
         None,
@@ -110,43 +114,60 @@ def _metadata(group: ClassicGroup, member: Member) -> ConsumerGroupMemberMetadat
     )
 
 
-def _had(group: ClassicGroup) -> Mapping[str, PartitionsByName]:
+def _had(group: ClassicGroup, owned: Mapping[str, PartitionsByName]) -> Steps[Mapping[str, PartitionsByName]]:
     """What each member has: what its leader has said, or, where a rebalance has made nothing of that, what it said of
-    itself when it joined, as cooperative members keep that until they hear more. Raises ValueError."""
+    itself when it joined (`owned`), as cooperative members keep that until they hear more. Raises ValueError."""
     found: dict[str, PartitionsByName] = {}
     taken: set[tuple[str, int]] = set()
     for member in group.members.by_id.values():
-        given = read_assignment(member.assignment)
+        given = yield from read_assignment(member.assignment)
         if given.user_data:
             raise ValueError("an assignor of the members' own has said more than partitions")
         found[member.member_id] = given.partitions
-        taken.update((name, index) for name, indexes in given.partitions.items() for index in indexes)
+        for name, indexes in given.partitions.items():
+            taken.update((yield from listed((name, index) for index in indexes)))
+        yield
     for member in group.members.by_id.values():
         if member.assignment:
             continue
         own: dict[str, tuple[int, ...]] = {}
-        for name, indexes in (read_subscription(member.protocols[0].metadata).owned or {}).items():
-            own[name] = tuple(index for index in indexes if (name, index) not in taken)
-            taken.update((name, index) for index in own[name])
+        for name, indexes in owned[member.member_id].items():
+            free = yield from listed(index for index in indexes if (name, index) not in taken)
+            own[name] = tuple(free)
+            taken.update((yield from listed((name, index) for index in free)))
         found[member.member_id] = own
     return found
 
 
-def _records(group: ClassicGroup, environment: GroupEnvironment) -> Iterator[GroupRecord]:
+def _records(group: ClassicGroup, environment: GroupEnvironment) -> Steps[list[GroupRecord]]:
     """Raises ValueError where what a member has said is not understood."""
-    group_id, epoch, had = group.group_id, group.generation, _had(group)
-    held = {}
+    group_id, epoch = group.group_id, group.generation
+    owned: dict[str, PartitionsByName] = {}
+    records: list[GroupRecord] = []
     for member in group.members.by_id.values():
-        held[member.member_id] = by_id(had[member.member_id], environment.image)
-        yield GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member.member_id), _metadata(group, member))
-    yield GroupRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch))
-    for member_id, assigned in held.items():
-        target = ConsumerGroupTargetAssignmentMemberValue(assigned)
-        yield GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), target)
-    yield GroupRecord(
-        ConsumerGroupTargetAssignmentMetadataKey(group_id), ConsumerGroupTargetAssignmentMetadataValue(epoch)
-    )
-    for member_id, assigned in held.items():
+        said = yield from read_subscription(member.protocols[0].metadata)
+        owned[member.member_id] = said.owned or {}
+        metadata = _metadata(member, said, (yield from sorted_names(said.topics)))
+        records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member.member_id), metadata))
+    had = yield from _had(group, owned)
+    held = dict((yield from each(had.items(), lambda one: (one[0], by_id(one[1], environment.image)))))
+    records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch)))
+
+    def target(one: tuple[str, Assignment]) -> GroupRecord:
+        value = ConsumerGroupTargetAssignmentMemberValue(one[1])
+        return GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, one[0]), value)
+
+    def current(one: tuple[str, Assignment]) -> GroupRecord:
+        member_id, assigned = one
         since = same_epochs(assigned, epoch)
-        current = ConsumerGroupCurrentMemberAssignmentValue(epoch, epoch, MemberState.STABLE, assigned, NOTHING, since)
-        yield GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), current)
+        value = ConsumerGroupCurrentMemberAssignmentValue(epoch, epoch, MemberState.STABLE, assigned, NOTHING, since)
+        return GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), value)
+
+    records += yield from each(held.items(), target)
+    records.append(
+        GroupRecord(
+            ConsumerGroupTargetAssignmentMetadataKey(group_id), ConsumerGroupTargetAssignmentMetadataValue(epoch)
+        )
+    )
+    records += yield from each(held.items(), current)
+    return records

@@ -1,8 +1,8 @@
 """What a ConsumerGroupHeartbeat may not say, whatever the group is like. Pure."""
 
-from collections.abc import Collection
 from typing import NamedTuple
 
+from broker_runtime.config.groups import GroupConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from broker_runtime.groups.records import Assignment
@@ -50,8 +50,9 @@ class HeartbeatRequest(NamedTuple):
         return self.is_join or (self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None)
 
 
-def check_request(request: HeartbeatRequest, assignors: Collection[str]) -> None:
-    """Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR). `assignors` are those that may be asked for."""
+def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
+    """Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
+    assignors = config.group_consumer_assignors
     if not request.member_id.strip() and _must_have_id(request):
         raise _invalid("MemberId can't be empty.")
     if not request.group_id.strip():
@@ -66,6 +67,12 @@ def check_request(request: HeartbeatRequest, assignors: Collection[str]) -> None
         raise _invalid("InstanceId can't be null.")
     elif request.member_epoch < STATIC_LEAVE_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
+    named, named_max = len(request.subscribed_topic_names or ()), config.sluicegate_group_member_topics_max
+    if named > named_max:
+        raise _invalid(
+            f"SubscribedTopicNames has {named} topics, and sluicegate.group.member.topics.max allows {named_max}. "
+            "Subscribe by a regular expression, or raise the limit."
+        )
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,

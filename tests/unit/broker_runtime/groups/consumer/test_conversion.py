@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.runtime import in_one_go
 from broker_runtime.coordination.seam import Whole
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.answers import Later
@@ -32,6 +33,7 @@ from broker_runtime.groups.consumer.validity import HeartbeatRequest as NewHeart
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.records import ClassicProtocol, GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.steps import at_once
 from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
 
 PARTITIONS = 4
@@ -98,7 +100,7 @@ class Old:
     def assigned(self, member_id: str, generation: int) -> tuple[int, ...]:
         answer = self.sync(member_id, generation)
         assert answer.error is NONE, answer
-        return tuple(read_assignment(answer.assignment).partitions.get("orders", ()))
+        return tuple(at_once(read_assignment(answer.assignment)).partitions.get("orders", ()))
 
     def beat(self, member_id: str, generation: int) -> ErrorCode:
         error: ErrorCode = self._ask(heartbeat, HeartbeatRequest(GROUP, member_id, generation))
@@ -386,13 +388,13 @@ def test_cooperative_members_keep_what_they_have_in_a_rebalance_that_a_conversio
 def test_a_conversion_is_one_batch(coordinator: Coordinator, old: Old) -> None:
     stable_classic(coordinator, old)
     request = NewHeartbeatRequest(GROUP, "b", 0, "i", None, 60_000, ("orders",), owned={})
-    records, _ = heartbeat_of_new(coordinator.state, coordinator.environment, request)
+    records, _ = in_one_go(heartbeat_of_new(coordinator.state, coordinator.environment, request))
     assert isinstance(records, Whole)
     coordinator.join("b", "orders")
     coordinator.wait(0)
     coordinator.leave("b")
     ((_, downgrade),) = [timer for timer in coordinator.environment.timers.take_due() if "downgrade" in str(timer[0])]
-    assert isinstance(downgrade(coordinator.state)[0], Whole)
+    assert isinstance(in_one_go(downgrade(coordinator.state))[0], Whole)
 
 
 def test_a_static_member_changes_its_protocol(coordinator: Coordinator, old: Old) -> None:
@@ -413,7 +415,7 @@ def test_a_classic_group_whose_upgrade_the_log_refuses_goes_on_as_it_was(coordin
     request = NewHeartbeatRequest(
         GROUP, "b", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), owned={}
     )
-    records, _ = heartbeat_of_new(coordinator.state, coordinator.environment, request)
+    records, _ = in_one_go(heartbeat_of_new(coordinator.state, coordinator.environment, request))
     assert records, "the log takes nothing of it"
     coordinator.wait(0)
     assert waiting.result is None, "it waits for the other member to join again"

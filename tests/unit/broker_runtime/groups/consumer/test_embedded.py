@@ -13,8 +13,10 @@ from broker_runtime.groups.consumer.embedded import (
     Subscription,
     read_assignment,
     read_subscription,
+    subscription_version,
     write_assignment,
 )
+from broker_runtime.steps import at_once
 
 
 def kind(message: str, version: int) -> Any:
@@ -40,7 +42,9 @@ def test_subscriptions_of_all_versions(version: int) -> None:
         fields["rack_id"] = "r"
     owned = {"a": (0, 1)} if version >= 1 else None
     wanted = Subscription(version, ("b", "a"), owned, "r" if version >= 3 else None)
-    assert read_subscription(written(version, subscription(**fields))) == wanted
+    said = written(version, subscription(**fields))
+    assert at_once(read_subscription(said)) == wanted
+    assert subscription_version(said) == version
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -51,16 +55,16 @@ def test_assignments_of_all_versions(version: int) -> None:
     assert size == len(data) - 2
     assert struct.unpack_from(">h", data) == (version,)
     assert {part.topic: part.partitions for part in entity.assigned_partitions} == {"a": (0, 2), "b": (1,)}
-    assert read_assignment(data) == EmbeddedAssignment({"a": (0, 2), "b": (1,)}, b"")
+    assert at_once(read_assignment(data)) == EmbeddedAssignment({"a": (0, 2), "b": (1,)}, b"")
     own = written(version, assignment(assigned_partitions=(), user_data=b"own"))
-    assert read_assignment(own) == EmbeddedAssignment({}, b"own")
+    assert at_once(read_assignment(own)) == EmbeddedAssignment({}, b"own")
 
 
 def test_no_bytes_are_no_partitions() -> None:
-    assert read_assignment(b"") == EmbeddedAssignment({}, b"")
+    assert at_once(read_assignment(b"")) == EmbeddedAssignment({}, b"")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x01\x00\x00\x00\x01\x00\x09a", b"\x00\x00\x7f\xff\xff\xff"])
 def test_bytes_that_end_too_early_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="bytes"):
-        read_subscription(data)
+        at_once(read_subscription(data))

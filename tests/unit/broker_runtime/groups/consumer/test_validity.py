@@ -4,12 +4,13 @@ from uuid import UUID
 
 import pytest
 
+from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
 from tests.support.consumer_groups import refused
 
 JOIN = HeartbeatRequest("readers", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), owned={})
-ASSIGNORS = ("uniform", "range")
+CONFIG = BrokerConfig(group_consumer_assignors=("uniform", "range"), sluicegate_group_member_topics_max=2)
 
 
 @pytest.mark.parametrize(
@@ -29,13 +30,18 @@ ASSIGNORS = ("uniform", "range")
             {"subscribed_topic_names": None},
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
         ),
+        (
+            {"subscribed_topic_names": ("a", "b", "c")},
+            "SubscribedTopicNames has 3 topics, and sluicegate.group.member.topics.max allows 2. Subscribe by a "
+            "regular expression, or raise the limit.",
+        ),
         ({"member_epoch": -2}, "InstanceId can't be null."),
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
 def test_a_request_that_is_not_valid_is_told_why_in_kafkas_words(changes: dict[str, object], message: str) -> None:
     with refused(ErrorCode.INVALID_REQUEST) as messages:
-        check_request(JOIN._replace(**changes), ASSIGNORS)  # type: ignore[arg-type]
+        check_request(JOIN._replace(**changes), CONFIG)  # type: ignore[arg-type]
     assert messages == [message]
 
 
@@ -44,6 +50,7 @@ def test_a_request_that_is_not_valid_is_told_why_in_kafkas_words(changes: dict[s
     [
         {},
         {"subscribed_topic_names": ()},
+        {"subscribed_topic_names": ("a", "b")},
         {"subscribed_topic_names": None, "subscribed_topic_regex": "o.*"},
         {"member_id": "", "api_version": 0},
         {"server_assignor": "range"},
@@ -53,11 +60,11 @@ def test_a_request_that_is_not_valid_is_told_why_in_kafkas_words(changes: dict[s
     ],
 )
 def test_a_valid_request_passes(changes: dict[str, object]) -> None:
-    check_request(JOIN._replace(**changes), ASSIGNORS)  # type: ignore[arg-type]
+    check_request(JOIN._replace(**changes), CONFIG)  # type: ignore[arg-type]
 
 
 def test_an_assignor_that_is_not_offered_is_refused() -> None:
     with refused(ErrorCode.UNSUPPORTED_ASSIGNOR):
-        check_request(JOIN._replace(server_assignor="sticky"), ASSIGNORS)
+        check_request(JOIN._replace(server_assignor="sticky"), CONFIG)
     with refused(ErrorCode.UNSUPPORTED_ASSIGNOR):
-        check_request(JOIN._replace(server_assignor="range"), ("uniform",))
+        check_request(JOIN._replace(server_assignor="range"), BrokerConfig(group_consumer_assignors=("uniform",)))

@@ -1,0 +1,204 @@
+"""Decisions about thousands of names, members or groups (KIP-848): how much one of their steps does."""
+
+import struct
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from broker_runtime.coordination.seam import Deciding
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.classic.joining import join
+from broker_runtime.groups.classic.requests import JoinRequest, SyncRequest
+from broker_runtime.groups.classic.syncing import sync
+from broker_runtime.groups.consumer import embedded
+from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
+from broker_runtime.groups.consumer.embedded import read_subscription, subscription_version
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.heartbeat import heartbeat
+from broker_runtime.groups.consumer.target import _SLICE_RECORDS
+from broker_runtime.groups.consumer.upkeep import on_topics_changed
+from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.records import ClassicProtocol, ConsumerGroupMemberMetadataKey, GroupRecord
+from tests.support.consumer_groups import GROUP, Coordinator
+
+NAMES = 5_000
+NAMES_OF_A_STEP_MAX = 500
+MEMBERS = 300
+ITEMS_OF_A_STEP = 8
+
+
+def made(deciding: Deciding[GroupRecord, Any]) -> tuple[int, Any]:
+    """The number of steps, and what is decided at their end."""
+    assert not isinstance(deciding, tuple), "it is decided in steps"
+    steps = 0
+    while True:
+        try:
+            next(deciding)
+        except StopIteration as ended:
+            return steps, ended.value
+        steps += 1
+
+
+def metadata(topics: int, *owned: int) -> bytes:
+    """Version 1; what is owned is of the first topic."""
+    names = b"".join(struct.pack(">h5s", 5, b"%05d" % number) for number in range(topics))
+    held = struct.pack(f">ih5si{len(owned)}i", 1, 5, b"00000", len(owned), *owned) if owned else struct.pack(">i", 0)
+    return struct.pack(">hi", 1, topics) + names + struct.pack(">i", -1) + held
+
+
+def old_member(coordinator: Coordinator, said: bytes, member_id: str = "") -> Deciding[GroupRecord, Any]:
+    protocols = (ClassicProtocol("range", said),)
+    request = JoinRequest(GROUP, member_id, None, "c", "/h", 10_000, 60_000, "consumer", protocols, False)
+    return join(coordinator.state, coordinator.environment, request, CLASSIC_MEMBERS)
+
+
+def test_a_heartbeat_with_thousands_of_names_is_decided_in_steps_as_a_short_one_is() -> None:
+    coordinator = Coordinator()
+    topic = coordinator.topic("n7", 2)
+    names = tuple(f"n{number}" for number in reversed(range(NAMES))) * 2
+    request = HeartbeatRequest(GROUP, "a", 0, None, None, 5_000, names, None, None, {})
+    steps, (records, answer) = made(heartbeat(coordinator.state, coordinator.environment, request))
+    assert steps > 2 * NAMES // NAMES_OF_A_STEP_MAX
+    assert (answer.member_epoch, answer.assignment, coordinator.state.groups) == (2, {topic: (0, 1)}, {})
+    value = next(record.value for record in records if isinstance(record.key, ConsumerGroupMemberMetadataKey))
+    assert value.subscribed_topic_names == tuple(sorted(set(names)))
+    coordinator.decide(lambda _: (records, None))
+    assert coordinator.assigned("a") == {topic: (0, 1)}
+
+
+def test_every_request_of_a_group_with_thousands_of_names_is_decided_in_steps() -> None:
+    coordinator = Coordinator()
+    coordinator.join("a", *(f"n{number}" for number in range(NAMES)))
+    coordinator.join("b", "n0")
+    for epoch in (coordinator.group.members["a"].epoch, -1):
+        request = HeartbeatRequest(GROUP, "a", epoch, rebalance_timeout_ms=7)
+        assert not isinstance(heartbeat(coordinator.state, coordinator.environment, request), tuple)
+    before = dict(coordinator.group.subscriptions.topics)
+    coordinator.leave("a")
+    assert before["n0"] == 2
+    assert coordinator.group.subscriptions.topics == {"n0": 1}
+
+
+def test_a_member_that_changes_some_names_is_counted_once_for_each() -> None:
+    coordinator = Coordinator()
+    coordinator.join("a", "t", "u", "v")
+    coordinator.join("b", "t")
+    coordinator.heartbeat("a", coordinator.group.members["a"].epoch, subscribed_topic_names=("w", "v", "v"))
+    assert coordinator.group.subscriptions.topics == {"v": 1, "w": 1, "t": 1}
+
+
+def test_the_subscription_of_a_classic_member_is_read_in_steps() -> None:
+    held = [number * 7 % 20_011 for number in range(20_000)]
+    steps, found = made(read_subscription(metadata(NAMES, *held)))  # type: ignore[arg-type]
+    assert steps > NAMES // NAMES_OF_A_STEP_MAX + len(held) // NAMES_OF_A_STEP_MAX
+    assert (len(found.topics), found.owned) == (NAMES, {"00000": tuple(sorted(held))})
+
+
+def test_a_classic_member_with_thousands_of_names_joins_in_steps() -> None:
+    coordinator = Coordinator()
+    coordinator.join("a", "00000")
+    steps, (_, later) = made(old_member(coordinator, metadata(NAMES)))
+    assert steps > NAMES // NAMES_OF_A_STEP_MAX
+    assert later.result.error is ErrorCode.NONE
+
+
+def test_a_classic_member_whose_long_words_are_no_subscription_is_refused() -> None:
+    coordinator = Coordinator()
+    coordinator.join("a", "00000")
+    _, (records, later) = made(old_member(coordinator, metadata(NAMES)[:-6]))
+    assert (records, later.result.error) == ((), ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def test_the_version_of_a_subscription_is_its_first_two_bytes() -> None:
+    assert subscription_version(b"\x00\x03") == 3
+    with pytest.raises(ValueError, match="1 bytes"):
+        subscription_version(b"\x00")
+
+
+def test_a_sync_reads_nothing_of_a_subscription_but_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator = Coordinator()
+    coordinator.join("a", "00000")
+    member_id = coordinator.decide(lambda _: old_member(coordinator, metadata(NAMES))).result.member_id
+    coordinator.wait(2)
+    joined = coordinator.decide(lambda _: old_member(coordinator, metadata(NAMES), member_id)).result
+    numbers: list[int] = []
+    real = embedded._Bytes.number
+    monkeypatch.setattr(embedded._Bytes, "number", lambda self, kind: numbers.append(1) or real(self, kind))
+    request = SyncRequest(GROUP, joined.member_id, joined.generation)
+    answer = coordinator.decide(lambda state: sync(state, coordinator.environment, request, CLASSIC_MEMBERS))
+    assert (answer.result.error, len(numbers)) == (ErrorCode.NONE, 1)  # type: ignore[union-attr]
+
+
+def of_old_members(coordinator: Coordinator) -> None:
+    for _ in range(MEMBERS):
+        coordinator.decide(lambda _: old_member(coordinator, metadata(1)))
+    coordinator.wait(7)
+
+
+def test_a_group_of_many_members_is_upgraded_and_downgraded_in_steps() -> None:
+    coordinator = Coordinator()
+    coordinator.topic("00000", 3)
+    of_old_members(coordinator)
+    request = HeartbeatRequest(GROUP, "new", 0, None, None, 5_000, ("00000",), None, None, {})
+    steps, (records, _) = made(heartbeat(coordinator.state, coordinator.environment, request))
+    assert steps > 3 * MEMBERS // ITEMS_OF_A_STEP
+    coordinator.decide(lambda _: (records, None))
+    assert isinstance(coordinator.group, ConsumerGroup)
+    coordinator.wait(0)
+    coordinator.leave("new")
+    ((_, downgrade),) = [timer for timer in coordinator.environment.timers.take_due() if "downgrade" in str(timer[0])]
+    steps, (records, _) = made(downgrade(coordinator.state))
+    assert steps > 3 * MEMBERS // ITEMS_OF_A_STEP
+    assert len(records[-1].value.members) == MEMBERS
+
+
+def test_changed_topics_touch_few_groups_in_one_step() -> None:
+    coordinator = Coordinator()
+    for number in range(100):
+        coordinator.join("a", "t" if number % 2 else "u", group_id=f"g{number}")
+    groups = [group for group in coordinator.state.groups.values() if isinstance(group, ConsumerGroup)]
+    for group in groups:
+        group.metadata_stale = group.regexes_stale = False
+    touched = [0]
+    for _ in on_topics_changed(coordinator.state, ["t", *(f"n{number}" for number in range(1_000))]):
+        touched.append(sum(group.regexes_stale for group in groups))
+    assert max(after - before for before, after in pairwise(touched)) == ITEMS_OF_A_STEP
+    assert [group.metadata_stale for group in groups] == [bool(number % 2) for number in range(100)]
+
+
+def test_a_topic_that_changed_is_described_again() -> None:
+    coordinator = Coordinator()
+    coordinator.topic("t", 1)
+    coordinator.topic("u", 1)
+    coordinator.join("a", "t", "u")
+    coordinator.join("b", "t")
+    assert set(coordinator.group.topic_facts) == {"t", "u"}
+    coordinator.topic("t", 2)
+    assert set(coordinator.group.topic_facts) == {"u"}
+
+
+def test_an_assignment_whose_record_the_log_never_takes_is_given_up_and_computed_again() -> None:
+    coordinator = Coordinator()
+    coordinator.topic("orders", MEMBERS)
+    for number in range(MEMBERS):
+        coordinator.join(f"m{number}", "orders")
+    coordinator.aside_at_once = False
+    coordinator.wait(1)
+    coordinator.decide(coordinator.environment.aside.pop()())
+    timers = coordinator.environment.timers
+    ((_, first),) = timers.take_due()
+    coordinator.decide(first)
+    ((key, second),) = timers.take_due()
+    second(coordinator.state)
+    # The log refuses this slice as too large: the runtime cancels what the slice has set, and does not try it again.
+    timers.cancel(key)
+    coordinator.wait(9)
+    assert (coordinator.group.assigning, len(coordinator.group.target)) == (True, _SLICE_RECORDS)
+    coordinator.wait(2)
+    assert not coordinator.group.assigning
+    coordinator.aside_at_once = True
+    coordinator.heartbeat("m0", coordinator.group.members["m0"].epoch)
+    coordinator.wait(2)
+    assert coordinator.group.assignment_epoch == coordinator.group.epoch
+    assert len(coordinator.group.target) == MEMBERS
