@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.steps import Steps
+from broker_runtime.steps import Steps, at_once
 from broker_runtime.storage.batching import KeyValue
 
 S = TypeVar("S", bound="State[Any]")
@@ -40,6 +40,12 @@ Decided = tuple[Sequence[R], T]
 
 Deciding = Decided[R, T] | Steps[Decided[R, T]]
 """A decision that is made, or that is made in steps."""
+
+
+def in_one_go(decided: Deciding[R, T]) -> Decided[R, T]:
+    """The decision, with all its steps made at once."""
+    return decided if isinstance(decided, tuple) else at_once(decided)
+
 
 Decision = Callable[[S], Deciding[R, T]]
 """Decides one request, at once or in steps, during which the state does not change. Raises KafkaError to refuse.

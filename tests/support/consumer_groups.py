@@ -13,8 +13,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.coordination.runtime import in_one_go
-from broker_runtime.coordination.seam import Deciding
+from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Outbox

@@ -9,8 +9,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from broker_runtime.coordination.runtime import in_one_go
-from broker_runtime.coordination.seam import Deciding
+from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.joining import Joined, Joining, join

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.coordination.runtime import in_one_go
-from broker_runtime.coordination.seam import Deciding
+from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic import reading
 from broker_runtime.groups.classic.joining import join

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.coordination.runtime import in_one_go
+from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.classic.heartbeats import keep_session

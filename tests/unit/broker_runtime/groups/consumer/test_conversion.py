@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.coordination.runtime import in_one_go
-from broker_runtime.coordination.seam import Whole
+from broker_runtime.coordination.seam import Whole, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.group import ClassicGroup

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.coordination.runtime import in_one_go
+from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
 from broker_runtime.groups.consumer.validity import HeartbeatRequest

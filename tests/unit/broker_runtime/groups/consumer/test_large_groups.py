@@ -1,7 +1,7 @@
 """Groups whose assignment would hold the event loop: it is computed aside, and written in slices (KIP-848)."""
 
 from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.coordination.runtime import in_one_go
+from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.groups.records import ConsumerGroupTargetAssignmentMemberKey
 from tests.support.consumer_groups import Coordinator, durable
 
