@@ -22,7 +22,7 @@ from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.deciding_turns import DecidingTurns
-from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole, in_one_go
+from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.steps import Steps
