@@ -22,6 +22,7 @@ from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.steps import at_once
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.layouts import Layout
@@ -405,7 +406,7 @@ async def test_tools_are_shown_the_consumers_of_a_group(node: CoordinatingBroker
         assert (group.error_code, group.group_state, group.protocol_type) == (ErrorCode.NONE, "Stable", "consumer")
         (member,) = group.members
         assert (member.member_id, member.client_host) == ("c", "/127.0.0.1")
-        assert read_assignment(member.member_assignment).partitions == {"orders": (0, 1, 2)}
+        assert at_once(read_assignment(member.member_assignment)).partitions == {"orders": (0, 1, 2)}
 
 
 @pytest.fixture

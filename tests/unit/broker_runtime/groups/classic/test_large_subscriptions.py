@@ -77,7 +77,7 @@ def test_no_decision_reads_more_names_than_a_portion_has(counted: CountedNames) 
     counted.decide_all(at, 30.0)
     counted.decide_all(at, 30.0)
     assert (counted.total, counted.most) == (3 * NAMES, NAMES_OF_A_DECISION)
-    assert at.group.topics == {name for member in range(3) for name in names_of(member)}
+    assert at.group.topics == frozenset(name for member in range(3) for name in names_of(member))
 
 
 def test_a_subscription_that_many_members_have_is_read_once(counted: CountedNames) -> None:

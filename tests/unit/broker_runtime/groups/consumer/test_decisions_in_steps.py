@@ -124,7 +124,12 @@ def test_a_sync_reads_nothing_of_a_subscription_but_its_version(monkeypatch: pyt
     joined = coordinator.decide(lambda _: old_member(coordinator, metadata(NAMES), member_id)).result
     numbers: list[int] = []
     real = embedded._Bytes.number
-    monkeypatch.setattr(embedded._Bytes, "number", lambda self, kind: numbers.append(1) or real(self, kind))
+
+    def counted(self: embedded._Bytes, kind: struct.Struct) -> int:
+        numbers.append(1)
+        return real(self, kind)
+
+    monkeypatch.setattr(embedded._Bytes, "number", counted)
     request = SyncRequest(GROUP, joined.member_id, joined.generation)
     answer = coordinator.decide(lambda state: sync(state, coordinator.environment, request, CLASSIC_MEMBERS))
     assert (answer.result.error, len(numbers)) == (ErrorCode.NONE, 1)  # type: ignore[union-attr]
