@@ -496,7 +496,7 @@ class Broker:
         """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""
         while True:
             await asyncio.sleep(1.0)
-            for _ in logs.tick_in_steps():
+            for _ in logs.tick():
                 await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:

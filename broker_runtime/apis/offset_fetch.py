@@ -164,6 +164,7 @@ async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterato
     """So many that others have their turn before the next ones. Raises KafkaError."""
     partitions = deque[tuple[str, int]]()
     for topic in group.topics or ():
+        await pace.item()
         for index in topic.indexes if topic.name is not None else ():
             partitions.append((topic.name or "", index))
             await pace.item()

@@ -16,7 +16,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.steps import Steps
 from broker_runtime.storage.checkpoint import (
     FIRST_DIRTY,
     PARTITION_METADATA,
@@ -451,12 +451,8 @@ class LogManager:
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
 
-    def tick(self) -> None:
-        """A bounded piece of upkeep; call it every second or so."""
-        at_once(self.tick_in_steps())
-
-    def tick_in_steps(self) -> Steps[None]:
-        """The same, with breaks."""
+    def tick(self) -> Steps[None]:
+        """A bounded piece of upkeep, with breaks; to be done every second or so."""
         yield from self.upkeep.tick()
         self.dir_health.tick()
 

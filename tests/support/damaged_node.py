@@ -7,6 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.damaged_ranges import range_at
 from broker_runtime.storage.log import Log
@@ -91,7 +92,7 @@ class Node:
         """With the recovery point on disk."""
         self.log.flush()
         self.clock.advance(61)
-        self.logs.tick()
+        at_once(self.logs.tick())
 
     def lose_power(self) -> None:
         self._remember()

@@ -13,6 +13,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import LOG_STARTS, read_offsets
 from broker_runtime.storage.log import Log
@@ -210,7 +211,7 @@ async def test_what_cannot_be_noted_is_not_answered_as_deleted() -> None:
     scene.fetch(3, 2)
     assert told(await answer) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
     scene.house.fs.mend()
-    scene.house.logs.tick()
+    at_once(scene.house.logs.tick())
     assert read_offsets(scene.house.fs, LOG_DIR / LOG_STARTS) == {("orders", 0): 2}
 
 

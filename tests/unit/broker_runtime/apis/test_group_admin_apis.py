@@ -181,6 +181,9 @@ async def test_offsets_are_deleted_of_what_nobody_reads() -> None:
             node, "busy", *[GroupRecord(OffsetCommitKey("busy", name, 0), value) for name in ("other", "orders")]
         )
         await with_member(node, "busy")
+        # A coordinator reads what the members subscribe to when it has loaded the group.
+        node.lose()
+        await node.lead()
         answer = await node.ask(offset_delete.API, 0, {"group_id": "busy", "topics": [other, read, gone]})
         told = [(topic.name, [part.error_code for part in topic.partitions]) for topic in answer.topics]
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -13,6 +13,7 @@ from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
 from tests.support.inline_executor import InlineExecutor
@@ -72,7 +73,7 @@ class Machine:
 
     def checkpoint(self) -> None:
         self.clock.advance(61)
-        self.logs.tick()
+        at_once(self.logs.tick())
 
 
 async def _with_some_metadata(machine: Machine) -> None:
@@ -110,7 +111,7 @@ async def test_what_a_high_watermark_shows_to_have_been_committed_must_be_there(
     machine = Machine()
     await _with_some_metadata(machine)
     machine.clock.advance(6)
-    machine.logs.tick()
+    at_once(machine.logs.tick())
     machine.fs.open(DATA / "replication-offset-checkpoint").fsync()
     machine.fs.fsync_dir(DATA)
     machine.lose_power()

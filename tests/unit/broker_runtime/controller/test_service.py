@@ -287,7 +287,7 @@ async def test_snapshots_and_power_losses_take_nothing_that_was_answered(seed: i
                     # Snapshots are written beside, segments go with the tick.
                     await asyncio.sleep(0)
                     node.clock.advance(rng.choice((0.1, 90.0)))
-                    node.logs.tick()
+                    at_once(node.logs.tick())
             disk = node.fs.power_loss(rng)
     assert started_from == {False, True}
 
@@ -300,7 +300,7 @@ async def test_the_log_is_bounded_by_snapshots() -> None:
             # The last snapshot is written beside, and then segments go with the tick.
             while node.journal.log_start_offset <= 800 or node.journal.size >= 4 * 5000:
                 await asyncio.sleep(0.01)
-                node.logs.tick()
+                at_once(node.logs.tick())
         assert node.controller.history.snapshot is not None
 
 

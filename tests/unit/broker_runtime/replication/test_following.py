@@ -18,6 +18,7 @@ from broker_runtime.replication.fetch_messages import Fetched, FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
 from broker_runtime.replication.leader_questions import log_start
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import HEADER_BYTES
 from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body
@@ -201,7 +202,7 @@ def test_a_log_start_is_noted_beside_the_event_loop_before_the_leader_hears_of_i
     pair.run_until(lambda: pair.caught_up)
     house = pair.follower_house
     house.clock.advance(61)
-    house.logs.tick()
+    at_once(house.logs.tick())
     disk.slow = True
     pair.leader.log.delete_records(2)
     before, seen = house.fs.fsyncs, list[tuple[int, int]]()

@@ -13,6 +13,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
+from broker_runtime.steps import at_once
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse
 from tests.support.manual_disk import ManualDisk
 
@@ -95,7 +96,7 @@ def test_what_a_removed_partition_was_made_of_is_freed_without_the_garbage_colle
     house = LogHouse()
     manager, image = manager_of(house), MetadataImage()
     replica = weakref.ref(house.log)
-    house.logs.tick()
+    at_once(house.logs.tick())
     manager._image.replace_by(image)
     gc.collect()
     gc.disable()
@@ -154,7 +155,7 @@ def test_a_topic_that_goes_while_its_files_are_made_leaves_none(is_made_again: b
     assert list(steps) == []
     house.clock.advance(61)
     for _ in range(3):
-        house.logs.tick()
+        at_once(house.logs.tick())
     assert not [name for name in house.fs.listdir(LOG_DIR) if name.startswith("short")]
     if is_made_again:
         list(manager.apply_partitions(UUID(int=78), [0], TopicConfig()))

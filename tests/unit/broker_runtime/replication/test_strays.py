@@ -16,6 +16,7 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
+from broker_runtime.steps import at_once
 from broker_runtime.storage.stray import parting_name
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
@@ -65,7 +66,7 @@ def test_a_log_that_the_metadata_does_not_name_is_set_aside_and_kept(caplog: pyt
     assert stray in said
     assert "no record has ordered to delete it" in said
     node.house.clock.advance(100_000)
-    node.house.logs.tick()
+    at_once(node.house.logs.tick())
     assert node.folders("-stray") == [stray]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import ProducerStamp, empty_batch, parse_header
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.manager import LogManager
@@ -162,7 +163,7 @@ def test_fetched_records_follow_the_flush_policy_of_appended_ones() -> None:
     by_time = _follower(TopicConfig(flush_ms=1000))
     by_time.follower.append(memoryview(_bytes(FIRST)))
     by_time.clock.advance(2)
-    by_time.logs.tick()
+    at_once(by_time.logs.tick())
     assert by_time.log.recovery_point == 2
 
 
@@ -204,7 +205,7 @@ def test_the_high_watermark_survives_a_stop_and_is_at_most_late_after_a_kill() -
     house = _follower()
     house.follower.append(memoryview(_bytes(FIRST, SECOND, THIRD)))
     house.log.advance_high_watermark(3)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.log.advance_high_watermark(5)
     logs = LogManager(LOG_DIR, fs=house.fs.copy(), clock=house.clock)
     logs.open(lambda _topic: TopicConfig())

@@ -8,6 +8,7 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import HEADER_BYTES, parse_header
 from broker_runtime.storage.damaged_ranges import DamagedRange, range_at, stretches
 from broker_runtime.storage.time_search import FoundRecord, first_since, newest
@@ -250,11 +251,11 @@ def test_a_damaged_segment_expires_with_those_around_it() -> None:
     house.find(*range(segment.base_offset, segment.next_offset))
     newest_there = house.log.segments[2].max_timestamp
     house.clock.advance((newest_there + 100_000 - house.clock.wall_ms()) / 1000)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.log_start_offset == segment.base_offset
     assert house.unreadable == [(segment.base_offset, segment.next_offset)]
     house.clock.advance(0.001)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.log_start_offset >= segment.next_offset
     assert (house.unreadable, house.logs.damage.logs()) == ([], [])
 

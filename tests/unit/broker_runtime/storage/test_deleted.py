@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.config import TopicConfig
+from broker_runtime.steps import at_once
 from broker_runtime.storage.deleted import FOLDERS_PER_SLICE
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR
@@ -28,7 +29,7 @@ class Deleting:
         self.logs.create("orders", number, UUID(int=topic_id), CONFIG)
 
     def tick(self) -> None:
-        self.logs.tick()
+        at_once(self.logs.tick())
         while self.disk.busy:
             self.disk.finish_one()
 
@@ -53,7 +54,7 @@ def test_folders_go_in_slices_and_not_before_their_renames_are_durable() -> None
     many = Deleting(MANY)
     for number in range(MANY):
         many.logs.delete("orders", number)
-    many.logs.tick()
+    at_once(many.logs.tick())
     assert many.left == MANY, "a power loss would bring back a part of them"
     lefts = []
     while many.left:

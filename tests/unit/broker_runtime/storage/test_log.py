@@ -4,6 +4,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import LOG_APPEND_TIME, checksum, encode_batch
 from broker_runtime.storage.time_search import first_since, newest
 from tests.support.logs import LogHouse, read_all, values_of
@@ -120,7 +121,7 @@ def test_deleted_records_are_gone_for_readers_and_after_restarts() -> None:
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     house.kill()
     assert house.log.log_start_offset == 9
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.segments[0].base_offset > 0
     house.restart()
     assert house.log.log_start_offset == 9

@@ -7,6 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.filesystem import read_file
 from broker_runtime.storage.ledger import FILE_NAME
@@ -39,7 +40,7 @@ class FullHouse(LogHouse):
     def tick(self, times: int = 1) -> None:
         for _ in range(times):
             self.clock.advance(1)
-            self.logs.tick()
+            at_once(self.logs.tick())
 
     @property
     def has_reserve(self) -> bool:
@@ -151,7 +152,7 @@ def test_an_index_that_finds_no_space_is_no_reason_to_take_no_records_any_more()
         house.append(b"x" * 100)
     house.fs.capacity_bytes = house.fs.used_bytes()
     house.clock.advance(2)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.failure is None
     assert house.log.recovery_point == 10
     house.fs.capacity_bytes = None

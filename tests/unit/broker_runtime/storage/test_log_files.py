@@ -6,6 +6,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from tests.support.logs import LOG_DIR, LogHouse, values_of
 
 ONE = 70
@@ -56,11 +57,11 @@ def test_a_tail_that_cannot_be_cut_is_cut_before_a_new_segment_begins(end: Calla
     with pytest.raises(KafkaError):
         house.append(b"does not fit")
     house.clock.advance(2)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert len(house.log.segments) == 1
     house.fs.mend()
     house.clock.advance(2)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert [segment.file.size() for segment in house.log.segments] == [ONE, 0]
     end(house)
     assert house.logs.damaged == {}
@@ -111,10 +112,10 @@ def test_a_log_that_syncs_each_append_syncs_one_file_for_it() -> None:
 def test_flush_ms_syncs_in_the_background() -> None:
     house = LogHouse(TopicConfig(flush_ms=500))
     house.append(b"a")
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.recovery_point == 0
     house.clock.advance(0.5)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.recovery_point == 1
 
 
@@ -158,11 +159,11 @@ def test_files_of_old_segments_go_although_one_could_not_be_removed_at_once() ->
             raise OSError("input/output error")
 
     house.fs.before_change = fail_at_the_second
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert renamed()
     # Not before the next start would not miss them.
     house.clock.advance(61)
     for _ in range(3):
-        house.logs.tick()
+        at_once(house.logs.tick())
     assert failed
     assert not renamed()

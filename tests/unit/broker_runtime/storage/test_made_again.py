@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from broker_runtime.steps import at_once
 from broker_runtime.storage.checkpoint import LOG_STARTS, RECOVERY_POINTS, read_offsets, write_offsets
 from broker_runtime.storage.filesystem import read_file, replace_file
 from broker_runtime.storage.ledger import read_ledger
@@ -25,7 +26,7 @@ def _with_old_offsets() -> LogHouse:
     house.log.delete_records(50)
     house.log.flush()
     house.clock.advance(61)
-    house.logs.tick()
+    at_once(house.logs.tick())
     return house
 
 

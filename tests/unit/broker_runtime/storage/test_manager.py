@@ -5,6 +5,7 @@ import pytest
 
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage import upkeep
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, write_offsets
@@ -61,7 +62,7 @@ def test_segments_below_the_recovery_point_are_not_scanned_again() -> None:
     house = _filled()
     house.log.flush()
     house.clock.advance(61)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.append(b"more")
     report = house.kill()
     assert report.segments_scanned == 1
@@ -178,7 +179,7 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later() -> None:
     assert again.log_end_offset == 0
     assert sum(name.endswith("-delete") for name in house.fs.listdir(LOG_DIR)) == 1
     house.clock.advance(60)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert not any(name.endswith("-delete") for name in house.fs.listdir(LOG_DIR))
     assert region.read() == held
 
@@ -188,7 +189,7 @@ def test_a_crash_before_the_files_went_is_made_good_at_start() -> None:
     house.logs.delete("orders", 0)
     house.kill()
     assert house.log.log_end_offset == 0
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert [name for name in house.fs.listdir(LOG_DIR) if "delete" in name] == []
 
 
@@ -222,17 +223,17 @@ def test_old_segments_go_by_time() -> None:
     house.clock.advance(5)
     house.append(b"young")
     house.clock.advance(5.001)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.log_start_offset == house.log.segments[0].base_offset > 0
     assert values_of(house.log)[-1] == b"young"
     house.clock.advance(10)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert (house.log.log_start_offset, house.log.log_end_offset) == (51, 51)
     assert any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER))
     house.clock.advance(60)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER)), "the next start would miss them"
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert not any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER))
     house.kill()
     assert house.append(b"on") == 51
@@ -249,7 +250,7 @@ def _timed(config: TopicConfig, check_ms: int, initial_delay_ms: int) -> LogHous
 
 def _seconds_until_deleted(house: LogHouse) -> int:
     for second in range(1_000):
-        house.logs.tick()
+        at_once(house.logs.tick())
         if house.log.log_start_offset == house.log.log_end_offset:
             return second
         house.clock.advance(1)
@@ -279,7 +280,7 @@ def test_by_default_retention_is_checked_as_in_kafka() -> None:
     log.append(memoryview(encode_batch([(b"k", b"v")], house.clock.wall_ms() - 100_000)))
     for _ in range(29):
         house.clock.advance(1)
-        logs.tick()
+        at_once(logs.tick())
     assert (log.log_start_offset, log.log_end_offset) == (0, 1)
 
 
@@ -289,10 +290,10 @@ def test_a_check_of_more_logs_than_one_tick_takes_reaches_each_of_them_once() ->
     for log in others:
         log.append(memoryview(encode_batch([(b"k", b"v")], house.clock.wall_ms() - 100_000)))
     house.clock.advance(5)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert 200 < sum(log.log_start_offset for log in others) < 300
     house.clock.advance(1)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert all(log.log_start_offset == 1 for log in others)
 
 
@@ -301,7 +302,7 @@ def test_segments_below_the_start_of_a_log_do_not_wait_for_the_check() -> None:
     for _ in range(10):
         house.append(b"v" * 50)
     house.log.delete_records(8)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.segments[0].base_offset > 0
 
 
@@ -311,10 +312,10 @@ def test_recovery_points_are_written_at_the_interval_of_the_broker() -> None:
     house.append(b"a")
     house.log.flush()
     house.clock.advance(4)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert read_offsets(house.fs, LOG_DIR / RECOVERY_POINTS) == {}
     house.clock.advance(1)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert read_offsets(house.fs, LOG_DIR / RECOVERY_POINTS) == {("orders", 0): 1}
 
 
@@ -322,7 +323,7 @@ def test_what_recovery_has_found_is_synced_soon_after_the_start() -> None:
     house = _filled()
     house.kill()
     assert house.log.recovery_point == 0, "a start does not wait for as many fsyncs as there are partitions"
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.recovery_point == 50
     house.lose_power(3)
     assert values_of(house.log) == EVERYTHING
@@ -339,7 +340,7 @@ def test_what_recovery_has_found_is_synced_at_once_where_acknowledgements_ask_fo
 def test_expired_records_do_not_come_back_after_a_power_loss() -> None:
     house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=2000))
     house.log.flush()
-    house.logs.tick()
+    at_once(house.logs.tick())
     start = house.log.log_start_offset
     house.lose_power(4)
     assert house.log.log_start_offset == start > 0
@@ -348,7 +349,7 @@ def test_expired_records_do_not_come_back_after_a_power_loss() -> None:
 def test_old_segments_go_by_size_and_only_whole_ones() -> None:
     house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=2000))
     sizes = [segment.size for segment in house.log.segments]
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.size >= 2000
     assert house.log.size - house.log.segments[0].size < 2000
     assert house.log.size < sum(sizes)
@@ -358,7 +359,7 @@ def test_old_segments_go_by_size_and_only_whole_ones() -> None:
 def test_compacted_logs_keep_everything(policy: tuple[str, ...]) -> None:
     house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=0, retention_ms=1, cleanup_policy=policy))
     house.clock.advance(1000)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert values_of(house.log) == EVERYTHING
 
 
@@ -367,7 +368,7 @@ def test_records_above_the_high_watermark_are_not_expired() -> None:
     house.log.sole_replica = False
     house.append(b"a")
     house.clock.advance(10)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert (house.log.log_start_offset, house.log.log_end_offset) == (0, 1)
 
 
@@ -375,9 +376,9 @@ def test_an_idle_segment_is_rolled_by_time() -> None:
     house = LogHouse(TopicConfig(segment_ms=1000))
     house.append(b"a")
     house.clock.advance(2)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.clock.advance(2)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert [segment.base_offset for segment in house.log.segments] == [0, 1]
 
 
@@ -386,7 +387,7 @@ def test_small_sealed_segments_of_many_logs_are_synced_together() -> None:
     others = [house.logs.create("orders", number, TOPIC_ID, house.config) for number in range(1, 4)]
     for log in others:
         _fill(log, 50)
-    house.logs.tick()
+    at_once(house.logs.tick())
     for log in (house.log, *others):
         assert log.recovery_point == log.segments[-1].base_offset > 0
 
@@ -396,7 +397,7 @@ def test_sealed_segments_are_synced_by_one_where_they_are_large(monkeypatch: pyt
     house = _filled()
     points = []
     for _ in range(3):
-        house.logs.tick()
+        at_once(house.logs.tick())
         points.append(house.log.recovery_point)
     assert points == [segment.base_offset for segment in house.log.segments[1:4]]
 
@@ -408,7 +409,7 @@ def test_one_tick_syncs_a_limited_number_of_sealed_segments(monkeypatch: pytest.
     for log in (second, third):
         _fill(log, 50)
     assert len(house.log.segments) == 4
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.log.recovery_point == house.log.segments[3].base_offset
     assert second.recovery_point == second.segments[1].base_offset
     assert third.recovery_point == 0
@@ -429,7 +430,7 @@ def test_one_tick_checks_a_limited_number_of_logs_for_sealed_segments(monkeypatc
         _fill(log, 50)
     for _ in range(12):
         checked.append(0)
-        house.logs.tick()
+        at_once(house.logs.tick())
     assert max(checked) <= 2
     assert all(log.recovery_point == log.segments[-1].base_offset > 0 for log in (house.log, *others))
 
@@ -446,7 +447,7 @@ def test_a_tick_maintains_some_logs_in_each_step(monkeypatch: pytest.MonkeyPatch
     house = LogHouse()
     for number in range(1, 8):
         house.logs.create("orders", number, TOPIC_ID, house.config)
-    counts = [0, *(len(maintained) for _ in house.logs.tick_in_steps()), len(maintained)]
+    counts = [0, *(len(maintained) for _ in house.logs.tick()), len(maintained)]
     assert max(after - before for before, after in pairwise(counts)) <= 2
     assert len(maintained) == len(set(maintained)) == 8
 
@@ -458,13 +459,13 @@ def test_sealed_segments_are_synced_beside_the_log() -> None:
     logs.open(lambda _topic: house.config)
     log = logs.get("orders", 0)
     assert log is not None
-    logs.tick()
+    at_once(logs.tick())
     disk.finish_one()
     assert log.recovery_point == 50, "what the crash has left"
     _fill(log, 30)
     sealed = log.segments[-2].next_offset
     for _ in range(3):
-        logs.tick()
+        at_once(logs.tick())
     assert (disk.busy, log.recovery_point) == (1, 50)
     disk.finish_one()
     assert log.recovery_point == sealed > 50
@@ -484,7 +485,7 @@ def test_a_full_disk_at_close_leaves_no_marker_and_loses_nothing() -> None:
 def test_a_failed_sync_stops_the_log_and_leaves_no_clean_marker() -> None:
     house = _filled()
     house.fs.failing_fsync = True
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.fs.failing_fsync = False
     with pytest.raises(KafkaError, match="fsync failed"):
         house.append(b"x")

@@ -7,6 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches
 from broker_runtime.storage.mending import NotSuppliedError, Supplied, Wanted, mend, nothing_for
 from broker_runtime.storage.replacing import ReplacingStoppedError
@@ -279,7 +280,7 @@ def _delete(house: DamagedHouse) -> None:
 
 def _expire(house: DamagedHouse) -> None:
     house.log.delete_records(50)
-    house.logs.tick()
+    at_once(house.logs.tick())
 
 
 def _fail(house: DamagedHouse) -> None:

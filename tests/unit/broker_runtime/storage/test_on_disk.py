@@ -10,6 +10,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.log import Log
@@ -49,8 +50,8 @@ def test_regions_name_the_bytes_of_a_real_descriptor(tmp_path: Path) -> None:
     assert region is not None
     held = region.read()
     assert os.pread(region.file.fileno(), region.length, region.offset) == held
-    logs.tick()
-    logs.tick()
+    at_once(logs.tick())
+    at_once(logs.tick())
     assert log.log_start_offset > 3
     assert os.pread(region.file.fileno(), region.length, region.offset) == held
     logs.close()

@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import checksum
 from tests.support.logs import LogHouse, read_all, values_of
 
@@ -50,7 +51,7 @@ class LogOnFailingMachine(RuleBasedStateMachine):
     @rule()
     def tick(self) -> None:
         self.house.clock.advance(61)
-        self.house.logs.tick()
+        at_once(self.house.logs.tick())
         self.synced = max(self.synced, self.house.log.recovery_point)
 
     @rule(share=st.floats(0, 1))

@@ -1,6 +1,7 @@
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage import producers
 from broker_runtime.storage.batch import ProducerStamp
 from broker_runtime.storage.producers import EXPIRED_AT_ONCE, ProducerStates, StoredBatch
@@ -80,10 +81,10 @@ def test_a_producer_that_is_silent_for_a_day_is_forgotten() -> None:
     house = LogHouse()
     house.append(b"a", producer=_stamp(5))
     house.clock.advance(86_399)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert _refused(house, 9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     house.clock.advance(1)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.append(b"b", producer=_stamp(9)) == 1
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import ProducerStamp
 from broker_runtime.storage.epochs import EPOCHS_FILE
 from broker_runtime.storage.filesystem import OsFileSystem, read_file
@@ -26,7 +27,7 @@ class House(LogHouse):
     def __init__(self, config: TopicConfig | None = None) -> None:
         self.slow_disk = ManualDisk()
         super().__init__(config or TopicConfig(flush_messages=1, segment_bytes=ONE), self.slow_disk)
-        self.logs.tick()
+        at_once(self.logs.tick())
         self.slow_disk.finish_all()
         self.logs.run_record.registered(7)
         self.sequence = 0
@@ -38,7 +39,7 @@ class House(LogHouse):
 
     def tick(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        self.logs.tick()
+        at_once(self.logs.tick())
         self.slow_disk.finish_all()
 
     @property
@@ -184,7 +185,7 @@ def test_old_segments_are_gone_for_good_once_their_folder_could_be_opened() -> N
         house.slow_disk.finish_all()
     house.log.delete_records(2)
     house.fs.no_descriptors = True
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.slow_disk.finish_all()
     assert house.log.failure is None
     assert house.log.files.old.durable_base == 0, "a power loss may bring them back"

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp
 from tests.support.logs import LogHouse
 from tests.support.replica_model import ModelBatch, epoch_end, stored
@@ -133,7 +134,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
     @rule()
     def tick(self) -> None:
         self.house.clock.advance(61)
-        self.house.logs.tick()
+        at_once(self.house.logs.tick())
         self.synced = max(self.synced, self.house.log.recovery_point)
 
     @rule()

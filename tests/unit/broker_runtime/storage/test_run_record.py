@@ -8,6 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import CLEAN_SHUTDOWN
 from broker_runtime.storage.filesystem import read_file, replace_file
@@ -212,7 +213,7 @@ def test_a_run_that_cannot_note_its_epoch_does_not_go_on_and_leaves_the_word_of_
 def test_a_log_that_was_made_anew_has_not_lost_what_the_one_before_had() -> None:
     node = Node()
     node.serve(7)
-    node.logs.tick()
+    at_once(node.logs.tick())
     node.logs.delete("orders", 0)
     node.logs.create("orders", 0, OTHER_ID, TopicConfig())
     node.kill()
@@ -251,7 +252,7 @@ def test_a_folder_that_is_lost_is_missed_from_the_first_checkpoint_that_names_it
     node.fs.lose(SEGMENT.parent)
     assert node.start() == 7
     node.serve(8)
-    node.logs.tick()
+    at_once(node.logs.tick())
     node.kill()
     node.fs.lose(SEGMENT.parent)
     with pytest.raises(KafkaError, match="is lost"):

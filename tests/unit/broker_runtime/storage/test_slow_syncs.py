@@ -8,6 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import ProducerStamp
 from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets
 from broker_runtime.storage.disk import ThreadedDisk
@@ -23,7 +24,7 @@ class SlowHouse(LogHouse):
         self.slow_disk = ManualDisk()
         super().__init__(config or TopicConfig(flush_messages=1), self.slow_disk)
         # The first one writes the high watermarks.
-        self.logs.tick()
+        at_once(self.logs.tick())
         self.slow_disk.finish_all()
         self.slow_disk.begun = 0
 
@@ -97,8 +98,8 @@ def test_flush_ms_stops_nobody() -> None:
     house = SlowHouse(TopicConfig(flush_ms=500))
     house.append(b"a")
     house.clock.advance(0.5)
-    house.logs.tick()
-    house.logs.tick()
+    at_once(house.logs.tick())
+    at_once(house.logs.tick())
     assert (house.counted, house.log.recovery_point, house.slow_disk.busy) == ((1, 1, 1), 0, 1)
     house.append(b"b")
     house.slow_disk.finish_one()
@@ -172,8 +173,8 @@ def test_old_segments_go_while_they_are_synced() -> None:
     house.log.sole_replica = False
     house.log.high_watermark = 4
     house.clock.advance(2)
-    house.logs.tick()
-    house.logs.tick()
+    at_once(house.logs.tick())
+    at_once(house.logs.tick())
     assert house.log.log_start_offset == 4
     house.slow_disk.finish_all()
     assert house.log.failure is None
@@ -188,12 +189,12 @@ def test_deleted_records_stay_deleted_though_their_segments_come_back(seed: int,
     for number in range(6):
         house.append(b"%d" % number)
     for _ in range(6):
-        house.logs.tick()
+        at_once(house.logs.tick())
     house.log.flush()
     house.slow_disk.slow = True
     house.log.delete_records(4)
     fsyncs = house.fs.fsyncs
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert (house.log.segments[0].base_offset, house.fs.fsyncs) == (4, fsyncs), "the event loop has synced nothing"
     if synced:
         house.slow_disk.finish_all()
@@ -231,10 +232,10 @@ def test_recovery_points_are_written_beside_the_loop() -> None:
     house.append(b"a")
     house.slow_disk.finish_all()
     house.clock.advance(60)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert (house.slow_disk.busy, recovery_points(house)) == (2, {}), "high watermarks too"
     house.clock.advance(60)
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.slow_disk.busy == 2, "no more of them wait for a slow disk"
     house.slow_disk.finish_all()
     assert recovery_points(house) == {("orders", 0): 1}
@@ -247,7 +248,7 @@ def test_recovery_points_that_a_cut_has_lowered_are_not_raised_by_what_was_under
         house.append(value, leader_epoch=1)
         house.slow_disk.finish_all()
     house.clock.advance(60)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.follower.truncate_to(1)
     assert recovery_points(house) == {("orders", 0): 1}
     house.slow_disk.finish_all()
@@ -259,12 +260,12 @@ def test_recovery_points_that_could_not_be_written_are_written_again() -> None:
     house.append(b"a")
     house.slow_disk.finish_all()
     house.clock.advance(60)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.fs.failing_fsync = True
     house.slow_disk.finish_all()
     house.fs.failing_fsync = False
     house.clock.advance(60)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.slow_disk.finish_all()
     assert recovery_points(house) == {("orders", 0): 1}
     assert house.log.failure is None
@@ -276,7 +277,7 @@ def test_a_roll_syncs_nothing_itself() -> None:
     before = house.fs.fsyncs
     house.append(b"b", producer=ProducerStamp(9, 0, 1))
     assert (len(house.log.segments), house.fs.fsyncs) == (2, before)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.slow_disk.finish_all()
     house.lose_power(1)
     assert house.log.log_end_offset >= 1
@@ -319,7 +320,7 @@ def test_a_flush_vouches_for_a_new_segment_whose_name_a_slow_sync_has_taken_on(s
     house.log.flush()
     house.append(b"b")
     house.append(b"c")
-    house.logs.tick()
+    at_once(house.logs.tick())
     assert house.slow_disk.busy == 1, "a sealed segment is being synced, and names with it"
     house.log.flush()
     house.lose_power(seed, keeps_names=seed % 2 == 1)
@@ -332,11 +333,11 @@ def test_old_segments_may_come_back_until_the_last_of_two_syncs_has_ended() -> N
         house.append(b"%d" % number)
     house.slow_disk.slow = False
     for _ in range(6):
-        house.logs.tick()
+        at_once(house.logs.tick())
     house.slow_disk.slow = True
     for start in (2, 4):
         house.log.delete_records(start)
-        house.logs.tick()
+        at_once(house.logs.tick())
     files = house.log.files
     assert (house.slow_disk.busy, files.old.durable_base) == (2, 0)
     house.slow_disk.finish_one()

@@ -8,6 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import Header, ProducerStamp, iter_batches
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, LogHouse, values_of
@@ -88,7 +89,7 @@ def test_offsets_behind_the_cut_do_not_vouch_for_what_is_written_next() -> None:
     house = _filled()
     house.log.flush()
     house.clock.advance(61)
-    house.logs.tick()
+    at_once(house.logs.tick())
     house.follower.truncate_to(10)
     for number in range(15):
         house.append(b"new%02d" % number, b"new", leader_epoch=9)
@@ -118,7 +119,7 @@ def test_a_crash_at_any_moment_leaves_a_beginning_of_the_log(cut: Callable[[LogH
     if synced:
         house.log.flush()
         house.clock.advance(61)
-        house.logs.tick()
+        at_once(house.logs.tick())
     before = stored(house.log)
     moments: list[MemoryFileSystem] = []
     house.fs.before_change = lambda: moments.append(house.fs.copy())

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.config import BrokerConfig, TopicConfig
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.compaction import cleaning
 from broker_runtime.storage.follower_log import FollowerLog
@@ -87,7 +88,7 @@ def test_a_record_that_waits_for_too_long_has_its_log_cleaned_and_its_segment_ro
         log.append(memoryview(encode_batch([(b"k", b"v")], folder.clock.wall_ms())))
     assert not folder.clean()
     folder.clock.advance(61)
-    folder.logs.tick()
+    at_once(folder.logs.tick())
     log.flush()
     assert folder.clean()
     assert log.first_dirty_offset == 3

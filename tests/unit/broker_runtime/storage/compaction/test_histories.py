@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from broker_runtime.config import TopicConfig
+from broker_runtime.steps import at_once
 from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, Record
 from broker_runtime.storage.compaction.cleaning import CleanerSettings
 from tests.support.cleaning import KeyValue, append_keyed, clean, records_of
@@ -95,7 +96,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
     def happen(self, what: str, share: float) -> None:
         if what == "tick":
             self.house.clock.advance(3)
-            self.house.logs.tick()
+            at_once(self.house.logs.tick())
             self.synced = max(self.synced, self.house.log.recovery_point)
         elif what == "kill":
             self._crash(None)

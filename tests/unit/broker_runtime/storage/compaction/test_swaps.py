@@ -8,6 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.steps import at_once
 from broker_runtime.storage.checkpoint import FIRST_DIRTY, read_offsets
 from broker_runtime.storage.expiry import apply_retention
 from broker_runtime.storage.swap import SWAP_LOG, Swap
@@ -158,7 +159,7 @@ def test_a_log_that_is_deleted_stops_its_cleaning(work: int) -> None:
         house.log.sole_replica = True
         append_keyed(house, (b"a", b"new"))
         house.clock.advance(1)
-        house.logs.tick()
+        at_once(house.logs.tick())
         house.kill()
         assert _values(house) == {b"a": b"new"}
 
@@ -270,7 +271,7 @@ def test_a_damaged_swap_is_kept_at_whatever_moment_the_machine_has_stopped_unles
     kept, dropped = set[int](), set[int]()
     for moment in range(1, 60):
         house, copies, left = _dirty(), list[MemoryFileSystem](), [moment]
-        house.logs.upkeep.tick()
+        at_once(house.logs.upkeep.tick())
         before = _values(house)
 
         def stop(house: LogHouse = house, copies: list[MemoryFileSystem] = copies, left: list[int] = left) -> None:
