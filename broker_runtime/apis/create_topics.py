@@ -50,7 +50,7 @@ def _create_all(
     named_twice = yield from chosen(counts, lambda name: counts[name] > 1)
     answers = yield from each(named_twice, lambda name: _refused(name, twice))
     wanted = yield from chosen(request.topics, lambda topic: counts[topic.name] == 1)
-    check_partitions((yield from each(wanted, lambda topic: _partitions_of(topic, defaults))))
+    check_partitions(sum((yield from each(wanted, lambda topic: _partitions_of(topic, defaults)))))
     records: list[Record] = []
     taken, capacity = TakenNames(image), Capacity(image)
     describe = _Descriptions(image, context)
@@ -69,7 +69,7 @@ def _create_all(
 
 
 def _partitions_of(topic: CreatableTopic, defaults: TopicDefaults) -> int:
-    return partitions_asked_for(topic.num_partitions, len(topic.assignments), defaults)
+    return max(0, partitions_asked_for(topic.num_partitions, len(topic.assignments), defaults))
 
 
 def _wanted(topic: CreatableTopic) -> Steps[NewTopic]:

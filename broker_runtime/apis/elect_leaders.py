@@ -60,6 +60,7 @@ def _elect_all(
     answers = yield from _answer(results)
     for _, told in results:
         yield from let_go(told)
+        yield
     yield from drain(elected)
     return cast("list[Record]", records), answers
 

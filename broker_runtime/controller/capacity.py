@@ -18,9 +18,8 @@ RECORDS_MAX = 10_000
 _PARTITIONS_OF_A_STEP = 16
 
 
-def check_partitions(asked: Iterable[int]) -> None:
-    """Of all topics of one request, before anything is decided; raises KafkaError for the request as a whole."""
-    partitions = sum(max(count, 0) for count in asked)
+def check_partitions(partitions: int) -> None:
+    """`partitions` are those of all topics of one request. Raises KafkaError for the request as a whole."""
     if partitions > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,

@@ -99,7 +99,7 @@ def grow_topic(
             f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
         )
     extra = count - have
-    check_partitions([extra])
+    check_partitions(extra)
     # While a partition is moved it has more replicas than it will have.
     factor = len(set(topic.partitions[0].replicas) - set(topic.partitions[0].removing))
     if assignments is None:
