@@ -211,6 +211,11 @@ class Slices:
                 return
 
 
+async def over_turns(steps: Steps[T]) -> T:
+    """The result of steps that are no request's: a slice of them is made in each iteration of the event loop."""
+    return await Slices(asyncio.get_running_loop().time).finish(steps)
+
+
 def _told(error: Exception) -> Exception:
     """The error for the caller that awaits the result. A mistake of ours keeps its traceback, which is logged."""
     return detached(error) if isinstance(error, KafkaError | ProtocolError) else error

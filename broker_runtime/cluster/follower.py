@@ -23,7 +23,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.slices import Slices
+from broker_runtime.slices import over_turns
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import FETCH, FETCH_SNAPSHOT
@@ -218,7 +218,7 @@ class MetadataFollower:
                 end_offset,
             )
         try:
-            fresh = MetadataImage() if snapshot is None else await self._loaded(payload, end_offset)
+            fresh = MetadataImage() if snapshot is None else await over_turns(load_in_steps(payload, end_offset))
         except SnapshotFormatError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the controller's metadata snapshot: {error}") from error
         changes = self._image.replace_by(fresh)
@@ -226,10 +226,6 @@ class MetadataFollower:
         self.next_offset = end_offset
         self.end_offset = -1
         self._tell(changes)
-
-    async def _loaded(self, payload: bytes, end_offset: int) -> MetadataImage:
-        """Over turns of the event loop. Raises SnapshotFormatError."""
-        return await Slices(asyncio.get_running_loop().time).finish(load_in_steps(payload, end_offset))
 
     async def _fetch_snapshot(self) -> tuple[int, bytes] | None:
         """(end offset, records); None when the controller has none. Raises KafkaError, also when it took a new one."""

@@ -14,7 +14,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps, snapshot_pieces
-from broker_runtime.slices import Slices
+from broker_runtime.slices import over_turns
 from broker_runtime.storage.batch import Record as LogRecord
 from broker_runtime.storage.log import Log
 
@@ -44,7 +44,9 @@ class History:
         """Raises ReplayError, and what the journal raises."""
         snapshot = await self._journal.load()
         try:
-            image = MetadataImage() if snapshot is None else await _loaded(snapshot)
+            image = MetadataImage()
+            if snapshot is not None:
+                image = await over_turns(load_in_steps(snapshot.payload, snapshot.end_offset))
         except SnapshotFormatError as error:
             raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
         self.snapshot = snapshot
@@ -83,7 +85,7 @@ class History:
 
     async def _encoded(self, image: MetadataImage) -> Snapshot:
         """Piece by piece: heartbeats and requests go on between them."""
-        await Slices(asyncio.get_running_loop().time).finish(image.quotas.sort())
+        await over_turns(image.quotas.sort())
         pieces = []
         for piece in snapshot_pieces(image, self._clock.wall_ms()):
             pieces.append(piece)
@@ -97,12 +99,6 @@ class History:
         if before is not None:
             self._log.delete_records(before.end_offset)
         log.info("a snapshot of the metadata up to offset %d is durable", snapshot.end_offset)
-
-
-async def _loaded(snapshot: Snapshot) -> MetadataImage:
-    """Over turns of the event loop. Raises SnapshotFormatError."""
-    steps = load_in_steps(snapshot.payload, snapshot.end_offset)
-    return await Slices(asyncio.get_running_loop().time).finish(steps)
 
 
 def _apply(image: MetadataImage, item: LogRecord) -> None:

@@ -41,7 +41,6 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.steps import Steps, in_steps_if
 
 _BYTES_AT_ONCE_MAX = 4_096
-_NAMES_AT_ONCE_MAX = 256
 
 
 class ClassicMembers:
@@ -54,7 +53,7 @@ class ClassicMembers:
         if group.is_empty:
             return _take_over(state, environment, group, request)
         said = sum(len(metadata) for _, metadata in request.protocols)
-        many = said > _BYTES_AT_ONCE_MAX or len(group.subscriptions.topics) > _NAMES_AT_ONCE_MAX
+        many = said > _BYTES_AT_ONCE_MAX or group.subscriptions.are_many
         return in_steps_if(many, _join_or_refuse(environment, group, request))
 
     def sync(
@@ -97,8 +96,8 @@ class ClassicMembers:
                 continue
             gone[member.member_id] = member
             errors.append(ErrorCode.NONE)
-        many = len(group.subscriptions.topics) > _NAMES_AT_ONCE_MAX
-        return in_steps_if(many, _fence(group, list(gone.values()), environment, LeaveAnswer(tuple(errors))))
+        fencing = _fence(group, list(gone.values()), environment, LeaveAnswer(tuple(errors)))
+        return in_steps_if(group.subscriptions.are_many, fencing)
 
 
 def _fence(

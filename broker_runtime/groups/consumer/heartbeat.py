@@ -19,7 +19,7 @@ from broker_runtime.groups.consumer.joining import speaker_of
 from broker_runtime.groups.consumer.leaving import leave
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.regexes import refresh_is_due
-from broker_runtime.groups.consumer.subscriptions import sorted_names
+from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX, sorted_names
 from broker_runtime.groups.consumer.times import times_of
 from broker_runtime.groups.consumer.upgrading import release_soon, upgraded
 from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
@@ -30,7 +30,6 @@ from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.steps import Steps, in_steps_if
 
-_NAMES_AT_ONCE_MAX = 256
 _SOON_PER_MS = 5
 """Heartbeats of one group while it rebalances: a quarter of a core or less, whatever its size."""
 
@@ -58,11 +57,11 @@ def heartbeat(
 
 
 def _takes_long(group: Group | None, request: HeartbeatRequest) -> bool:
-    if len(request.subscribed_topic_names or ()) > _NAMES_AT_ONCE_MAX:
+    if len(request.subscribed_topic_names or ()) > NAMES_AT_ONCE_MAX:
         return True
     if isinstance(group, ClassicGroup):
         return bool(group.members.by_id)
-    return isinstance(group, ConsumerGroup) and len(group.subscriptions.topics) > _NAMES_AT_ONCE_MAX
+    return isinstance(group, ConsumerGroup) and group.subscriptions.are_many
 
 
 def _heartbeat(

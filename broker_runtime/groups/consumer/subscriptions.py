@@ -8,6 +8,9 @@ from broker_runtime.groups.consumer.member import ConsumerMember
 from broker_runtime.groups.records import ConsumerGroupRegularExpressionValue
 from broker_runtime.steps import Steps, chosen, counted, distinct, in_order
 
+NAMES_AT_ONCE_MAX = 256
+"""A decision that reads more names of topics than these is made in steps."""
+
 
 class Subscriptions:
     """`topics` counts members that name a topic and expressions that match it; `regexes` and `assignors` members."""
@@ -21,6 +24,11 @@ class Subscriptions:
         """Of the classic protocol, how many of those who speak that know each."""
         self.resolved: dict[str, ConsumerGroupRegularExpressionValue] = {}
         """By expression, what topics it matched when it was looked at last."""
+
+    @property
+    def are_many(self) -> bool:
+        """Whether a decision that reads all topics is made in steps."""
+        return len(self.topics) > NAMES_AT_ONCE_MAX
 
     def change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         """One member is another now, came (`before` is None) or went (`after` is None)."""
