@@ -94,9 +94,9 @@ class ControlPlane:
         wait_for("the default service account", self._has_default_service_account, timeout_s=START_TIMEOUT_S)
 
     def stop(self) -> None:
-        for program in (self._controller_manager, self._api_server):
-            if program is not None:
-                program.stop()
+        self._end_controller_manager()
+        if self._api_server is not None:
+            self._api_server.stop()
         if self._etcd is not None:
             # Its data go with the folder, so there is nothing to shut down in order.
             self._etcd.stop(by=signal.SIGKILL)
@@ -104,14 +104,20 @@ class ControlPlane:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def pause_api_server(self) -> None:
-        """Nothing listens on the API server's port until `resume_api_server`; what it stored stays in etcd."""
+        """Nothing listens on the API server's port until `resume_api_server`; what it stored stays in etcd.
+
+        The controller manager ends with it. Its informers would wait for up to a minute before they ask again, and the
+        next test would have no pods until then.
+        """
         if self._api_server is not None:
+            self._end_controller_manager(by=signal.SIGKILL)
             self._api_server.stop(by=signal.SIGKILL)
             self._api_server = None
 
     def resume_api_server(self) -> None:
         if self._api_server is None:
             self._start_api_server()
+            self._start_controller_manager()
 
     def forget_the_past(self) -> None:
         """etcd keeps nothing but what is there now: to be called while the API server is paused, which would answer
@@ -213,6 +219,11 @@ class ControlPlane:
             "--kube-api-qps=200",
             "--kube-api-burst=400",
         )
+
+    def _end_controller_manager(self, by: signal.Signals = signal.SIGTERM) -> None:
+        if self._controller_manager is not None:
+            self._controller_manager.stop(by=by)
+            self._controller_manager = None
 
     def _run(self, name: str, *arguments: str) -> Program:
         return Program([str(self._binaries / name), *arguments], self.folder / f"{name}.log")
