@@ -6,6 +6,7 @@ temporary folder, logs included, and ends with `stop()`.
 """
 
 import json
+import os
 import secrets
 import shutil
 import signal
@@ -14,6 +15,8 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -124,6 +127,38 @@ class ControlPlane:
         from its own memory. Who watches from before is told 410 by the next one."""
         found = self._ask_etcd("kv/range", {"key": "AA=="})
         self._ask_etcd("kv/compaction", {"revision": found["header"]["revision"], "physical": True})
+
+    def keep_storage(self, folder: Path) -> None:
+        """A copy of what is stored now, for `restore_storage`. Both start etcd and the API server again."""
+        self._while_stopped(lambda: shutil.copytree(self.folder / "etcd", folder))
+
+    def restore_storage(self, folder: Path) -> None:
+        """As after a disaster: the API server counts from an older resourceVersion."""
+
+        def restore() -> None:
+            shutil.rmtree(self.folder / "etcd")
+            shutil.copytree(folder, self.folder / "etcd")
+
+        self._while_stopped(restore)
+
+    def _while_stopped(self, work: Callable[[], object]) -> None:
+        self.pause_api_server()
+        if self._etcd is not None:
+            self._etcd.stop()
+        work()
+        self._start_etcd()
+        self.resume_api_server()
+
+    @contextmanager
+    def frozen_api_server(self) -> Iterator[None]:
+        """It keeps its connections, and says nothing."""
+        if self._api_server is None:
+            raise RuntimeError("the API server is paused")
+        os.kill(self._api_server.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._api_server.pid, signal.SIGCONT)
 
     def _ask_etcd(self, what: str, document: dict[str, Any]) -> Any:
         request = urllib.request.Request(f"{self._etcd_url}/v3/{what}", json.dumps(document).encode())

@@ -13,12 +13,15 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from sluicegate_operator.handlers.cache_figures import CacheFigures
 from sluicegate_operator.handlers.garbage import GarbageCollector
 from sluicegate_operator.handlers.health import Liveness, Readiness
+from sluicegate_operator.handlers.kopf_operator import KopfOperator
 from sluicegate_operator.handlers.loop_turns import TimedSelector, loop_on
 from sluicegate_operator.handlers.operator import lead
+from sluicegate_operator.handlers.pods_of_quotas import Feed
 from sluicegate_operator.handlers.released_topics import release_topics
 from sluicegate_operator.handlers.telemetry import (
     LEADING,
@@ -35,6 +38,7 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.lease import LeaseElector
 from sluicegate_operator.kube.lease_thread import LeaseThread
+from sluicegate_operator.kube.transport import AiohttpTransport
 from sluicegate_operator.kube.watched import WATCHED
 from sluicegate_operator.settings import Settings, SettingsError, read_settings
 
@@ -137,8 +141,10 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
             timeout_s=settings.request_timeout_s,
             may_write=lease.held,
             watched=WATCHED,
-            namespace=settings.namespace,
         )
+        transport = partial(AiohttpTransport, kube.server)
+        feed = partial(KopfOperator, transport, settings.namespace, lambda: _stop_on_signals(stop))
+        kopf = feed(kube.cache)
         tell_troubles(kube.cache, readiness)
         REGISTRY.register(CacheFigures(kube.cache))
         telemetry = _telemetry(settings, liveness, readiness)
@@ -147,9 +153,11 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
         try:
             with telemetry:
                 while not stop.is_set():
-                    await _term(kube, settings, lease, stop)
+                    await _term(kube, settings, lease, stop, kopf, feed)
         finally:
             beating.cancel()
+            kopf.stop()
+            await kopf.stopped()
             kube.close()
             lease_client.close()
     return 0
@@ -165,7 +173,9 @@ def _telemetry(
     return TelemetryServer(*settings.metrics, liveness, readiness, connections_max=settings.metrics_connections)
 
 
-async def _term(kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event) -> None:
+async def _term(
+    kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event, kopf: KopfOperator, feed: Feed
+) -> None:
     """Wait for the Lease, lead until it is lost or `stop`, give it back."""
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
     if not await _first(lease.acquire(), stop):
@@ -178,9 +188,9 @@ async def _term(kube: KubeClient, settings: Settings, lease: LeaseThread, stop: 
     for ender in (lost, stopping):
         ender.add_done_callback(lambda _: over.set())
     # From the first term on, also between two of them.
-    kube.cache.start()
+    kopf.start()
     try:
-        await lead(kube, settings, over, lease.held)
+        await lead(kube, settings, over, lease.held, feed)
     finally:
         LEADING.set(0)
         if lost.done():

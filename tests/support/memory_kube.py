@@ -14,9 +14,9 @@ from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.client import STATUS_MANAGER
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.held import Held, Misread, cluster_of, read_object
+from sluicegate_operator.kube.informer import Informer
 from sluicegate_operator.kube.kinds import CUSTOM, EVENT, Kind, kind_of
-from sluicegate_operator.kube.watchfulness import Watchfulness
-from sluicegate_operator.kube.watching import Watched
+from sluicegate_operator.kube.watched import Watched
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 
@@ -211,13 +211,13 @@ class MemoryCache:
         found = await self._kube.list(kind, namespace)
         return [read_object(item) for item in found if cluster_of(kind, item) == cluster]
 
-    def watchfulness(self) -> Mapping[Kind, Watchfulness]:
+    def informers(self) -> Mapping[Kind, Informer]:
         assert isinstance(self._kube, MemoryKube)
-        found = {kind: Watchfulness(Watched(kind, 30)) for kind in CUSTOM}
+        found = {kind: Informer(Watched(kind, 30)) for kind in CUSTOM}
         for item in self._kube.objects.values():
             kind = kind_of(item)
             if kind in found:
-                found[kind].objects.put(_held(kind, item))
+                found[kind].store.put(_held(kind, item))
         return found
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:

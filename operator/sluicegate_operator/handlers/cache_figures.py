@@ -31,9 +31,9 @@ class CacheFigures(Collector):
             labels=["kind"],
         )
         now_s = self._now_s()
-        for kind, one in ({} if self._cache is None else self._cache.watchfulness()).items():
-            objects.add_metric([kind.plural], len(one.objects))
+        for kind, one in ({} if self._cache is None else self._cache.informers()).items():
+            objects.add_metric([kind.plural], len(one.store))
             lists.add_metric([kind.plural], one.lists)
-            if one.last_word_s:
-                silent.add_metric([kind.plural], now_s - one.last_word_s)
+            if one.last_contact_s:
+                silent.add_metric([kind.plural], now_s - one.last_contact_s)
         yield from (objects, silent, lists)

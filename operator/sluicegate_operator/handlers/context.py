@@ -75,7 +75,7 @@ class Context:
         self._pools = Pools(self.may_write)
 
     def _clusters(self) -> Iterable[BrokerCluster]:
-        known = self.kube.cache.watchfulness()[BROKER_CLUSTER].objects.values()
+        known = self.kube.cache.informers()[BROKER_CLUSTER].store.values()
         return [held.value for held in known if isinstance(held.value, BrokerCluster)]
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:

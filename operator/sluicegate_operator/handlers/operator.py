@@ -22,7 +22,7 @@ from sluicegate_operator.handlers.listeners import ListenerReconciler
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
-from sluicegate_operator.handlers.pods_of_quotas import PodsOfQuotas
+from sluicegate_operator.handlers.pods_of_quotas import Feed, PodsOfQuotas
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
@@ -41,11 +41,12 @@ async def lead(
     settings: Settings,
     stop: asyncio.Event,
     may_write: Callable[[], bool],
+    feed: Feed,
 ) -> None:
-    """Runs until `stop`; the cache of `kube`, which has been started, outlives it. Raises what ends a queue, which none
-    may by itself."""
+    """Runs until `stop`. The cache of `kube` is fed by kopf before and after; `feed` makes kopf feed another cache.
+    Raises what ends a queue, which none may by itself."""
     context = Context(kube, settings, may_write)
-    pods = PodsOfQuotas(kube, settings.namespace, lambda key: queues["quotas"].mark(key))
+    pods = PodsOfQuotas(feed, settings.namespace, lambda key: queues["quotas"].mark(key))
     work = reconcilers(context, settings, pods)
     work = {name: until_namespace_ends(context, name, reconcile) for name, reconcile in work.items()}
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in work.items()}

@@ -4,16 +4,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.workload_pods import trimmed, workload_pod
 from sluicegate_operator.handlers.workloads import Workloads
 from sluicegate_operator.kube.cache import Cache
-from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.held import Held, Json
 from sluicegate_operator.kube.kinds import NAMESPACE, POD, Kind
-from sluicegate_operator.kube.watching import Watched
+from sluicegate_operator.kube.watched import Watched
 from sluicegate_operator.planning.workloads import Members
 
 log = logging.getLogger(__name__)
@@ -24,14 +24,26 @@ LOOK_S = 5.0
 """So often it is looked whether the watches still tell anything: that one has been broken for too long is no event."""
 
 
+class Feeding(Protocol):
+    """handlers.kopf_operator.KopfOperator, for one cache."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+Feed = Callable[[Cache], Feeding]
+
+
 class PodsOfQuotas:
     """Belongs to the event loop. `changed(cluster)` is called when members of its quotas have come or gone."""
 
-    def __init__(self, kube: KubeClient, namespace: str | None, changed: Callable[[ClusterKey], None]) -> None:
-        """`namespace`: the only one that may be looked at; None: all."""
-        self._kube = kube
+    def __init__(self, feed: Feed, namespace: str | None, changed: Callable[[ClusterKey], None]) -> None:
+        """`namespace`: the only one that may be watched; None: all."""
+        self._feed = feed
         self._workloads = Workloads(changed)
         self._cache: Cache | None = None
+        self._feeding: Feeding | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.in_all_namespaces = namespace is None
         self.unseen = ""
@@ -53,18 +65,19 @@ class PodsOfQuotas:
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
-        if self._cache is not None:
-            self._cache.close()
-        self._cache, self._tasks, self.unseen = None, [], ""
+        if self._feeding is not None:
+            self._feeding.stop()
+        self._cache, self._feeding, self._tasks, self.unseen = None, None, [], ""
         self._workloads.forget()
 
     def _watch(self) -> None:
         watched = [Watched(POD, PODS_S, trim=trimmed)]
         if self.in_all_namespaces:
             watched.append(Watched(NAMESPACE, NAMESPACES_S, metadata_only=True))
-        cache = self._cache = self._kube.other_cache(watched)
-        cache.on_trouble = lambda: self._on_trouble(cache)
-        cache.start()
+        cache = self._cache = Cache(watched)
+        cache.on_error = lambda: self._on_error(cache)
+        self._feeding = self._feed(cache)
+        self._feeding.start()
         self._tasks = [
             asyncio.create_task(self._fill(cache), name="pods of quotas"),
             asyncio.create_task(self._look(cache), name="watches of pods of quotas"),
@@ -72,8 +85,8 @@ class PodsOfQuotas:
 
     async def _fill(self, cache: Cache) -> None:
         await cache.subscribe(self._on_change)
-        for one in cache.watchfulness().values():
-            await one.filled.wait()
+        for one in cache.informers().values():
+            await one.has_synced.wait()
         log.info("pods are watched, for a ConnectionQuota selects some")
         self._workloads.told_all()
 
@@ -92,8 +105,8 @@ class PodsOfQuotas:
             await asyncio.sleep(LOOK_S)
             self._judge(cache)
 
-    def _on_trouble(self, cache: Cache) -> None:
-        for kind, error in cache.troubles().items():
+    def _on_error(self, cache: Cache) -> None:
+        for kind, error in cache.errors().items():
             log.warning("%s of ConnectionQuotas on workloads: %s", kind.plural, error)
         self._judge(cache)
 
@@ -103,7 +116,7 @@ class PodsOfQuotas:
             return
         now_s = time.monotonic()
         # What is still being listed for the first time is in no trouble.
-        watches = [one for one in cache.watchfulness().values() if one.filled.is_set() or one.trouble is not None]
+        watches = [one for one in cache.informers().values() if one.has_synced.is_set() or one.error is not None]
         reasons = [why for one in watches if (why := one.why_unknown(now_s)) is not None]
         if bool(reasons) != bool(self.unseen):
             self.unseen = str(reasons[0]) if reasons else ""

@@ -21,11 +21,11 @@ def tell_troubles(cache: Cache, readiness: Readiness) -> None:
             log.warning("%s", sentence)
         readiness.note("watch", sentence)
 
-    cache.on_trouble = tell
+    cache.on_error = tell
 
 
 def _sentence(cache: Cache) -> str:
-    troubles = cache.troubles()
+    troubles = cache.errors()
     missing = [kind.crd for kind in _OURS if kind in troubles and troubles[kind].status == NOT_SERVED]
     others = {kind: error for kind, error in troubles.items() if error.status != NOT_SERVED or kind not in _OURS}
     parts = [f"waits for CRDs that are not there, apply crds/: {', '.join(missing)}"] if missing else []

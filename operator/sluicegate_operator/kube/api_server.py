@@ -35,14 +35,14 @@ BUSY_FIRST_S = 0.1
 BUSY_PAUSE_MAX_S = 5.0
 """429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
 CONNECTIONS_KEPT = 32
-_KEPT_ALIVE = [
-    *urllib3.connection.HTTPConnection.default_socket_options,
+KEPT_ALIVE = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 ]
-"""A watch says nothing for long: a way to the API server that is cut off is known after 25 s all the same."""
+"""A watch may be silent for long; with these, a lost connection to the API server is noticed after 25 s."""
 _BAD_KUBECONFIG = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, LookupError, ValueError)
 """The library tells what is not YAML, or of another shape, by what it stumbles over."""
 _GOING = "because it is being terminated"
@@ -93,7 +93,7 @@ class ApiServer:
         content_type: str = "application/json",
     ) -> Json:
         url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": "application/json", "Content-Type": content_type, **self._credentials()}
+        headers = {"Accept": "application/json", "Content-Type": content_type, **self.credentials()}
         data = None if body is None else json_body(body)
         loop, request = asyncio.get_running_loop(), f"{method} {path}"
         try:
@@ -136,7 +136,7 @@ class ApiServer:
     ) -> urllib3.BaseHTTPResponse:
         """A GET in the caller's thread, whatever its answer. Raises KubeUnavailableError."""
         url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": accept, **self._credentials()}
+        headers = {"Accept": accept, **self.credentials()}
         try:
             answer: urllib3.BaseHTTPResponse = self._api.rest_client.pool_manager.request(
                 "GET", url, headers=headers, timeout=timeout, retries=False, preload_content=preload
@@ -145,7 +145,13 @@ class ApiServer:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error
         return answer
 
-    def _credentials(self) -> dict[str, str]:
+    @property
+    def configuration(self) -> client.Configuration:
+        """Where the API server is, and how its certificate is checked."""
+        return self._api.configuration
+
+    def credentials(self) -> dict[str, str]:
+        """Headers that say who sends a request."""
         # Looked up each time: a projected service account token is renewed in its file.
         found = self._api.configuration.auth_settings().values()
         return {setting["key"]: setting["value"] for setting in found if setting["in"] == "header"}
@@ -192,7 +198,7 @@ def _configuration(kubeconfig: str | None, context: str | None) -> client.Config
     """`kubeconfig`, else the pod's own account, else what KUBECONFIG or the home folder name. A `context` is one of a
     kubeconfig, also in a pod."""
     settings = client.Configuration()
-    settings.socket_options = _KEPT_ALIVE
+    settings.socket_options = KEPT_ALIVE
     settings.connection_pool_maxsize = CONNECTIONS_KEPT
     try:
         if kubeconfig is not None or context is not None:

@@ -7,7 +7,6 @@ operator needs it must own, but nobody should be overruled silently.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from sluicegate_operator.kube.api_server import REQUEST_TIMEOUT_S, THREADS_MAX, ApiServer, Json, Kubeconfig
@@ -20,7 +19,7 @@ from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 from sluicegate_operator.kube.rounds import Rounds
 from sluicegate_operator.kube.undeclared import undeclared_fields, without_fields
-from sluicegate_operator.kube.watching import Watched
+from sluicegate_operator.kube.watched import Watched
 from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)
@@ -60,23 +59,20 @@ class KubeClient:
         may_write: Callable[[], bool] = lambda: True,
         denied_for_s: float = DENIED_FOR_S,
         watched: Sequence[Watched] = (),
-        namespace: str | None = None,
     ) -> None:
         """`may_write` is asked in the moment before each write, in the thread that sends it. `denied_for_s`: see
-        kube.denials. `cache` holds the kinds of `watched`, in `namespace` or in all, once it is started."""
-        self._server = ApiServer(
+        kube.denials. `cache` is of the kinds of `watched`; handlers.kopf_operator feeds it."""
+        self.server = ApiServer(
             kubeconfig, timeout_s=timeout_s, threads_max=threads_max, may_write=may_write, denied_for_s=denied_for_s
         )
-        self._request = self._server.request
-        self.text = self._server.text
+        self._request = self.server.request
+        self.text = self.server.text
         """GET of a path whose answer is not JSON."""
         self._applied = AppliedChildren()
         self._untold: set[tuple[str, tuple[str, ...]]] = set()
         """Fields of statuses that CRDs do not have, as they were said in the log."""
         self._lists: Rounds[list[Json]] = Rounds()
-        self.cache = Cache(self._server, namespace, watched)
-        self.other_cache = partial(Cache, self._server, namespace)
-        """Makes one of other objects (`watched`) over the same connections; who asks for it starts and closes it."""
+        self.cache = Cache(watched)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         return await self.read(kind.path(namespace, name))
@@ -275,8 +271,7 @@ class KubeClient:
             self.cache.note_gone(kind, namespace, name, uid)
 
     def close(self) -> None:
-        self.cache.close()
-        self._server.close()
+        self.server.close()
 
     async def _patch(self, path: str, body: Mapping[str, Any], manager: str, *, force: bool) -> Json:
         query = {"fieldManager": manager, "force": "true" if force else "false"}

@@ -1,8 +1,12 @@
-"""What the operator watches, and how soon it notices that a watch has been cut off without a word.
+"""The kinds that the operator watches, and how soon it notices that a watch has been cut off silently.
 
-That is `period_s` and a few seconds: by then the watch is asked again, from where it was. It is also how many requests
-an hour of peace costs.
+That is `period_s` and a few seconds: by then the watch is requested again, from its last resourceVersion. The periods
+are also what an idle operator costs: one request of each kind in each period.
 """
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from sluicegate_operator.kube.kinds import (
     BROKER_REGISTRATION,
@@ -12,15 +16,28 @@ from sluicegate_operator.kube.kinds import (
     POD,
     SERVICE,
     STATEFUL_SET,
+    Kind,
 )
-from sluicegate_operator.kube.watching import Watched
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
 NEWS_S = 30
-"""What people write, and pods: limits and registrations follow from it."""
+"""Kinds that users write, and pods: limits and registrations follow from them."""
 SLOW_NEWS_S = 60
 CHILDREN_S = 300
-"""What only somebody else's hand changes."""
+"""Kinds that only the operator writes: other writers are rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A kind to watch. `period_s`: the watch is requested again this often; `selector`: a label that the objects must
+    have; `metadata_only`: the API server sends nothing but the objects' metadata; `trim`: see Reader."""
+
+    kind: Kind
+    period_s: int
+    selector: str = ""
+    metadata_only: bool = False
+    trim: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+
 
 WATCHED = (
     *(Watched(kind, NEWS_S) for kind in CUSTOM),

@@ -1,7 +1,6 @@
 """Pods are watched while a quota selects some, and what is heard of them comes to the cluster of the quota."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,10 +8,10 @@ import pytest
 from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.handlers import pods_of_quotas
 from sluicegate_operator.handlers.pods_of_quotas import PodsOfQuotas
+from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.held import Held, Reader
+from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.kinds import NAMESPACE, POD, Kind
-from sluicegate_operator.kube.watching import Watched
 from sluicegate_operator.planning.connection_groups import number_of_pod
 from sluicegate_operator.planning.workloads import Members
 from tests.support.bad_manifests import quota
@@ -21,72 +20,59 @@ from tests.support.quota_manifests import of_pods
 SHOP = ("default", "shop")
 
 
-class Filled:
-    def __init__(self) -> None:
-        self.filled = asyncio.Event()
-        self.trouble: KubeError | None = None
-        self.has_patience = True
+class Kopf:
+    """Feeds a cache with what the test says."""
 
-    def why_unknown(self, _: float) -> KubeError | None:
-        return None if self.has_patience else self.trouble
-
-
-class OneCache:
-    """Of kube.cache.Cache, what is used here."""
-
-    def __init__(self, watched: Sequence[Watched]) -> None:
-        self.watched = {one.kind: one for one in watched}
-        self.kinds = {one.kind: Filled() for one in watched}
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
         self.running = False
-        self.trouble: dict[Kind, KubeError] = {}
-        self.on_trouble: Any = None
-        self._subscriber: Any = None
-        self._held: dict[tuple[Kind, str], Held] = {}
+        self._version = 0
 
     def start(self) -> None:
         self.running = True
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self.running = False
 
-    async def subscribe(self, subscriber: Any) -> None:
-        self._subscriber = subscriber
-
-    def watchfulness(self) -> dict[Kind, Filled]:
-        return self.kinds
-
-    def troubles(self) -> dict[Kind, KubeError]:
-        return self.trouble
+    @property
+    def watched(self) -> set[Kind]:
+        return set(self.cache.informers())
 
     def tell(self, kind: Kind, body: dict[str, Any], *, gone: bool = False) -> None:
-        held = Reader(self.watched[kind].trim).held(kind, body)
-        before = self._held.get((kind, held.name))
-        self._held[kind, held.name] = held
-        self._subscriber(kind, held if gone else before, None if gone else held)
+        self._version += 1
+        meta = {**body["metadata"], "resourceVersion": str(self._version)}
+        self.cache.feed.apply(kind, "DELETED" if gone else "MODIFIED", {**body, "metadata": meta})
 
     def fill(self) -> None:
-        for one in self.kinds.values():
-            one.filled.set()
+        """Each kind was listed, and the list has what was told of before."""
+        for kind, one in self.cache.informers().items():
+            kept = [_named(held) for held in one.store.values()]
+            self.cache.feed.replace(kind, kept, self._version, first=True, last=True)
+
+    def fail(self, kind: Kind, error: KubeError) -> None:
+        self.cache.feed.fail(kind, error)
+
+    def lose_patience(self, kind: Kind) -> None:
+        self.cache.informers()[kind].last_contact_s = float("-inf")
 
 
-class Kube:
-    def __init__(self) -> None:
-        self.caches: list[OneCache] = []
-
-    def other_cache(self, watched: Sequence[Watched]) -> OneCache:
-        self.caches.append(OneCache(watched))
-        return self.caches[-1]
+def _named(held: Held) -> dict[str, Any]:
+    return {"metadata": {"namespace": held.namespace, "name": held.name, "resourceVersion": str(held.version)}}
 
 
 class Watching:
     def __init__(self, namespace: str | None = None) -> None:
-        self.kube = Kube()
+        self.fed: list[Kopf] = []
         self.told: list[tuple[str, str]] = []
-        self.pods = PodsOfQuotas(self.kube, namespace, self.told.append)  # type: ignore[arg-type]
+        self.pods = PodsOfQuotas(self._feed, namespace, self.told.append)
+
+    def _feed(self, cache: Cache) -> Kopf:
+        self.fed.append(Kopf(cache))
+        return self.fed[-1]
 
     @property
-    def cache(self) -> OneCache:
-        return self.kube.caches[-1]
+    def cache(self) -> Kopf:
+        return self.fed[-1]
 
     async def turns(self) -> None:
         for _ in range(5):
@@ -108,13 +94,13 @@ def a_pod(name: str, address: str, phase: str = "Running") -> dict[str, Any]:
 async def test_nothing_is_watched_before_a_quota_selects_pods_and_after_the_last_one_has_gone() -> None:
     watching = Watching()
     watching.pods.keep(SHOP, [])
-    assert watching.kube.caches == []
+    assert watching.fed == []
     watching.pods.keep(SHOP, [a_quota()])
     await watching.turns()
     assert watching.cache.running
-    assert set(watching.cache.watched) == {POD, NAMESPACE}
+    assert watching.cache.watched == {POD, NAMESPACE}
     watching.pods.keep(SHOP, [a_quota()])
-    assert len(watching.kube.caches) == 1
+    assert len(watching.fed) == 1
     watching.pods.keep(SHOP, [])
     assert not watching.cache.running
 
@@ -155,7 +141,7 @@ async def test_an_operator_of_one_namespace_asks_for_no_namespaces() -> None:
     watching = Watching("default")
     watching.pods.keep(SHOP, [a_quota()])
     await watching.turns()
-    assert set(watching.cache.watched) == {POD}
+    assert watching.cache.watched == {POD}
     assert not watching.pods.in_all_namespaces
     watching.pods.close()
 
@@ -173,19 +159,16 @@ async def test_pods_that_are_not_seen_for_longer_than_a_watch_may_be_in_trouble_
     await watching.turns()
     watching.pods.take_news(SHOP)
     watching.told.clear()
-    pods = watching.cache.kinds[POD]
-    pods.trouble = KubeError("403 Forbidden", 403)
-    watching.cache.on_trouble()
+    watching.cache.fail(POD, KubeError("403 Forbidden", 403))
     assert (watching.pods.unseen, watching.told) == ("", []), "it may be over in a moment"
-    pods.has_patience = False
+    watching.cache.lose_patience(POD)
     await watching.turns()
     assert (watching.pods.unseen, watching.told) == ("403 Forbidden", [SHOP])
-    pods.trouble = KubeError("503", 503)
+    watching.cache.fail(POD, KubeError("503", 503))
     await watching.turns()
     assert watching.told == [SHOP]
     assert watching.pods.take_news(SHOP) == {}, "what is known stays known"
-    pods.trouble, pods.has_patience = None, True
-    watching.cache.on_trouble()
+    watching.cache.cache.feed.contact(POD)
     assert (watching.pods.unseen, watching.told) == ("", [SHOP, SHOP])
     watching.pods.close()
 
@@ -194,9 +177,7 @@ async def test_pods_that_may_not_be_listed_at_all_are_told_of_with_the_reason() 
     watching = Watching()
     watching.pods.keep(SHOP, [a_quota()])
     await watching.turns()
-    pods = watching.cache.kinds[POD]
-    pods.trouble, pods.has_patience = KubeError("403 Forbidden", 403), False
-    watching.cache.on_trouble()
+    watching.cache.fail(POD, KubeError("403 Forbidden", 403))
     assert (watching.pods.unseen, watching.told) == ("403 Forbidden", [SHOP])
     watching.pods.keep(SHOP, [])
     assert watching.pods.unseen == "", "nobody asks for them"

@@ -1,7 +1,7 @@
-"""The objects of one kind, as a watch tells of them.
+"""The objects of one kind, as an informer's Store has them: by key, and indexed by the cluster that they belong to.
 
-Nothing goes back to an older resourceVersion: what we have written ourselves is in it before the watch tells of it.
-Only an API server whose storage was restored counts from an older one again.
+No object goes back to an older resourceVersion: the operator's own writes are stored before the watch reports them.
+Only an API server whose storage was restored counts from an older resourceVersion again.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ Change = tuple[Held | None, Held | None]
 
 
 @dataclass(slots=True)
-class KindCache:
+class Store:
     """Each method that changes something says what has changed."""
 
     _objects: dict[Key, Held] = field(default_factory=dict)

@@ -1,19 +1,19 @@
 """What is held of one kind, whatever order news comes in."""
 
 from sluicegate_operator.kube.held import Held
-from sluicegate_operator.kube.kind_cache import KindCache
+from sluicegate_operator.kube.store import Store
 
 
 def held(name: str, version: int, *, uid: str = "", cluster: str = "shop") -> Held:
     return Held("default", name, uid or f"uid-{name}", version, cluster, {"metadata": {"name": name}})
 
 
-def names(cache: KindCache, cluster: str = "shop") -> list[str]:
+def names(cache: Store, cluster: str = "shop") -> list[str]:
     return sorted(one.name for one in cache.of_cluster("default", cluster))
 
 
 def test_nothing_goes_back_to_an_older_version() -> None:
-    cache = KindCache()
+    cache = Store()
     newer = held("a", 7)
     assert cache.put(newer) == [(None, newer)]
     assert cache.put(held("a", 6)) == []
@@ -25,7 +25,7 @@ def test_nothing_goes_back_to_an_older_version() -> None:
 
 
 def test_objects_are_found_by_their_cluster() -> None:
-    cache = KindCache()
+    cache = Store()
     for name, cluster in (("a", "shop"), ("b", "other"), ("c", "shop")):
         cache.put(held(name, 1, cluster=cluster))
     assert (names(cache), names(cache, "other"), names(cache, "none")) == (["a", "c"], ["b"], [])
@@ -34,7 +34,7 @@ def test_objects_are_found_by_their_cluster() -> None:
 
 
 def test_another_object_of_the_same_name_is_told_as_an_end_and_a_beginning() -> None:
-    cache = KindCache()
+    cache = Store()
     first, second = held("a", 1, uid="one"), held("a", 5, uid="two")
     cache.put(first)
     assert cache.put(second) == [(first, None), (None, second)]

@@ -1,0 +1,220 @@
+"""The operator as kopf runs it: kopf lists, watches, and calls these handlers; they feed the cache.
+
+- `on.startup` sets what is not kopf's default.
+- `on.login` gives kopf its HTTP session, which reports to the cache what no handler receives (`kube/reflector.py`).
+- `on.event` stores every object of every kind of the table (`kube/watched.py`). The cache calls its subscribers, and
+  `handlers/watch.py` marks the cluster's key in the work queues that the change concerns (`handlers/operator.py`).
+- `on.cleanup` says that the cache is no longer fed.
+
+There is no on.create, on.update, on.delete, timer or daemon: they write finalizers and annotations into users' objects,
+and `kubectl delete` would hang while the operator is away (decision 49).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any, cast
+
+import aiohttp
+import kopf
+
+from sluicegate_operator.kube.cache import Cache
+from sluicegate_operator.kube.errors import KubeUnavailableError
+from sluicegate_operator.kube.feed import Feed
+from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.reflector import ReflectorSession, pause_s
+from sluicegate_operator.kube.transport import Transport
+from sluicegate_operator.kube.watched import Watched
+
+log = logging.getLogger(__name__)
+
+KOPF = "1.45.2"
+"""The version of kopf that Sluicegate is tested with: the cache relies on how kopf lists and watches."""
+PAGE = 500
+AT_ONCE = kopf.ErrorsMode.PERMANENT
+"""An error ends kopf, which is then started again. By default, kopf would try again after a minute."""
+NEVER_S = 365 * 86400.0
+STOP_TIMEOUT_S = 10.0
+SETTLED_S = 60.0
+"""A kopf that has run for so long was in order, and is started again at once."""
+
+
+class KopfOperator:
+    """Runs kopf for one cache, on the event loop that `start` is called on, until `stop`.
+
+    kopf is started by spawn_tasks, because kopf.operator cancels every younger task of its event loop when it ends. A
+    kopf that ends by itself is started again, and lists each kind.
+    """
+
+    def __init__(
+        self, transport: Callable[[], Transport], namespace: str | None, on_begun: Callable[[], None], cache: Cache
+    ) -> None:
+        """`transport` makes connections to the API server. `namespace`: the only one that is watched; None: all.
+        `on_begun` is called when kopf has started, which takes the process's SIGTERM and SIGINT."""
+        self._transport = transport
+        self._namespace = namespace
+        self._on_begun = on_begun
+        self._feed = cache.feed
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Does nothing when it was started before."""
+        if self._running is None:
+            # kopf logs a line for each event of each object.
+            logging.getLogger("kopf").setLevel(logging.WARNING)
+            self._running = asyncio.create_task(self._run(), name="kopf")
+
+    def stop(self) -> None:
+        """It ends soon; see `stopped`."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def stopped(self) -> None:
+        """Returns when kopf has ended and its connections are closed."""
+        if self._running is not None:
+            await asyncio.wait({self._running})
+
+    async def _run(self) -> None:
+        if warning := kopf_warning():
+            log.warning("%s", warning)
+        failures = 0
+        while True:
+            began_s = time.monotonic()
+            try:
+                await self._live()
+            except Exception as error:
+                failures = 1 if time.monotonic() - began_s > SETTLED_S else failures + 1
+                log.exception("kopf has ended, and is started again")
+                ended = KubeUnavailableError(f"kopf has ended, and is started again: {error!r}")
+                for kind in self._feed.informers:
+                    self._feed.fail(kind, ended)
+                await asyncio.sleep(pause_s(failures))
+
+    async def _live(self) -> None:
+        """Raises what has ended kopf."""
+        session = ReflectorSession(self._transport(), self._feed, self._namespace)
+        tasks = await kopf.spawn_tasks(
+            registry=register(self._feed, session),
+            # The Lease decides who acts. kopf's peering pauses both of two equal operators.
+            standalone=True,
+            clusterwide=self._namespace is None,
+            namespaces=[self._namespace] if self._namespace else [],
+            # kopf's default asks for the name of the user, and the user of a container need not have one.
+            identity=cast(Any, "sluicegate"),
+        )
+        self._on_begun()
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            raise RuntimeError(f"{', '.join(task.get_name() for task in done)} of kopf has ended")
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+            await session.close()
+
+
+def kopf_warning() -> str:
+    """A sentence for the log if another kopf is installed; empty if it is the one that Sluicegate is tested with."""
+    found = version("kopf")
+    if found == KOPF:
+        return ""
+    return f"kopf {found} is installed and Sluicegate is tested with kopf {KOPF}: install kopf=={KOPF}"
+
+
+def register(feed: Feed, session: ReflectorSession) -> kopf.OperatorRegistry:
+    """kopf's handlers for the kinds of a cache, with kopf's way to the API server."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=registry, errors=AT_ONCE)
+    async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+        _configure(settings, [one.watched for one in feed.informers.values()])
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        # kopf makes URLs of `server`; the session reads their paths, and knows the API server by itself.
+        return kopf.AiohttpSession(server="https://kubernetes", aiohttp_session=cast(aiohttp.ClientSession, session))
+
+    async def on_event(type: str | None, event: Mapping[str, Any], resource: kopf.Resource, **_: Any) -> None:
+        kind = kinds[resource.group, resource.version, resource.plural]
+        try:
+            feed.apply(kind, type, event["object"])
+        except Exception as error:
+            # What the handler has missed is not in the cache, which must not be taken for the world.
+            log.exception("a %s could not be read; all %s are listed again", kind.kind, kind.plural)
+            feed.lose(kind, KubeUnavailableError(f"a {kind.kind} could not be read: {error!r}"))
+            session.relist(kind)
+
+    kinds = {_selector(kind): kind for kind in feed.informers}
+    for selector in kinds:
+        kopf.on.event(*selector, registry=registry)(on_event)
+
+    @kopf.on.cleanup(registry=registry)
+    async def stop_trusting(**_: Any) -> None:
+        for kind in feed.informers:
+            feed.fail(kind, KubeUnavailableError(f"kopf has stopped: {kind.plural} are not watched"))
+
+    return registry
+
+
+def _configure(settings: kopf.OperatorSettings, watched: list[Watched]) -> None:
+    """Everything that is not kopf's default, with the reason."""
+    # Pages bound the memory of a list, and the time for which the event loop parses it.
+    settings.watching.chunk_size = PAGE
+    # The session ends a watch that is silent, by the period of its kind. kopf's own limit may cancel its watcher while
+    # that hands an event on, and the event is lost.
+    settings.watching.inactivity_timeout = NEVER_S
+    # The session pauses and sends a request again itself, so that one kind's error does not end kopf.
+    settings.networking.error_backoffs = []
+    settings.watching.reconnect_backoff = 0.0
+    # A worker keeps its object's last event for so long. With 0, kopf's workers spin on Python 3.11.
+    settings.queueing.idle_timeout = 0.05
+    # Kinds are those of the table: to watch CustomResourceDefinitions takes a right that the operator does not have.
+    settings.scanning.disabled = True
+    # Events are posted by kube/events.py, which counts repeated ones in one object.
+    settings.posting.enabled = False
+    # kopf would kill this thread ten minutes after it was stopped; the operator continues, and starts kopf again.
+    settings.process.ultimate_exiting_timeout = None
+    # on.event has no state, so nothing is computed for it or written into users' objects.
+    settings.persistence.diffbase_storage = _NoDiffBase()
+    settings.persistence.progress_storage = _NoProgress()
+    for one in watched:
+        if one.selector:
+            settings.watching.label_selectors[_selector(one.kind)] = one.selector
+
+
+def _selector(kind: Kind) -> tuple[str, str, str]:
+    """Group, version and plural, as kopf selects resources."""
+    group, _, api_version = kind.api_version.rpartition("/")
+    return group, api_version, kind.plural
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    def build(self, **_: Any) -> Any:
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Stores nothing."""
+
+
+class _NoProgress(kopf.ProgressStorage):
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Stores nothing."""
+
+    def purge(self, **_: Any) -> None:
+        """Nothing is stored."""
+
+    def touch(self, **_: Any) -> None:
+        """Nothing is stored."""
+
+    def clear(self, *, essence: Any) -> Any:
+        return essence

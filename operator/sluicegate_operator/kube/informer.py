@@ -1,0 +1,155 @@
+"""One kind as an informer knows it: its Store, whether that has synced, and how old the last contact is. No I/O.
+
+kopf lists a kind and then watches it from the list's resourceVersion. Two paths lead here: kopf's HTTP session reports
+each page of a list before kopf reads it (`replace`), and kopf's event handler reports each object (`apply`). kopf calls
+handlers of different objects in any order, so every rule below compares resourceVersions and none relies on an order.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
+from sluicegate_operator.kube.held import Reader, version_of
+from sluicegate_operator.kube.store import Change, Key, Store
+from sluicegate_operator.kube.watched import Watched
+
+Json = Mapping[str, Any]
+
+BROKEN_MAX_S = 10.0
+"""Objects are still served for so many seconds after a watch has failed."""
+SILENT_PERIODS = 2.5
+"""Objects are still served for so many periods of a watch that is silent."""
+DELETED = "DELETED"
+
+
+@dataclass(slots=True)
+class Informer:
+    """Times are in seconds of time.monotonic, which all threads share."""
+
+    watched: Watched
+    store: Store = field(default_factory=Store)
+    has_synced: asyncio.Event = field(default_factory=asyncio.Event)
+    """The store has every object of a list that was read to its end."""
+    last_contact_s: float = 0.0
+    """When the API server last said anything of this kind."""
+    error: KubeError | None = None
+    """Why the kind cannot be listed or watched now."""
+    resource_version: int = 0
+    """The highest that was seen: of an object, a list, or a watch that the API server has accepted."""
+    lists: int = 0
+    """How many lists were read to their end."""
+    _listing: set[Key] = field(default_factory=set)
+    """The names in the list that kopf is reading now."""
+    _pending: dict[Key, int] = field(default_factory=dict)
+    """Objects of the newest list that kopf has not handed to its handler yet, with their resourceVersions."""
+    _departed: list[Key] = field(default_factory=list)
+    """Objects that the newest list does not have, until all that it has are stored."""
+    _listed: bool = False
+    _listed_s: float = 0.0
+    _listed_version: int = 0
+    """resourceVersion of the newest list that was read to its end."""
+    _reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reader = Reader(self.watched.trim)
+
+    def why_unknown(self, now_s: float) -> KubeError | None:
+        """The reason why nothing may be planned from the store; None if it may."""
+        quiet_s = now_s - self.last_contact_s
+        if self.error is not None and (not self.has_synced.is_set() or quiet_s > BROKEN_MAX_S):
+            return self.error
+        if not self.has_synced.is_set():
+            return KubeUnavailableError(f"{self.watched.kind.plural} have not been listed yet")
+        if self._pending and self._listed and now_s - self._listed_s > BROKEN_MAX_S:
+            return KubeUnavailableError(f"{len(self._pending)} {self.watched.kind.plural} of a list were not handled")
+        if quiet_s > SILENT_PERIODS * self.watched.period_s:
+            return KubeUnavailableError(f"the watch of {self.watched.kind.plural} has been silent for {quiet_s:.0f} s")
+        return None
+
+    def replace(
+        self, items: Collection[Json], version: int, now_s: float, *, first: bool, last: bool, restored: bool = False
+    ) -> tuple[Sequence[Json], list[Change]]:
+        """Take a page of the list at `version`. Returns the items that the store lacks in this resourceVersion, which
+        kopf's handler must see, and the changes: objects that went while no watch reported it.
+
+        Those go after all that are in the list are stored, so that a quota that replaces another is known before the
+        other one goes. `restored`: the API server counts from a lower resourceVersion, its storage was restored."""
+        if first:
+            self._listing, self._pending, self._departed, self._listed = set(), {}, [], False
+            if restored:
+                self.resource_version = self._listed_version = 0
+                self.store.forget_versions()
+        unseen = []
+        for item in items:
+            key, item_version = key_of(item), version_of(item["metadata"])
+            self._listing.add(key)
+            held = self.store.get(*key)
+            if held is None or held.version != item_version:
+                self._pending[key] = item_version
+                unseen.append(item)
+        if last:
+            self._departed = [key for key in self.store.names() if key not in self._listing]
+            self._listing, self._listed, self._listed_s, self._listed_version = set(), True, now_s, version
+            self.resource_version = max(self.resource_version, version)
+            self.lists += 1
+        return unseen, self._synced()
+
+    def apply(self, event_type: str | None, item: Json) -> list[Change]:
+        """Take an object from kopf's handler; `event_type` is None for an object of a list. Returns the changes."""
+        key, version = key_of(item), version_of(item["metadata"])
+        if event_type is not None:
+            self.resource_version = max(self.resource_version, version)
+        if event_type == DELETED:
+            changes = self.store.remove(key, version)
+        elif self._is_outdated(key, version):
+            changes = []
+        else:
+            changes = self.store.put(self._reader.held(self.watched.kind, item))
+        if version >= self._pending.get(key, version + 1):
+            del self._pending[key]
+        return changes + self._synced()
+
+    def note(self, answer: Json) -> list[Change]:
+        """Take an object from the API server's answer to a write of the operator."""
+        meta = answer["metadata"]
+        if self.store.get(*key_of(answer)) is None and version_of(meta) <= self.resource_version:
+            # The watch has already reported this object, and its deletion.
+            return []
+        body = {"metadata": meta} if self.watched.metadata_only else answer
+        return self.store.put(self._reader.held(self.watched.kind, body))
+
+    def contact(self, now_s: float) -> None:
+        """The API server has said something of this kind, be it a bookmark."""
+        self.last_contact_s, self.error = now_s, None
+
+    def fail(self, error: KubeError) -> None:
+        """The kind cannot be listed or watched."""
+        if error.status == 404:
+            # The kind is gone with its objects, and nothing is known of the kind that comes back.
+            self.unsync()
+        self.error = error
+
+    def unsync(self) -> None:
+        """The store has synced again after the next list."""
+        self._listed = False
+        self.has_synced.clear()
+
+    def _synced(self) -> list[Change]:
+        """Everything that the newest list has is stored: what it does not have goes."""
+        if not self._listed or self._pending:
+            return []
+        changes = [change for key in self._departed for change in self.store.remove(key, self._listed_version)]
+        self._departed = []
+        self.has_synced.set()
+        return changes
+
+    def _is_outdated(self, key: Key, version: int) -> bool:
+        """Whether the newest list would have this object and does not: it was deleted before kopf handed it on."""
+        return version <= self._listed_version and key not in self._pending and self.store.get(*key) is None
+
+
+def key_of(item: Json) -> Key:
+    meta = item["metadata"]
+    return meta.get("namespace") or "", meta["name"]

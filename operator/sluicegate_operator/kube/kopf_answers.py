@@ -1,0 +1,122 @@
+"""Answers to kopf's requests: what kopf reads of an aiohttp.ClientResponse."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Self
+
+import aiohttp
+
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.transport import Response
+
+log = logging.getLogger(__name__)
+
+LINE_MAX = 8 << 20
+"""Bytes of an event; an object has at most 1.5 MB."""
+GONE = 410
+_EVENT = b'{"type":"'
+_ERROR = b'{"type":"ERROR"'
+_GONE_EVENT = json.dumps({"type": "ERROR", "object": {"code": GONE, "message": "list again"}}).encode() + b"\n"
+
+
+class Answer:
+    """An answer that is complete, of status 200."""
+
+    status = 200
+
+    def __init__(self) -> None:
+        self.headers: Mapping[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def content(self) -> Self:
+        return self
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Document(Answer):
+    """One JSON document."""
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._body = body
+
+    async def json(self) -> Mapping[str, Any]:
+        return self._body
+
+
+class Gone(Answer):
+    """A watch that has ended with 410, after which kopf lists the kind again."""
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        yield _GONE_EVENT
+
+
+class WatchAnswer(Answer):
+    """A watch, in chunks of whole events. An error that would end kopf ends this watch alone."""
+
+    def __init__(
+        self,
+        response: Response,
+        plural: str,
+        *,
+        contact: Callable[[], None],
+        fail: Callable[[KubeError], None],
+        ended: Callable[[], None],
+    ) -> None:
+        """Calls `contact` at each chunk, `fail` at an error of the API server, `ended` at the watch's orderly end."""
+        super().__init__()
+        self._response = response
+        self._plural = plural
+        self._contact = contact
+        self._fail = fail
+        self._ended = ended
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        """Raises aiohttp.ClientError when the watch was cut off: kopf watches again from the last event."""
+        rest = b""
+        try:
+            async for chunk in self._response.content.iter_chunked(size):
+                self._contact()
+                events, newline, rest = (rest + chunk).rpartition(b"\n")
+                if newline:
+                    self._check(events)
+                    yield events + newline
+                elif len(rest) > LINE_MAX:
+                    raise self._refused(KubeError("the API server sends an event without an end", retriable=True))
+        except TimeoutError as error:
+            log.warning("the watch of %s was silent and is asked again", self._plural)
+            raise aiohttp.ClientPayloadError("the watch was silent") from error
+        except (aiohttp.ClientError, OSError) as error:
+            log.info("the watch of %s was cut off and is asked again: %s", self._plural, error)
+            raise
+        if rest:
+            raise aiohttp.ClientPayloadError("the watch has ended within an event")
+        self._ended()
+
+    def close(self) -> None:
+        self._response.close()
+
+    def _check(self, events: bytes) -> None:
+        """kopf ends for all kinds at an error but 410, and at what is no event."""
+        for event in events.split(b"\n"):
+            if event.startswith(_ERROR):
+                error = json.loads(event)["object"]
+                if error.get("code") != GONE:
+                    said = f"watch of {self._plural}: {error.get('message')}"
+                    raise self._refused(KubeError(said, error.get("code"), retriable=True))
+            elif event and not event.startswith(_EVENT):
+                said = f"the watch of {self._plural} has said something that is no event: {event[:80]!r}"
+                raise self._refused(KubeError(said, retriable=True))
+
+    def _refused(self, error: KubeError) -> aiohttp.ClientPayloadError:
+        self._fail(error)
+        return aiohttp.ClientPayloadError(str(error))

@@ -1,0 +1,96 @@
+"""The operator as kopf runs it: its version, its start and its end, and a handler that fails."""
+
+import asyncio
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.handlers import kopf_operator
+from sluicegate_operator.handlers.kopf_operator import KOPF, KopfOperator, kopf_warning
+from sluicegate_operator.kube.cache import Cache
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.held import Held, Reader
+from sluicegate_operator.kube.kinds import CONFIG_MAP, Kind
+from sluicegate_operator.kube.watched import Watched
+from tests.support.scripted_api import PATIENCE_S, Script, cached, event, page, until, without_pauses
+
+ROOT = Path(__file__).parents[4]
+MAPS = Watched(CONFIG_MAP, 30)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_pauses(monkeypatch)
+
+
+def a_map(name: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}}
+
+
+def test_the_version_of_kopf_is_pinned_to_the_one_that_is_tested() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert f"kopf=={KOPF}" in extras["operator"]
+    assert f"kopf=={KOPF}" in (ROOT / "constraints.txt").read_text().splitlines()
+    assert kopf_warning() == ""
+
+
+async def test_another_version_of_kopf_is_said_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kopf_operator, "version", lambda _: "1.30.0")
+    async with cached(Script(page()), MAPS) as cache:
+        assert await cache.get(CONFIG_MAP, "default", "a") is None
+    said = f"kopf 1.30.0 is installed and Sluicegate is tested with kopf {KOPF}: install kopf=={KOPF}"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [said]
+
+
+async def test_an_object_that_the_handler_cannot_read_is_no_smaller_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind is unknown, and listed again until the object is read."""
+    odd = ["odd"]
+    read = Reader.held
+
+    def held(reader: Reader, kind: Kind, body: Mapping[str, Any]) -> Held:
+        if body["metadata"]["name"] in odd:
+            raise ValueError("what is this?")
+        return read(reader, kind, body)
+
+    monkeypatch.setattr(Reader, "held", held)
+    script = Script(page(a_map("a", 3)), page(a_map("a", 3), a_map("odd", 6), version=6))
+    async with cached(script, MAPS) as cache:
+        assert await cache.get(CONFIG_MAP, "default", "a") is not None
+        script.said.put_nowait(event("ADDED", a_map("odd", 6)))
+        await until(lambda: len([one for one in script.asked if "limit" in one]) > 3)
+        monkeypatch.setattr("sluicegate_operator.kube.cache.FILL_PATIENCE_S", 0.001)
+        with pytest.raises(KubeError):
+            await cache.get(CONFIG_MAP, "default", "odd")
+        odd.clear()
+        await until(lambda: cache.informers()[CONFIG_MAP].has_synced.is_set() and not cache.errors())
+        assert await cache.get(CONFIG_MAP, "default", "odd") is not None
+
+
+async def test_a_kopf_that_ends_is_started_again() -> None:
+    """Whether it ends by a fault of its own, or finds no certificate to begin with."""
+    script, begun, faults = Script(RuntimeError("a fault"), page(a_map("a", 3))), [], [OSError("no certificate")]
+
+    def transport() -> Script:
+        if faults:
+            raise faults.pop()
+        return script
+
+    cache = Cache([MAPS])
+    errors: list[str] = []
+    cache.on_error = lambda: errors.extend(str(error) for error in cache.errors().values())
+    kopf = KopfOperator(transport, None, lambda: begun.append(1), cache)
+    kopf.start()
+    async with asyncio.timeout(PATIENCE_S):
+        await until(lambda: any("a fault" in error for error in errors) and not cache.errors())
+        assert await cache.get(CONFIG_MAP, "default", "a") is not None
+    assert len(begun) == 2, "kopf takes the signals each time"
+    assert "kopf has ended, and is started again: OSError('no certificate')" in errors
+    kopf.stop()
+    await kopf.stopped()
+    assert "kopf has stopped: configmaps are not watched" in str(cache.errors()[CONFIG_MAP])
+    assert script.closed, "its connections are closed"
