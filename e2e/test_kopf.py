@@ -27,7 +27,7 @@ from sluicegate_operator.kube.watched import Watched
 from tests.support.api_proxy import ApiProxy
 from tests.support.scripted_api import ScriptedResponse
 
-PERIOD_S = 4
+PERIOD_S = 2
 LABEL = "sluicegate.dev/test"
 MAPS = Watched(CONFIG_MAP, PERIOD_S, LABEL, metadata_only=True)
 TOPICS = Watched(TOPIC, PERIOD_S)
@@ -182,9 +182,11 @@ async def test_what_was_deleted_while_nobody_watched_is_told_after_410(watching:
 
 
 async def test_410_in_place_of_a_watch_lists_again(watching: Watching) -> None:
-    watching.proxy.gone = 2
+    watching.refused["watch=true"] = 410
     watching.proxy.hang_up()
-    await watching.until(lambda: all(one.lists > 1 for one in watching.cache.informers().values()))
+    await watching.until(lambda: all(one.lists > 2 for one in watching.cache.informers().values()))
+    assert watching.cache.errors() == {}
+    watching.refused.clear()
     await watching.make_map("later")
     await watching.until(lambda: "later" in watching.names(CONFIG_MAP))
 
@@ -193,13 +195,13 @@ async def test_410_in_place_of_a_watch_lists_again(watching: Watching) -> None:
 async def test_a_kind_that_is_refused_is_the_error_of_that_kind_alone(watching: Watching, status: int) -> None:
     watching.refused["/topics"] = status
     watching.proxy.hang_up()
-    await watching.until(lambda: not watching.is_known(TOPIC))
+    await watching.until(lambda: TOPIC in watching.cache.errors())
     assert watching.cache.errors()[TOPIC].status == status
     await watching.make_map(f"during-{status}")
     await watching.until(lambda: f"during-{status}" in watching.names(CONFIG_MAP))
     await watching.make_topic(f"during-{status}")
     watching.refused.clear()
-    await watching.until(lambda: watching.is_known(TOPIC) and f"during-{status}" in watching.names(TOPIC))
+    await watching.until(lambda: not watching.cache.errors() and f"during-{status}" in watching.names(TOPIC))
 
 
 async def test_a_crd_that_goes_and_comes_back_is_the_business_of_its_kind_alone(watching: Watching) -> None:

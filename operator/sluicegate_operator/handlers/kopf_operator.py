@@ -143,7 +143,7 @@ def register(feed: Feed, session: ReflectorSession) -> kopf.OperatorRegistry:
         try:
             feed.apply(kind, type, event["object"])
         except Exception as error:
-            # What the handler has missed is not in the cache, which must not be taken for the world.
+            # The cache lacks an object, so it must not be taken for the world.
             log.exception("a %s could not be read; all %s are listed again", kind.kind, kind.plural)
             feed.lose(kind, KubeUnavailableError(f"a {kind.kind} could not be read: {error!r}"))
             session.relist(kind)

@@ -128,7 +128,7 @@ class ReflectorSession:
                 failures += 1
                 self._feed.fail(one.watched.kind, error)
                 if error.status == NOT_SERVED:
-                    # What comes back is another list.
+                    # The kind that is served later has another list.
                     first, query = True, _without(query, "continue")
                 await asyncio.sleep(pause_s(failures, error))
         meta = page["metadata"]

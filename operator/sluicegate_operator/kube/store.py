@@ -17,7 +17,7 @@ Change = tuple[Held | None, Held | None]
 
 @dataclass(slots=True)
 class Store:
-    """Each method that changes something says what has changed."""
+    """Each method that changes something returns the changes."""
 
     _objects: dict[Key, Held] = field(default_factory=dict)
     _by_cluster: dict[Key, dict[str, Held]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Store:
         return [(before, held)]
 
     def remove(self, key: Key, version: int) -> list[Change]:
-        """It was deleted at `version`; one of that name that was made since stays."""
+        """Remove an object that was deleted at `version`; an object of that name that was made since stays."""
         before = self._objects.get(key)
         if before is None or before.version > version:
             return []
@@ -58,7 +58,7 @@ class Store:
         return [(before, None)]
 
     def remove_uid(self, key: Key, uid: str) -> list[Change]:
-        """The API server says that this very one is no more."""
+        """Remove the object with this uid, which the API server has deleted."""
         before = self._objects.get(key)
         if before is None or before.uid != uid:
             return []
@@ -66,7 +66,7 @@ class Store:
         return [(before, None)]
 
     def forget_versions(self) -> None:
-        """What is there stays until it is told of again, whatever version that says."""
+        """Every object stays until it is stored again, in whatever resourceVersion."""
         for held in list(self._objects.values()):
             older = replace(held, version=0)
             self._objects[held.key] = older
