@@ -143,7 +143,7 @@ async def test_kopf_lists_in_pages_watches_from_the_list_and_only_reads(watching
     await watching.make_topic("orders")
     await watching.until(lambda: "later" in watching.names(CONFIG_MAP) and "orders" in watching.names(TOPIC))
     listed, watched, *_ = watching.asked("configmaps")
-    assert (listed["limit"], listed["labelSelector"]) == (["500"], [LABEL])
+    assert (listed["limit"], listed["labelSelector"]) == (["200"], [LABEL])
     assert "resourceVersion" not in listed, "the newest, not what an API server remembers"
     assert watched["watch"] == ["true"]
     assert watched["timeoutSeconds"] == [str(PERIOD_S)]

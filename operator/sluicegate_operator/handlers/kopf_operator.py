@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 KOPF = "1.45.2"
 """The version of kopf that Sluicegate is tested with: the cache relies on how kopf lists and watches."""
-PAGE = 500
+PAGE = 200
 AT_ONCE = kopf.ErrorsMode.PERMANENT
 """An error ends kopf, which is then started again. By default, kopf would try again after a minute."""
 NEVER_S = 365 * 86400.0
@@ -138,8 +138,13 @@ def register(feed: Feed, session: ReflectorSession) -> kopf.OperatorRegistry:
         # kopf makes URLs of `server`; the session reads their paths, and knows the API server by itself.
         return kopf.AiohttpSession(server="https://kubernetes", aiohttp_session=cast(aiohttp.ClientSession, session))
 
+    kinds = {_selector(kind): kind for kind in feed.informers}
+
+    # One handler for all kinds: kopf compares each event with each handler.
+    @kopf.on.event(lambda resource: tuple(resource) in kinds, registry=registry)
     async def on_event(type: str | None, event: Mapping[str, Any], resource: kopf.Resource, **_: Any) -> None:
-        kind = kinds[resource.group, resource.version, resource.plural]
+        group, api_version, plural = resource
+        kind = kinds[group, api_version, plural]
         try:
             feed.apply(kind, type, event["object"])
         except Exception as error:
@@ -147,10 +152,6 @@ def register(feed: Feed, session: ReflectorSession) -> kopf.OperatorRegistry:
             log.exception("a %s could not be read; all %s are listed again", kind.kind, kind.plural)
             feed.lose(kind, KubeUnavailableError(f"a {kind.kind} could not be read: {error!r}"))
             session.relist(kind)
-
-    kinds = {_selector(kind): kind for kind in feed.informers}
-    for selector in kinds:
-        kopf.on.event(*selector, registry=registry)(on_event)
 
     @kopf.on.cleanup(registry=registry)
     async def stop_trusting(**_: Any) -> None:
@@ -162,7 +163,7 @@ def register(feed: Feed, session: ReflectorSession) -> kopf.OperatorRegistry:
 
 def _configure(settings: kopf.OperatorSettings, watched: list[Watched]) -> None:
     """Everything that is not kopf's default, with the reason."""
-    # Pages bound the memory of a list, and the time for which the event loop parses it.
+    # A page bounds the memory of a list, and the time for which the event loop parses it.
     settings.watching.chunk_size = PAGE
     # The session ends a watch that is silent, by the period of its kind. kopf's own limit may cancel its watcher while
     # that hands an event on, and the event is lost.

@@ -249,7 +249,7 @@ async def test_what_was_cut_off_costs_one_small_request() -> None:
         script.said.put_nowait(None)
         await until(lambda: len(script.watched_from()) == 3)
         assert cache.informers()[CONNECTION_QUOTA].lists == 1
-    assert [query.get("limit") for query in script.asked[:5]] == ["500", None, "1", None, None]
+    assert [query.get("limit") for query in script.asked[:5]] == ["200", None, "1", None, None]
 
 
 async def test_a_past_that_is_forgotten_each_time_is_not_listed_without_a_pause(
