@@ -37,7 +37,7 @@ GONE = 410
 NOT_SERVED = 404
 LIST_TIMEOUT_S = 30.0
 HEADERS_TIMEOUT_S = 10.0
-"""A watch is accepted at once, or the API server is stuck."""
+"""A watch is accepted, and one object is sent, at once, or the API server is stuck."""
 SILENCE_MARGIN_S = 5.0
 """A watch that has not ended so long after the server should have ended it was cut off."""
 SHORTEST_S = 1.0
@@ -192,14 +192,14 @@ class ReflectorSession:
     async def _is_behind(self, one: Reflector, query: Query) -> bool:
         """Whether the API server is behind the watch's resourceVersion: a watch from there would be silent until new
         versions are higher than the lost ones."""
-        page = await self._page(one, {**_without(query, *_OF_A_WATCH), "limit": "1"})
+        page = await self._page(one, {**_without(query, *_OF_A_WATCH), "limit": "1"}, HEADERS_TIMEOUT_S)
         one.cut_off = False
         one.restored = int(page["metadata"]["resourceVersion"]) < int(query["resourceVersion"])
         return one.restored
 
-    async def _page(self, one: Reflector, query: Query) -> Json:
+    async def _page(self, one: Reflector, query: Query, timeout_s: float = LIST_TIMEOUT_S) -> Json:
         """Raises KubeError, _ExpiredError."""
-        answer = await self._get(one, query, "List", LIST_TIMEOUT_S)
+        answer = await self._get(one, query, "List", timeout_s)
         try:
             body = await answer.read()
         except _NO_ANSWER as error:
