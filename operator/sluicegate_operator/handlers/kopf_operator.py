@@ -56,6 +56,7 @@ class KopfOperator:
         self._transport = transport
         self._namespace = namespace
         self._on_begun = on_begun
+        self._cache = cache
         self._feed = cache.feed
         self._running: asyncio.Task[None] | None = None
 
@@ -67,7 +68,8 @@ class KopfOperator:
             self._running = asyncio.create_task(self._run(), name="kopf")
 
     def stop(self) -> None:
-        """It ends soon; see `stopped`."""
+        """kopf ends soon, see `stopped`. From now on, the cache does not report errors: this end was asked for."""
+        self._cache.on_error = lambda: None
         if self._running is not None:
             self._running.cancel()
 

@@ -90,7 +90,9 @@ async def test_a_kopf_that_ends_is_started_again() -> None:
         assert await cache.get(CONFIG_MAP, "default", "a") is not None
     assert len(begun) == 2, "kopf takes the signals each time"
     assert "kopf has ended, and is started again: OSError('no certificate')" in errors
+    errors.clear()
     kopf.stop()
     await kopf.stopped()
+    assert errors == [], "an end that was asked for is not reported"
     assert "kopf has stopped: configmaps are not watched" in str(cache.errors()[CONFIG_MAP])
     assert script.closed, "its connections are closed"
