@@ -28,6 +28,8 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
+    """Owns connections to the API server, until `close`."""
+
     async def get(self, path: str, accept: str, timeout_s: float) -> Response:
         """The answer, whatever its status; `timeout_s` is for all of its body. Raises aiohttp.ClientError, OSError,
         TimeoutError."""
@@ -36,7 +38,7 @@ class Transport(Protocol):
 
 
 class AiohttpTransport:
-    """To be made on the event loop that uses it."""
+    """A Transport over aiohttp, to be made on the event loop that uses it."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
