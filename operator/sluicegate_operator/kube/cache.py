@@ -24,8 +24,9 @@ log = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
-FILL_PATIENCE_S = 5.0
-"""A reader of a kind that is still being listed waits for so many seconds before it gets an error."""
+FILL_PATIENCE_S = 30.0
+"""A reader of a kind that is still being listed waits for so many seconds before it gets an error. kopf hands on 1,000
+objects in about a second of processor time."""
 TOLD_A_TURN = 64
 """A new subscriber receives so many objects before the event loop runs other tasks."""
 
