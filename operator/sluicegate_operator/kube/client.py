@@ -191,8 +191,8 @@ class KubeClient:
         `uid` is that of the object which the status is about. Raises KubeConflictError if another object has its name:
         before it is written if the cache holds that object, else after it. The API server itself does not compare uids
         when a status of a custom resource is applied."""
-        watched = self.cache.watchfulness().get(kind)
-        known = watched.objects.get(namespace, name) if watched is not None else None
+        informer = self.cache.informers().get(kind)
+        known = informer.store.get(namespace, name) if informer is not None else None
         _check_same(name, uid, known.uid if known is not None else "")
         body = {
             "apiVersion": kind.api_version,

@@ -11,9 +11,9 @@ import pytest
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
 from sluicegate_operator.kube.held import Held
+from sluicegate_operator.kube.informer import Informer
 from sluicegate_operator.kube.kinds import STATEFUL_SET, Kind
-from sluicegate_operator.kube.watchfulness import Watchfulness
-from sluicegate_operator.kube.watching import Watched
+from sluicegate_operator.kube.watched import Watched
 from sluicegate_operator.resources.labels import labels
 
 Json = dict[str, Any]
@@ -71,10 +71,10 @@ class Cached:
     def peek(self, *_: object) -> tuple[bool, Json | None]:
         return self.known, deepcopy(self._server.found) if self.known and not self.hidden else None
 
-    def watchfulness(self) -> Mapping[Kind, Watchfulness]:
-        seen = Watchfulness(Watched(STATEFUL_SET, 30))
+    def informers(self) -> Mapping[Kind, Informer]:
+        seen = Informer(Watched(STATEFUL_SET, 30))
         if (found := self.peek()[1]) is not None:
-            seen.objects.put(Held("default", "shop-broker", found["metadata"]["uid"], 1, "shop", found))
+            seen.store.put(Held("default", "shop-broker", found["metadata"]["uid"], 1, "shop", found))
         return {STATEFUL_SET: seen}
 
     def note(self, kind: Kind, answer: Mapping[str, Any]) -> None:
