@@ -1,6 +1,7 @@
 """What is left of a term of leadership once it has ended."""
 
 import asyncio
+from typing import Never
 
 import pytest
 
@@ -24,9 +25,14 @@ class _Kube(MemoryKube):
     cache = _Cache()  # type: ignore[assignment]
 
 
+def _never(cache: object) -> Never:
+    raise AssertionError("no quota selects pods")
+
+
 async def test_the_figures_of_the_queues_end_with_the_term() -> None:
     stop = asyncio.Event()
-    term = asyncio.create_task(lead(_Kube(), read_settings({}, None, None, None), stop, lambda: True))  # type: ignore[arg-type]
+    settings = read_settings({}, None, None, None)
+    term = asyncio.create_task(lead(_Kube(), settings, stop, lambda: True, _never))  # type: ignore[arg-type]
     await asyncio.sleep(1)
     assert "quotas" in _queues_shown()
     stop.set()
