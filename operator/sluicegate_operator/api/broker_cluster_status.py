@@ -8,6 +8,8 @@ from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.api.rules import Model
 
 LIMITS_SET_MAX = 10_000
+NO_CONTROLLER = -1
+"""Kafka's id of no node."""
 SERVERS_MAX = 32 * 271
 """Length of 32 bootstrap servers with commas between them."""
 VERSION_MAX = 600
@@ -66,7 +68,7 @@ class BrokerClusterStatus(Status):
     """Listeners that clients can use now, by name; absent with runtime External."""
     cluster_id: str = Field(default="", max_length=64)
     """Kafka's id of the cluster."""
-    controller_id: int = -1
+    controller_id: int = NO_CONTROLLER
     """The node id of the active controller, -1 while unknown."""
     rollout: RolloutStatus | None = None
     """How far a roll is."""

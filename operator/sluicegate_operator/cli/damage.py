@@ -106,7 +106,7 @@ async def _accept(asked: AdminClient, topic: str, index: int, span: tuple[int, i
     part = next((one for one in view.partitions if one.index == index), None) if view is not None else None
     if part is None:
         raise RefusedError(f"there is no partition {index} of topic {topic}")
-    if part.leader not in brokers:
+    if part.leader is None or part.leader not in brokers:
         raise RefusedError(f"{topic}-{index} has no leader; the leader accepts the loss")
     leader = asked.broker(brokers[part.leader].host, brokers[part.leader].port)
     known = (await leader.describe_log_damage()).replicas

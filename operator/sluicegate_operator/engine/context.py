@@ -12,14 +12,21 @@ from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.progress import Progresses
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external import ExternalFleet
+from sluicegate_operator.fleet.protocol import Fleet
 from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.planning.roll import RollStep
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
 """Of a status, and written on their own before something is done: see ReconcileContext.remember."""
 
 STATUS_WRITERS_MAX = 4
 """At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
+
+RESYNCS_A_LOOK = 5
+"""Limits, configuration and topics are read at each resync, because no event reports their changes. Everything else is
+read once in so many resyncs."""
 
 EventType = Literal["Normal", "Warning"]
 Found = TypeVar("Found", bound=Resource)
@@ -45,8 +52,9 @@ class ReconcileContext(Protocol):
     def mark(self) -> Callable[[str, ClusterKey], None]:
         """Puts a cluster into another queue, by the queue's name."""
 
-    async def gather(self, key: ClusterKey, kinds: Collection[Kind]) -> Snapshot:
-        """All objects of these kinds that name the cluster, and the cluster. Raises UnreadableClusterError."""
+    async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
+        """All objects of these kinds that name the cluster, and the cluster. With `fresh` no cache is read: for
+        decisions that cannot be taken back. Raises UnreadableClusterError."""
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
         """The brokers that have an address now; None while there is none."""
@@ -81,15 +89,41 @@ class ExternalContext(ReconcileContext, Protocol):
     def external(self) -> ExternalFleet: ...
 
 
+class RollFigures(Protocol):
+    """Counts rolls and restarts for metrics. The methods do nothing unless a class overrides them."""
+
+    def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
+        return
+
+    def note_restart(self, reason: str) -> None:
+        return
+
+
+class FleetContext(ReconcileContext, Protocol):
+    """The context of reconcilers that change nodes."""
+
+    @property
+    def fleet(self) -> Fleet: ...
+
+    @property
+    def figures(self) -> RollFigures: ...
+
+    async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
+        """Connections to these brokers; None for no brokers."""
+
+
 class QuotaFigures(Protocol):
-    """What is counted of quotas, for metrics."""
+    """Counts quotas for metrics. The methods do nothing unless a class overrides them."""
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
         """The reasons of condition Enforced by ConnectionQuota; None if the cluster has no quotas."""
+        return
 
-    def note_drift(self, changes: int) -> None: ...
+    def note_drift(self, changes: int) -> None:
+        return
 
-    def note_enforced_after(self, seconds: float) -> None: ...
+    def note_enforced_after(self, seconds: float) -> None:
+        return
 
 
 class QuotaContext(ReconcileContext, Protocol):
@@ -104,6 +138,12 @@ class QuotaContext(ReconcileContext, Protocol):
     @property
     def is_due(self) -> Callable[[str, ClusterKey], bool]:
         """Whether a cluster is to be looked at again by that queue, for something that has happened meanwhile."""
+
+
+def look_again_s(context: ReconcileContext, cluster: BrokerCluster) -> float:
+    """For what watches and controllers report: another look finds only what they have missed, and what brokers say of
+    themselves, for example a tag that a user sets on one by hand."""
+    return RESYNCS_A_LOOK * context.resync_s(cluster)
 
 
 def reference(resource: Resource) -> dict[str, Any]:

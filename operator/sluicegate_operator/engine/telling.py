@@ -1,8 +1,9 @@
 """Statuses and Events, as several kinds write them."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.context import Found, ReconcileContext
 from sluicegate_operator.kube.errors import KubeError
@@ -30,6 +31,19 @@ async def write_one_of_many(
         return None
 
 
+def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, what: str) -> None:
+    """Log that `what` was not done to this pod, once if it is refused. Raises `error` if all pods may have to wait.
+
+    One pod that has gone, or that a policy protects, keeps no other pod waiting.
+    """
+    if error.status in (404, 409):
+        log.info("pod %s has gone or changed: %s: %s", name, what, error)
+    elif error.retriable:
+        raise error
+    elif context.is_news(str(error), what, uid):
+        log.warning("pod %s: %s: %s", name, what, error)
+
+
 async def say_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
     """A Warning when its new `status` says that a person is needed, and its old one did not. For objects that
     cannot be read `say_unreadable` does this."""
@@ -39,3 +53,9 @@ async def say_stalled(context: ReconcileContext, resource: Resource, status: Sta
         return
     if before is None or (before.status, before.reason) != (after.status, after.reason):
         await context.post(resource, "Warning", after.reason, after.message)
+
+
+async def say_scaled_by_others(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:
+    """One Warning for each set of nodes that another hand had scaled."""
+    for sentence in sentences:
+        await context.post(cluster, "Warning", "ScaledByOthers", sentence)

@@ -5,7 +5,7 @@ Brokers are reached by pod address, so neither DNS nor endpoints stand between t
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,22 +16,25 @@ from sluicegate_operator.fleet.claims import keep_template_size, look_after_clai
 from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.finding_pods import AbsentPods, all_pods, listed_pods
-from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.fleet.rolls import NodeSetSeen
+from sluicegate_operator.fleet.kubernetes_listeners import KubernetesListeners
+from sluicegate_operator.fleet.node_sets import find_node_set, read_node_set
+from sluicegate_operator.fleet.pods import NodePod, broker_addresses
+from sluicegate_operator.fleet.protocol import Incarnation, NodesSeen
+from sluicegate_operator.fleet.racks import KubernetesRacks
+from sluicegate_operator.fleet.rolls import NodeSetSeen, node_views, respelled
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.kube.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
-from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
+from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, SessionPods, plan_fencing, session_pods
 from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import NodeRevision
 from sluicegate_operator.planning.volumes import VolumesSeen
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL, node_set_name
 from sluicegate_operator.resources.observer_code import observer_code
 from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
-from sluicegate_operator.resources.statefulset import is_node_set_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,12 @@ class Sighting:
     def broker_pods(self) -> tuple[BrokerPod, ...]:
         return _broker_pods(self.pods)
 
+    def fence_orders(self, told: Collection[tuple[int, int]] = ()) -> tuple[FenceOrder, ...]:
+        """The sessions of brokers that are gone, without those in `told`, by id and epoch."""
+        if self.view.overview is None:
+            return ()
+        return tuple(plan_fencing(self.view.overview, self.broker_pods, told, self.session_pods))
+
 
 @dataclass(frozen=True, slots=True)
 class AppliedNodes:
@@ -72,6 +81,12 @@ class KubernetesFleet:
     _looked: dict[tuple[str, str], "_Looked"] = field(default_factory=dict)
     _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
+    listeners: KubernetesListeners = field(init=False)
+    racks: KubernetesRacks = field(init=False)
+    look_every_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.listeners, self.racks = KubernetesListeners(self._kube), KubernetesRacks(self._kube)
 
     async def apply(
         self,
@@ -87,7 +102,7 @@ class KubernetesFleet:
         async with self._applying[cluster.namespace, cluster.name]:
             if check is not None:
                 await check()
-            there = {role: await self._node_set_anywhere(cluster, role) for role in Role}
+            there = {role: await find_node_set(self._kube, cluster, role) for role in Role}
             count = broker_count
             if count is None and cluster.spec.brokers is not None:
                 brokers = there[Role.BROKER]
@@ -148,16 +163,6 @@ class KubernetesFleet:
             if found is not None and not why_not_ours(found, policy):
                 await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, uid=found["metadata"]["uid"])
 
-    async def _node_set(self, cluster: BrokerCluster, role: Role, *, fresh: bool = False) -> Mapping[str, Any] | None:
-        """None where there is none of ours."""
-        ask = self._kube.get if fresh else self._kube.cache.get
-        found = await ask(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
-        return found if found is not None and is_node_set_of(cluster, role, found) else None
-
-    async def _node_set_anywhere(self, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
-        """The cluster's StatefulSet, also one that lost its label: if the cache has none, the API server is asked."""
-        return await self._node_set(cluster, role) or await self._node_set(cluster, role, fresh=True)
-
     async def node_sets(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], *, fresh: bool = False
     ) -> dict[Role, NodeSetSeen] | None:
@@ -166,16 +171,11 @@ class KubernetesFleet:
         seen = {}
         wanted, layout = self._images.of_cluster(cluster), plan_cluster(cluster, listeners)
         for role in Role:
-            found = await self._node_set(cluster, role, fresh=fresh)
+            found = await read_node_set(self._kube, cluster, role, fresh=fresh)
             if found is None:
                 return None
             seen[role] = _node_set_seen(found, wanted_revision(wanted, layout, role))
         return seen
-
-    async def broker_replicas(self, cluster: BrokerCluster) -> int:
-        """How many brokers its StatefulSet has; 0 before there is one."""
-        found = await self._node_set_anywhere(cluster, Role.BROKER)
-        return 0 if found is None else int(found["spec"]["replicas"])
 
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:
         """Also those that are going."""
@@ -211,16 +211,60 @@ class KubernetesFleet:
         if not self._applying[namespace, name].locked():
             del self._applying[namespace, name]
 
-    async def check_pods(self, cluster: BrokerCluster, seen: Sequence[NodePod]) -> None:
-        """Raises KubeConflictError where a pod is not as it was seen: another node may be down by now."""
-        found = {(pod.uid, pod.ready, pod.deleting) for pod in await listed_pods(self._kube, cluster, fresh=True)}
-        changed = sorted(pod.name for pod in seen if (pod.uid, pod.ready, pod.deleting) not in found)
+    async def nodes(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> NodesSeen | None:
+        sets = await self.node_sets(cluster, listeners)
+        if sets is None:
+            return None
+        seen = await self.look(cluster)
+        found = {role: (sets[role], seen.of(role)) for role in Role}
+        return NodesSeen(
+            view=seen.view,
+            nodes=[node for role in Role for node in node_views(cluster.name, role, *found[role])],
+            incarnations={
+                pod.name: Incarnation(pod.uid, pod.resource_version, pod.ready, pod.deleting) for pod in seen.pods
+            },
+            addresses=seen.addresses,
+            broker_count=sets[Role.BROKER].replicas,
+            broker_ids=[pod.node_id for pod in seen.of(Role.BROKER)],
+            fences=seen.fence_orders(),
+            template_observed=all(node_set.observed for node_set in sets.values()),
+            respelled={pod.name: sets[role].revision.encode() for role in Role for pod in respelled(*found[role])},
+        )
+
+    async def check(self, cluster: BrokerCluster, seen: NodesSeen) -> None:
+        pods = await listed_pods(self._kube, cluster, fresh=True)
+        found = {(pod.uid, pod.ready, pod.deleting) for pod in pods}
+        known = seen.incarnations.items()
+        changed = sorted(name for name, one in known if (one.id, one.ready, one.deleting) not in found)
         if changed:
             raise KubeConflictError(f"{', '.join(changed)} changed meanwhile")
 
-    async def restart(self, namespace: str, pod: NodePod) -> None:
-        """Its StatefulSet makes the next one. Raises KubeConflictError when the pod is not as it was seen."""
-        await self._kube.delete(POD, namespace, pod.name, uid=pod.uid, resource_version=pod.resource_version)
+    async def restart(self, cluster: BrokerCluster, seen: NodesSeen, name: str) -> None:
+        """Deletes the pod; its StatefulSet makes the next one."""
+        pod = seen.incarnations[name]
+        await self._kube.delete(POD, cluster.namespace, name, uid=pod.id, resource_version=pod.version)
+
+    async def respell(self, cluster: BrokerCluster, seen: NodesSeen, name: str, revision: str) -> None:
+        fields, seen_as = {"annotations": {REVISION: revision}}, {"uid": seen.incarnations[name].id}
+        await self._kube.patch_metadata(POD, cluster.namespace, name, fields, seen_as)
+
+    async def scale(
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        seen: NodesSeen,
+        brokers: int,
+        check: Callable[[], Awaitable[None]],
+    ) -> Sequence[str]:
+        async def unchanged() -> None:
+            await check()
+            sets = await self.node_sets(cluster, listeners, fresh=True)
+            found = None if sets is None else sets[Role.BROKER].replicas
+            if found != seen.broker_count:
+                asked = f"its StatefulSet asks for {found} brokers and not for {seen.broker_count} any more"
+                raise KubeConflictError(asked)
+
+        return (await self.apply(cluster, listeners, brokers, unchanged)).scaled_by_others
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         """Of the brokers that have an address now, in order of id."""
@@ -262,12 +306,6 @@ def _any_of(cluster: BrokerCluster, node_sets: Iterable[Mapping[str, Any] | None
 
 def _role(node_set: Mapping[str, Any]) -> Role:
     return Role(node_set["metadata"]["labels"][ROLE_LABEL])
-
-
-def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
-    """In order of id."""
-    addresses = [address for pod in pods if (address := pod.address) is not None]
-    return tuple(sorted(addresses, key=lambda address: address.broker_id))
 
 
 def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:

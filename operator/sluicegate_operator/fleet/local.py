@@ -1,22 +1,27 @@
 """A fleet of processes on this machine: one for each controller and broker of each cluster, all on loopback.
 
-planning.cluster_layout says what a node is; here it gets ports, files and a process. It is to the CLI what
-kubernetes.py is to the handlers. A node whose configuration changed goes on with the old one until `restart`: when that
-may be is decided elsewhere, see local.nodes.
+planning.cluster_layout says what a node is; here it gets ports, files and a process. A node whose configuration has
+changed keeps the old one until `restart`: the engine decides when that may be.
 """
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.controllers import ControllerPlace, controller_view, fence
 from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, PortBook
+from sluicegate_operator.fleet.local_listeners import LocalListeners, NoRacks
+from sluicegate_operator.fleet.local_nodes import LocalNode, NodeKey, RunningNode
 from sluicegate_operator.fleet.local_process import PROBE_INTERVAL_S, BackOff, Child, ChildSpec, Watcher
+from sluicegate_operator.fleet.protocol import NodesSeen
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.planning.canonical import process_revision
 from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER,
@@ -25,50 +30,24 @@ from sluicegate_operator.planning.cluster_layout import (
     NodePlace,
     Role,
     node_overrides,
+    plan_cluster,
 )
 from sluicegate_operator.planning.fencing import FenceOrder
-from sluicegate_operator.planning.restart_reasons import NodeRevision, restart_reasons
-from sluicegate_operator.planning.roll import NodeView
 from sluicegate_operator.resources.properties import render_properties
 
 READY_TIMEOUT_S = 60.0
 SHUTDOWN_TIMEOUT_MS = 8_000
-"""Of a controlled shutdown: inside the deadline after which a process is killed."""
+"""Limit of a controlled shutdown. It is below the deadline after which a process is killed."""
 FENCE_TIMEOUT_S = 2.0
-"""A broker that died is told of for so long; then its session has to end by itself."""
+"""Limit for fencing a broker whose process ended. After it the session ends by itself."""
 HTTP = "http"
-
-NodeKey = tuple[str, int]
-"""Cluster and node id."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A node as it should run; `properties` is the text of its server.properties."""
-
-    key: NodeKey
-    role: Role
-    ports: dict[str, int]
-    http_port: int
-    properties: str
-    revision: NodeRevision
-
-    @property
-    def name(self) -> str:
-        return f"{self.role} {self.key[1]} of {self.key[0]}"
-
-
-@dataclass(slots=True)
-class _Running:
-    """`node` is what the process was started with, `wanted` what it should be."""
-
-    node: _Node
-    wanted: _Node
-    child: Child
 
 
 class LocalFleet:
-    """Nothing here is done by itself but starting processes again that ended; `aclose` stops everything."""
+    """Implements fleet.protocol.Fleet. Processes that end are started again; everything else is done when it is called.
+    `aclose` stops all processes."""
+
+    look_every_s = 0.2
 
     def __init__(
         self, data: DataDir, say: Callable[[str], None], changed: Callable[[], None], back_off: BackOff | None = None
@@ -78,76 +57,119 @@ class LocalFleet:
         self._changed = changed
         self._back_off = back_off or BackOff()
         self._ports = PortBook(data.read_ports())
-        self._running: dict[NodeKey, _Running] = {}
+        self._running: dict[NodeKey, RunningNode] = {}
+        self._namespaces: dict[str, str] = {}
+        """The namespace of each cluster that runs here, by the cluster's name. Only one cluster of a name runs."""
+        self._applying: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Two queues apply the nodes of one cluster; neither may undo the number of brokers that the other has set."""
+        self.listeners, self.racks = LocalListeners(self.brokers), NoRacks()
 
-    @property
-    def clusters(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name, _ in self._running))
-
-    async def broker_addresses(self, cluster: str) -> tuple[BrokerAddress, ...]:
+    async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         return tuple(
-            BrokerAddress(node.key[1], LOOPBACK, node.ports[INTERNAL])
-            for node in self._nodes(cluster)
-            if node.role is Role.BROKER
+            BrokerAddress(running.node.key[1], LOOPBACK, running.node.ports[INTERNAL])
+            for running in self.brokers(cluster)
         )
 
-    def controllers(self, cluster: str) -> tuple[ControllerPlace, ...]:
+    def brokers(self, cluster: BrokerCluster) -> list[RunningNode]:
+        """In order of id; none of another cluster of the name."""
+        return [running for running in self._of_cluster(cluster) if running.node.role is Role.BROKER]
+
+    def _controllers(self, cluster: str) -> tuple[ControllerPlace, ...]:
+        nodes = (running.node for running in self._of(cluster))
         return tuple(
             ControllerPlace(node.key[1], LOOPBACK, node.ports[CONTROLLER], node.http_port)
-            for node in self._nodes(cluster)
+            for node in nodes
             if node.role is Role.CONTROLLER
         )
 
-    async def apply(self, layout: ClusterLayout) -> bool:
-        """Nodes that are gone stop, new ones start together; changed ones are `pending` from now on.
+    async def start(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
+        """Starts every node; returns when all are ready or late."""
+        await self.apply(cluster, listeners)
+        await asyncio.gather(self._fence_earlier(cluster.name), self._wait_ready(cluster.name))
 
-        Returns whether any stopped or started.
+    async def apply(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
+        """Starts missing nodes. Nodes with a changed configuration need a restart from now on. There are never fewer
+        brokers than before: `scale` says which may go. Raises KubeConflictError while another cluster of the name runs.
         """
+        async with self._applying[cluster.name]:
+            asked = cluster.spec.brokers.replicas if cluster.spec.brokers is not None else 0
+            await self._apply(cluster, listeners, max(asked, len(self.brokers(cluster))))
+
+    async def scale(
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        seen: NodesSeen,
+        brokers: int,
+        check: Callable[[], Awaitable[None]],
+    ) -> Sequence[str]:
+        async with self._applying[cluster.name]:
+            await check()
+            if (found := len(self.brokers(cluster))) != seen.broker_count:
+                raise KubeConflictError(f"{found} brokers run, and not {seen.broker_count} any more")
+            await self._apply(cluster, listeners, brokers)
+        return ()
+
+    async def _apply(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], brokers: int) -> None:
+        if self._namespaces.setdefault(cluster.name, cluster.namespace) != cluster.namespace:
+            raise KubeConflictError(f"cluster {cluster.name} of namespace {self._namespaces[cluster.name]} still runs")
+        layout = plan_cluster(cluster, listeners, brokers)
         wanted = {node.key: node for node in self._place(layout)}
         gone = [key for key in self._running if key[0] == layout.name and key not in wanted]
         for key in gone:
             self._say(f"{self._running[key].node.name} stops: it is no longer wanted")
         await self._stop(gone)
-        new = [node for key, node in wanted.items() if key not in self._running]
-        for node in new:
-            self._start(node)
         for key, node in wanted.items():
-            self._running[key].wanted = node
-        return bool(gone or new)
+            if key in self._running:
+                self._running[key].wanted = node
+            else:
+                self._start(node)
 
-    async def remove(self, cluster: str) -> None:
-        await self._stop([key for key in self._running if key[0] == cluster])
+    async def remove(self, namespace: str, name: str) -> None:
+        """Stops the nodes of this cluster."""
+        async with self._applying[name]:
+            if self._namespaces.get(name) == namespace:
+                await self._stop([key for key in self._running if key[0] == name])
+                del self._namespaces[name]
 
-    def pending(self, cluster: str) -> bool:
-        """Whether a node runs with another configuration than it should."""
-        return any(restart_reasons(one.node.revision, one.wanted.revision) for one in self._of(cluster))
+    async def nodes(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> NodesSeen | None:
+        """Compares with the configuration that was applied last, whatever `listeners` are. A process that waits for its
+        next start is there: another configuration may mend it."""
+        if not self._of_cluster(cluster):
+            return None
+        view = await controller_view(self._controllers(cluster.name))
+        found = self._of_cluster(cluster)
+        brokers = [running.node.key[1] for running in found if running.node.role is Role.BROKER]
+        incarnations = {running.node.name: running.incarnation for running in found}
+        return NodesSeen(
+            view=view,
+            nodes=await asyncio.gather(*(running.view() for running in found)),
+            incarnations=incarnations,
+            addresses=await self.broker_addresses(cluster),
+            broker_count=len(brokers),
+            broker_ids=brokers,
+        )
 
-    async def node_views(self, cluster: str) -> list[NodeView]:
-        """For planning.roll. A process that waits for its next start is there: another configuration may mend it."""
-        nodes = self._of(cluster)
-        problems = await asyncio.gather(*(running.child.why_not_ready() for running in nodes))
-        return [
-            NodeView(
-                name=running.node.name,
-                role=running.node.role,
-                node_id=running.node.key[1],
-                ready=problem is None,
-                failing=running.child.failing,
-                reasons=restart_reasons(running.node.revision, running.wanted.revision),
-            )
-            for running, problem in zip(nodes, problems, strict=True)
-        ]
+    async def check(self, cluster: BrokerCluster, seen: NodesSeen) -> None:
+        now = {running.node.name: running.incarnation for running in self._of_cluster(cluster)}
+        changed = sorted(name for name, one in seen.incarnations.items() if now.get(name) != one)
+        if changed:
+            raise KubeConflictError(f"{', '.join(changed)} changed meanwhile")
 
-    async def restart(self, cluster: str, node_ids: Collection[int]) -> None:
-        """With the wanted configuration. Waits until they have ended, not until they are ready."""
-        await asyncio.gather(*(self._restart(self._running[cluster, node_id]) for node_id in node_ids))
-
-    async def _restart(self, running: _Running) -> None:
+    async def restart(self, cluster: BrokerCluster, seen: NodesSeen, name: str) -> None:
+        """Waits until the process has ended."""
+        running = next((one for one in self._of_cluster(cluster) if one.node.name == name), None)
+        if running is None or running.leaving or running.incarnation != seen.incarnations[name]:
+            raise KubeConflictError(f"{name} changed meanwhile")
         await running.child.stop()
-        self._start(running.wanted)
+        if not running.leaving:
+            self._start(running.wanted)
 
-    def _place(self, layout: ClusterLayout) -> list[_Node]:
-        """Ports of every node first: brokers are told where their controllers are."""
+    async def respell(self, cluster: BrokerCluster, seen: NodesSeen, name: str, revision: str) -> None:
+        """Processes say nothing of their revision."""
+
+    def _place(self, layout: ClusterLayout) -> list[LocalNode]:
+        """Ports of every node first: the properties of brokers name the ports of their controllers."""
         nodes = [(role, node_id) for role in (Role.CONTROLLER, Role.BROKER) for node_id in layout.node_ids(role)]
         ports = {node_id: self._node_ports(layout, role, node_id) for role, node_id in nodes}
         http = {node_id: self._ports.port_for(f"{layout.name}/{node_id}/{HTTP}", None) for _, node_id in nodes}
@@ -167,7 +189,7 @@ class LocalFleet:
             )
             properties = {**layout.properties(role), **node_overrides(layout, node_id, role, place)}
             text, revision = render_properties(properties), process_revision(properties)
-            placed.append(_Node((layout.name, node_id), role, ports[node_id], http[node_id], text, revision))
+            placed.append(LocalNode((layout.name, node_id), role, ports[node_id], http[node_id], text, revision))
         return placed
 
     def _node_ports(self, layout: ClusterLayout, role: Role, node_id: int) -> dict[str, int]:
@@ -180,13 +202,13 @@ class LocalFleet:
             ports[listener.name] = self._ports.port_for(key, wanted)
         return ports
 
-    def _nodes(self, cluster: str) -> list[_Node]:
-        return [running.node for running in self._of(cluster)]
-
-    def _of(self, cluster: str) -> list[_Running]:
+    def _of(self, cluster: str) -> list[RunningNode]:
         return [self._running[key] for key in sorted(self._running) if key[0] == cluster]
 
-    def _start(self, node: _Node) -> None:
+    def _of_cluster(self, cluster: BrokerCluster) -> list[RunningNode]:
+        return self._of(cluster.name) if self._namespaces.get(cluster.name) == cluster.namespace else []
+
+    def _start(self, node: LocalNode) -> None:
         folder = self._data.node_dir(*node.key)
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "server.properties"
@@ -199,11 +221,11 @@ class LocalFleet:
         )
         watcher = Watcher(self._say, self._changed, partial(self._fence, node))
         child = Child(spec, watcher, self._back_off)
-        self._running[node.key] = _Running(node, node, child)
+        self._running[node.key] = RunningNode(node, node, child)
         child.start()
 
-    async def _fence(self, node: _Node) -> None:
-        """The controller is told at once that a broker's process ended, so that clients go elsewhere meanwhile.
+    async def _fence(self, node: LocalNode) -> None:
+        """Fences a broker at once when its process ended, so that clients use the other brokers meanwhile.
 
         The process is not started again before this returns, so the session that the controller knows is a dead one.
         """
@@ -212,7 +234,7 @@ class LocalFleet:
         cluster, broker_id = node.key
         try:
             async with asyncio.timeout(FENCE_TIMEOUT_S):
-                view = await controller_view(self.controllers(cluster))
+                view = await controller_view(self._controllers(cluster))
                 broker = view.overview.broker(broker_id) if view.overview else None
                 if view.active is None or broker is None or not broker.has_session:
                     return
@@ -222,11 +244,11 @@ class LocalFleet:
             return
         self._say(f"{node.name} is fenced: its process ended")
 
-    async def fence_earlier(self, cluster: str) -> None:
-        """Sessions of processes from before these would keep their ids for as long as a session lasts: nobody told the
-        controller, for it went with them. Waits for its answer."""
+    async def _fence_earlier(self, cluster: str) -> None:
+        """Ends the sessions of earlier processes. They would keep their broker ids until they time out, because their
+        controller ended together with them. Waits for the answer of the new one."""
         deadline_s = asyncio.get_running_loop().time() + READY_TIMEOUT_S
-        while (view := await controller_view(self.controllers(cluster))).overview is None or view.active is None:
+        while (view := await controller_view(self._controllers(cluster))).overview is None or view.active is None:
             if asyncio.get_running_loop().time() >= deadline_s:
                 return
             await asyncio.sleep(PROBE_INTERVAL_S)
@@ -254,7 +276,7 @@ class LocalFleet:
             await asyncio.sleep(PROBE_INTERVAL_S)
         self._say(f"{cluster}: earlier processes of brokers {ids}, which were not stopped in order, are fenced")
 
-    async def wait_ready(self, cluster: str) -> None:
+    async def _wait_ready(self, cluster: str) -> None:
         children = [running.child for running in self._of(cluster)]
         reasons = await asyncio.gather(*(child.wait_ready(READY_TIMEOUT_S) for child in children))
         for child, reason in zip(children, reasons, strict=True):
@@ -263,10 +285,12 @@ class LocalFleet:
 
     async def _stop(self, keys: Sequence[NodeKey]) -> None:
         """Brokers first: a broker that stops tells its controller."""
+        stopping = {key: self._running[key] for key in keys}
+        for running in stopping.values():
+            running.leaving = True
         for role in (Role.BROKER, Role.CONTROLLER):
-            stopping = [self._running[key] for key in keys if self._running[key].node.role is role]
-            await asyncio.gather(*(running.child.stop() for running in stopping))
-        for key in keys:
+            await asyncio.gather(*(one.child.stop() for one in stopping.values() if one.node.role is role))
+        for key in stopping:
             del self._running[key]
 
     async def aclose(self) -> None:
@@ -274,15 +298,4 @@ class LocalFleet:
 
     def describe(self, cluster: str) -> list[dict[str, Any]]:
         """Plain data for state.json: what runs where."""
-        return [
-            {
-                "id": node.key[1],
-                "role": str(node.role),
-                "pid": self._running[node.key].child.pid,
-                "restarts": self._running[node.key].child.restarts,
-                "failing": self._running[node.key].child.failing,
-                "listeners": {name: f"{LOOPBACK}:{port}" for name, port in node.ports.items()},
-                "http": f"{LOOPBACK}:{node.http_port}",
-            }
-            for node in self._nodes(cluster)
-        ]
+        return [running.describe() for running in self._of(cluster)]

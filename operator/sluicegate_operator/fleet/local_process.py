@@ -168,19 +168,21 @@ class Child:
         """SIGTERM, then SIGKILL when it takes longer than `deadline_s`. Also ends a pending restart."""
         # A second SIGTERM would be an order to leave at once.
         is_first, self._stopping = not self._stopping, True
-        if self._task is None:
+        # Two callers may wait for the same end.
+        task = self._task
+        if task is None:
             return
         if self.pid is None:
-            self._task.cancel()
+            task.cancel()
         elif is_first:
             self._signal(signal.SIGTERM)
-        _, waiting = await asyncio.wait([self._task], timeout=deadline_s)
+        _, waiting = await asyncio.wait([task], timeout=deadline_s)
         if waiting:
             self._watcher.say(f"{self.spec.name} did not stop within {deadline_s:g} s and is killed")
             self._signal(signal.SIGKILL)
-            await asyncio.wait([self._task])
-        if not self._task.cancelled():
-            self._task.result()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
         self._task = None
 
     def _signal(self, number: signal.Signals) -> None:

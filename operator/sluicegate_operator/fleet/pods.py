@@ -78,6 +78,12 @@ def broker_count(cluster: BrokerCluster, pods: Sequence[NodePod]) -> int:
     return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.role is Role.BROKER)])
 
 
+def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
+    """In order of id."""
+    addresses = [address for pod in pods if (address := pod.address) is not None]
+    return tuple(sorted(addresses, key=lambda address: address.broker_id))
+
+
 def node_pod(pod: Json, of_role: Role | None = None) -> NodePod | None:
     """None for a pod that is no node of a cluster, or whose containers have all ended for good. Its role is that of its
     label, unless it is known."""

@@ -1,17 +1,39 @@
-"""What planning.racks goes by, read from pods and from the nodes that they are on."""
+"""The racks of brokers in pods: from the labels of the Kubernetes nodes that the pods are on."""
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.finding_pods import listed_pods
 from sluicegate_operator.fleet.nodes import read_node
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.racks import NodeLabels, RackPod
+from sluicegate_operator.planning.racks import NodeLabels, RackPod, RacksPlan, Telling, nodes_to_read, plan_racks
 from sluicegate_operator.resources.labels import RACK
 
 
+@dataclass(frozen=True, slots=True)
+class KubernetesRacks:
+    """Reads nodes and annotates pods, see fleet.protocol.RackFleet."""
+
+    _kube: KubeClient
+
+    async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
+        pods = rack_pods(await listed_pods(self._kube, cluster))
+        names = nodes_to_read(pods)
+        labels = await asyncio.gather(*(read_labels(self._kube, name) for name in names))
+        return plan_racks(topology_key, pods, dict(zip(names, labels, strict=True)))
+
+    async def tell(self, cluster: BrokerCluster, telling: Telling) -> None:
+        fields, seen_as = {"annotations": {RACK: telling.rack}}, {"uid": telling.pod.uid}
+        await self._kube.patch_metadata(POD, cluster.namespace, telling.pod.name, fields, seen_as)
+
+
 def rack_pods(pods: Sequence[NodePod]) -> list[RackPod]:
-    """Of brokers; one that is going is told nothing any more."""
+    """The brokers' pods, without those that are being deleted."""
     return [
         RackPod(pod.name, pod.uid, pod.node, pod.annotations.get(RACK, ""), pod.failing)
         for pod in pods

@@ -2,21 +2,20 @@
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.finding_pods import listed_pods
+from sluicegate_operator.fleet.node_sets import read_node_set
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.preview_nodes import RunningNodes
 from sluicegate_operator.planning.restart_reasons import decode_revision, restart_requested
-from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, node_set_name
-from sluicegate_operator.resources.statefulset import is_node_set_of
+from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION
 
 
 async def running_nodes(kube: KubeClient, cluster: BrokerCluster) -> RunningNodes | None:
     """None before the cluster has StatefulSets of its own. Raises KubeError."""
     replicas, wanted, requested_at = {}, {}, {}
     for role in Role:
-        found = await kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
-        if found is None or not is_node_set_of(cluster, role, found):
+        found = await read_node_set(kube, cluster, role, fresh=True)
+        if found is None:
             return None
         annotations = found["spec"]["template"]["metadata"].get("annotations") or {}
         replicas[role] = int(found["spec"]["replicas"])

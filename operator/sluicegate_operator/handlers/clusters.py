@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.metadata import Status
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context import look_again_s, now
 from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
-from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.telling import say_scaled_by_others, say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import SetEvents, failing_nodes
 from sluicegate_operator.fleet.kubernetes import has_started
 from sluicegate_operator.fleet.nodes import lost_nodes
 from sluicegate_operator.fleet.pods import NodePod, broker_count
-from sluicegate_operator.handlers.context import Context, look_again_s, say_scaled_by_others
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
@@ -137,7 +137,7 @@ class ClusterReconciler:
                 raise
             return _Applied(not_applied=error)
         self._context.mark("rolls", (cluster.namespace, cluster.name))
-        await say_scaled_by_others(self._context, cluster, nodes)
+        await say_scaled_by_others(self._context, cluster, nodes.scaled_by_others)
         return _Applied(volumes=nodes.volumes)
 
     async def _observe(
@@ -158,7 +158,7 @@ class ClusterReconciler:
             controllers_expected=len(layout.controller_ids),
             controllers_ready=sum(pod.ready for pod in controllers),
             cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
-            controller_id=cluster.status.controller_id if progress.controller_id is None else progress.controller_id,
+            controller_id=progress.controller_id,
             refusal=applied.refusal,
             not_applied="" if applied.not_applied is None else str(applied.not_applied),
             not_starting=await self._not_starting(cluster, layout, pods),

@@ -6,13 +6,14 @@ A queue of its own: a broker may be slow to answer, and what fences brokers and 
 import logging
 from collections.abc import Mapping, Sequence
 
+from sluicegate_operator.engine.context import look_again_s
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.descriptions import ask_descriptions
 from sluicegate_operator.fleet.log_damage import ask_log_damage
-from sluicegate_operator.handlers.context import Context, look_again_s
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL

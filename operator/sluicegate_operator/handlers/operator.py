@@ -6,10 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from sluicegate_operator.engine.configs import ConfigReconciler
+from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.observed_quotas import ObservedReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
 from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
+from sluicegate_operator.engine.racks import RackReconciler
+from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
@@ -18,14 +21,11 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.descriptions import DescriptionReconciler
 from sluicegate_operator.handlers.ending_namespaces import until_namespace_ends
 from sluicegate_operator.handlers.http_places import http_places
-from sluicegate_operator.handlers.listeners import ListenerReconciler
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
 from sluicegate_operator.handlers.pods_of_quotas import Feed, PodsOfQuotas
-from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
-from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.client import KubeClient

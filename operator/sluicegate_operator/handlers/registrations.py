@@ -8,19 +8,20 @@ A queue of its own, so that neither a roll nor a slow API call elsewhere delays 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context import look_again_s, now
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
+from sluicegate_operator.engine.telling import pass_over
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.handlers.context import Context, look_again_s, pass_over
+from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.external import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
@@ -31,7 +32,6 @@ from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, POD
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
 from sluicegate_operator.planning.external_registrations import plan_external_registrations
-from sluicegate_operator.planning.fencing import FenceOrder, plan_fencing
 from sluicegate_operator.planning.registrations import (
     UNKNOWN,
     RegistrationPlan,
@@ -142,11 +142,11 @@ class RegistrationReconciler:
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Whether anything was to be fenced."""
         told = self._told_of(cluster)
-        if not fence_orders(seen, told.items()) or seen.view.active is None or cluster.spec.paused:
+        if not seen.fence_orders(told.items()) or seen.view.active is None or cluster.spec.paused:
             return False
         # A pod that the cache does not show may be there all the same.
         seen = await self._context.fleet.look(cluster, fresh=True)
-        orders = fence_orders(seen, told.items())
+        orders = seen.fence_orders(told.items())
         if not orders or seen.view.active is None:
             return True
         try:
@@ -178,7 +178,7 @@ class RegistrationReconciler:
                 fields, seen_as = {"labels": dict(pod.lost_labels)}, {"uid": pod.uid}
                 await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, seen_as)
             except KubeError as error:
-                pass_over(self._context, pod, error, "its labels are not put back")
+                pass_over(self._context, pod.name, pod.uid, error, "its labels are not put back")
                 continue
             labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.lost_labels.items()))
             message = f"pod {pod.name} runs and had lost its labels: {labels} put back"
@@ -204,7 +204,7 @@ class RegistrationReconciler:
         try:
             await self._context.kube.set_pod_condition(cluster.namespace, pod.name, pod.uid, condition)
         except KubeError as error:
-            pass_over(self._context, pod, error, "its readiness gate is not set")
+            pass_over(self._context, pod.name, pod.uid, error, "its readiness gate is not set")
 
     async def _write(
         self, cluster: BrokerCluster, make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan]
@@ -260,12 +260,6 @@ class RegistrationReconciler:
         for event in plan.events:
             await self._context.post(registration, event.type, event.reason, event.message)
             await self._context.post(cluster, event.type, f"Broker{event.reason}", event.message)
-
-
-def fence_orders(seen: Sighting, told: Collection[tuple[int, int]] = ()) -> Sequence[FenceOrder]:
-    if seen.view.overview is None:
-        return ()
-    return plan_fencing(seen.view.overview, seen.broker_pods, told, seen.session_pods)
 
 
 def settled(cluster: BrokerCluster, seen: Sighting) -> bool:

@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
+from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED, RESTARTS
 from sluicegate_operator.planning.roll import RollStep, Wait, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]
@@ -62,6 +62,10 @@ class TermFigures(Collector):
             self._blocked[key] = step.reason.value
         else:
             self._blocked.pop(key, None)
+
+    def note_restart(self, reason: str) -> None:
+        """A roll has restarted a node."""
+        RESTARTS.labels(reason).inc()
 
     def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineFigures]) -> None:
         """`found` has all AuditPipelines of the cluster, by name."""

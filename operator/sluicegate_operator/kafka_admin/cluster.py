@@ -17,7 +17,7 @@ from kio.static.primitive import i8, i32
 
 from sluicegate_operator.kafka_admin.errors import check, only
 from sluicegate_operator.kafka_admin.exchange import Exchange
-from sluicegate_operator.kafka_admin.views import BrokerView, ClusterView, QuorumView, VoterView
+from sluicegate_operator.kafka_admin.views import BrokerView, ClusterView, QuorumView, VoterView, node_or_none
 
 METADATA_LOG = TopicName("__cluster_metadata")
 OF_BROKERS = i8(1)
@@ -31,7 +31,8 @@ def describe() -> Exchange[DescribeClusterResponse, ClusterView]:
 def _read(reply: DescribeClusterResponse) -> ClusterView:
     check(reply.error_code, reply.error_message, "describing the cluster")
     brokers = (BrokerView(broker.broker_id, broker.host, broker.port, broker.rack) for broker in reply.brokers)
-    return ClusterView(reply.cluster_id, reply.controller_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
+    in_order = tuple(sorted(brokers, key=lambda broker: broker.id))
+    return ClusterView(reply.cluster_id, node_or_none(reply.controller_id), in_order)
 
 
 def describe_with_fenced() -> Exchange[DescribeClusterResponseV2, ClusterView]:
@@ -45,7 +46,8 @@ def describe_with_fenced() -> Exchange[DescribeClusterResponseV2, ClusterView]:
 def _read_with_fenced(reply: DescribeClusterResponseV2) -> ClusterView:
     check(reply.error_code, reply.error_message, "describing the cluster")
     brokers = (BrokerView(one.broker_id, one.host, one.port, one.rack, one.is_fenced) for one in reply.brokers)
-    return ClusterView(reply.cluster_id, reply.controller_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
+    in_order = tuple(sorted(brokers, key=lambda broker: broker.id))
+    return ClusterView(reply.cluster_id, node_or_none(reply.controller_id), in_order)
 
 
 def describe_quorum() -> Exchange[DescribeQuorumResponse, QuorumView]:
@@ -64,7 +66,7 @@ def _read_quorum(reply: DescribeQuorumResponse) -> QuorumView:
         for one in partition.current_voters
     )
     in_order = tuple(sorted(voters, key=lambda voter: voter.id))
-    return QuorumView(partition.leader_id, partition.leader_epoch, in_order)
+    return QuorumView(node_or_none(partition.leader_id), partition.leader_epoch, in_order)
 
 
 def describe_features() -> Exchange[ApiVersionsResponse, Mapping[str, int]]:

@@ -93,7 +93,8 @@ class ConsumerGroups:
         leaders = {(view.name, found.index): found.leader for view in topics.values() for found in view.partitions}
         led: dict[int, list[Partition]] = {}
         for partition in partitions:
-            led.setdefault(leaders.get(partition, -1), []).append(partition)
+            if (leader := leaders.get(partition)) is not None:
+                led.setdefault(leader, []).append(partition)
         offsets: dict[Partition, int] = {}
         for leader, of_leader in led.items():
             if leader in brokers:

@@ -15,7 +15,7 @@ from kio.static.primitive import i16, i32, i64
 
 from sluicegate_operator.kafka_admin.errors import check
 from sluicegate_operator.kafka_admin.exchange import Exchange
-from sluicegate_operator.kafka_admin.views import DamagedRange, DamagedReplica, LogDamage
+from sluicegate_operator.kafka_admin.views import DamagedRange, DamagedReplica, LogDamage, node_or_none
 
 SINCE_PROTOCOL = 5
 """Lowest protocol version of a broker that serves these APIs."""
@@ -119,7 +119,7 @@ def _read(reply: DescribeLogDamageResponse) -> LogDamage:
         DamagedReplica(
             one.topic,
             one.partition,
-            one.leader_id,
+            node_or_none(one.leader_id),
             one.repair,
             tuple(DamagedRange(each.first_offset, each.next_offset - 1, each.reason) for each in one.ranges),
         )

@@ -17,7 +17,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 
 from sluicegate_operator.kafka_admin.errors import check, error_name, only
 from sluicegate_operator.kafka_admin.exchange import Exchange
-from sluicegate_operator.kafka_admin.views import NewTopic, PartitionView, TopicView
+from sluicegate_operator.kafka_admin.views import NewTopic, PartitionView, TopicView, node_or_none
 
 CONTROLLER_TIMEOUT = i32Timedelta.parse(timedelta(seconds=4))
 """How long the controller may take; below the client's request timeout, so that its own answer arrives first."""
@@ -38,7 +38,7 @@ def _read_topics(reply: MetadataResponse) -> dict[str, TopicView]:
 
 def _view(topic: MetadataResponseTopic) -> TopicView:
     partitions = (
-        PartitionView(p.partition_index, p.leader_id, tuple(p.replica_nodes), tuple(p.isr_nodes))
+        PartitionView(p.partition_index, node_or_none(p.leader_id), tuple(p.replica_nodes), tuple(p.isr_nodes))
         for p in topic.partitions
     )
     error = None if topic.error_code is ErrorCode.none else error_name(topic.error_code)

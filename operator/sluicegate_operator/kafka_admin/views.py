@@ -36,12 +36,17 @@ class BrokerView:
     fenced: bool = False
 
 
+def node_or_none(node_id: int) -> int | None:
+    """The id of a leader or controller; None for -1, which in Kafka's messages is the absence of one."""
+    return None if node_id < 0 else node_id
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """A cluster as DescribeCluster tells of it."""
 
     cluster_id: str
-    controller_id: int
+    controller_id: int | None
     brokers: tuple[BrokerView, ...]
 
 
@@ -60,7 +65,7 @@ class VoterView:
 class QuorumView:
     """The controllers as DescribeQuorum tells of them."""
 
-    leader_id: int
+    leader_id: int | None
     leader_epoch: int
     voters: tuple[VoterView, ...]
 
@@ -89,12 +94,12 @@ class DamagedRange:
 
 @dataclass(frozen=True, slots=True)
 class DamagedReplica:
-    """A replica with such offsets, or, without ranges, one that its broker does not serve at all. `leader` is -1 while
-    there is none; `repair` says what has come of the repair, or why the replica is not served."""
+    """A replica with such offsets, or, without ranges, one that its broker does not serve at all. `leader` is None
+    while there is none; `repair` says what has come of the repair, or why the replica is not served."""
 
     topic: str
     partition: int
-    leader: int
+    leader: int | None
     repair: str
     ranges: tuple[DamagedRange, ...]
 
@@ -137,10 +142,10 @@ Configs = Mapping[str, ConfigEntry]
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """`leader` is -1 while there is none."""
+    """`leader` is None while there is none."""
 
     index: int
-    leader: int
+    leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""One run of `sluicegate up`: queues of the engine's reconcilers over what files say, and state.json that tells of it.
+"""One run of `sluicegate up`: the engine's reconcilers over manifests in files and processes, and state.json.
 
 A changed file marks clusters in the queues that it concerns, as a watch does. Limits and topics have queues of their
 own, so that they never wait for scale, configuration and rolls.
@@ -6,6 +6,7 @@ own, so that they never wait for scale, configuration and rolls.
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,40 +16,36 @@ from sluicegate_operator.api import BrokerCluster, Manifests, Resource
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.context import now
-from sluicegate_operator.engine.external_clusters import ExternalClusters
+from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.observed_quotas import HttpPlaces, ObservedReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.quota_statuses import QuotaStatuses
 from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.racks import RackReconciler
+from sluicegate_operator.engine.rolls import RollReconciler
+from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
-from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, DataDirError
-from sluicegate_operator.fleet.local_process import BackOff, Watcher
+from sluicegate_operator.fleet.local_process import BackOff
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN
+from sluicegate_operator.local.clusters import LocalClusters
 from sluicegate_operator.local.context import LocalContext, NoConfigMaps, no_node_labels
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges, Look
-from sluicegate_operator.local.nodes import IDLE_S, ClusterTarget, LocalNodes
 from sluicegate_operator.local.objects import LocalObjects
-from sluicegate_operator.local.state import cluster_row, progress_of, resource_row
-from sluicegate_operator.planning.cluster_layout import INTERNAL, Role, cluster_listeners, plan_cluster
-from sluicegate_operator.planning.exposure import Address
+from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
+from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
 from sluicegate_operator.planning.limit_changes import changed_limits
-from sluicegate_operator.planning.listener_status import listener_status
-from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.observers import plan_observers
 from sluicegate_operator.planning.quota_planner import plan_quotas
 from sluicegate_operator.planning.quotas import QuotaPlan
 
-OF_BROKERS = ("quotas", "topics", "configs", "observers")
-"""Queues that look again when brokers come or go."""
 FIRST_LOOK_S = 10.0
 """So long `apply` waits until clusters that are new are as they should be."""
+BLOCKED_TOLD_AFTER_S = 1.0
 TOPIC_PATIENCE_S = 10.0
 TOPIC_DELETION_S = 60.0
 
@@ -57,14 +54,6 @@ POLL_S = 0.05
 Reconcile = Callable[[ClusterKey], Awaitable[Again]]
 Work = tuple[str, ClusterKey]
 """A queue's name, and a key in it."""
-
-
-@dataclass(slots=True)
-class _Cluster:
-    """`pids` of the brokers when the queues were told of them."""
-
-    nodes: LocalNodes
-    pids: tuple[int | None, ...] = ()
 
 
 @dataclass(slots=True)
@@ -88,14 +77,11 @@ class LocalRun:
         self._limits = LimitChanges(say)
         self._observers = ObserverReconciler(self._context, NoConfigMaps())
         self._quotas = QuotaReconciler(self._context)
-        self._external = ExternalClusters(self._context)
+        self._clusters = LocalClusters(self._context, self._landers, self._limits, say)
         self._queues = self._make_queues()
         self._context.mark = self._mark
         self._context.is_due = lambda queue, key: self._queues[queue].is_due(key)
-        self._chosen: set[ClusterKey] = set()
-        """Clusters that run here: one of each name."""
-        self._clusters: dict[ClusterKey, _Cluster] = {}
-        self._external_brokers: dict[ClusterKey, tuple[BrokerAddress, ...]] = {}
+        self._lines: defaultdict[ClusterKey, ProgressLines] = defaultdict(ProgressLines)
         self._going: list[_Going] = []
         self._first_looks: dict[Work, asyncio.Event] = {}
         self._broken: DataDirError | None = None
@@ -105,7 +91,10 @@ class LocalRun:
     def _make_queues(self) -> dict[str, WorkQueue[ClusterKey]]:
         topics = TopicReconciler(self._context, patience_s=TOPIC_PATIENCE_S, deletion_s=TOPIC_DELETION_S)
         work: dict[str, Reconcile] = {
-            "clusters": self._keep_nodes,
+            "clusters": self._clusters.reconcile,
+            "rolls": RollReconciler(self._context, BLOCKED_TOLD_AFTER_S).reconcile,
+            "listeners": ListenerReconciler(self._context).reconcile,
+            "racks": RackReconciler(self._context).reconcile,
             "quotas": self._keep_quotas,
             STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
             OBSERVED: ObservedReconciler(self._context, self._quotas.governed, self._http_places).reconcile,
@@ -153,10 +142,10 @@ class LocalRun:
             self._context.first_seen.forget(resource.metadata.uid)
         self._choose()
         began_s = asyncio.get_running_loop().time() - changed_ago_s
-        # Of a cluster that goes nothing is lifted: its processes end, or are others'.
-        for key, plan in ((key, plan) for key, plan in before.items() if key in self._chosen):
+        # No limit is lifted in a cluster that goes: its processes end, or belong to others.
+        for key, plan in ((key, plan) for key, plan in before.items() if key in self._clusters.chosen):
             self._limits.note(key, changed_limits(plan, self._quota_plan(key)), began_s)
-        new = self._chosen - self._context.running
+        new = self._clusters.chosen - self._context.running
         looks = KINDS[BrokerCluster.__name__].queues
         self._first_looks = {(queue, key): asyncio.Event() for queue in looks if queue in self._queues for key in new}
         self._going += [_Going(resource, self._concerned(resource)) for resource in changes.gone]
@@ -168,7 +157,7 @@ class LocalRun:
         await self._await_first_looks()
 
     def check(self) -> None:
-        """Raises what nobody here can mend."""
+        """Raises errors that end the run."""
         if self._broken is not None:
             raise self._broken
         for task in self._tasks:
@@ -181,8 +170,6 @@ class LocalRun:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            for cluster in self._clusters.values():
-                await cluster.nodes.aclose()
             await self._context.aclose()
         finally:
             await self._fleet.aclose()
@@ -193,16 +180,21 @@ class LocalRun:
         names: dict[str, ClusterKey] = {}
         for cluster in Manifests.of(self._objects.resources).clusters:
             names.setdefault(cluster.name, (cluster.namespace, cluster.name))
-        self._chosen = set(names.values())
+        self._clusters.chosen = set(names.values())
 
     def _concerned(self, resource: Resource) -> set[Work]:
-        """What only Kubernetes has a queue for is nobody's work here."""
+        """The queues of a change. Queues that only Kubernetes has are left out."""
         key = (resource.namespace, resource.cluster_name)
         return {(queue, key) for queue in KINDS[resource.kind].queues if queue in self._queues}
 
     def _mark(self, queue: str, key: ClusterKey) -> None:
         if queue in self._queues:
             self._queues[queue].mark(key)
+        if queue == "clusters":
+            # Another queue has changed the progress of the cluster.
+            for line in self._lines[key].news(self._context.progress.get(key, ClusterProgress())):
+                self._say(f"{key[1]}: {line}")
+            self.write_state()
 
     async def _await_first_looks(self) -> None:
         for (queue, key), event in self._first_looks.items():
@@ -221,95 +213,20 @@ class LocalRun:
             self._say("not everything is as it should be yet: `sluicegate status` says why")
         self._first_looks = {}
 
-    async def _keep_nodes(self, key: ClusterKey) -> Again:
-        snapshot = self._objects.snapshot(key, [BROKER_LISTENER])
-        cluster, known = snapshot.cluster, self._clusters.get(key)
-        if cluster is None or key not in self._chosen:
-            await self._remove(key, known)
-            await self._write_listeners(snapshot)
-            return None
-        if cluster.spec.is_external:
-            await self._write_listeners(snapshot)
-            return await self._keep_external(cluster)
-        target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, snapshot.listeners)))
-        if known is None:
-            known = self._clusters[key] = _Cluster(
-                LocalNodes(self._fleet, target, Watcher(self._say, self.write_state))
-            )
-            await known.nodes.start()
-            self._context.running.add(key)
-        again = await known.nodes.look(target)
-        self._tell_of_brokers(key, known)
-        await self._write_listeners(snapshot)
-        return again
-
-    async def _keep_external(self, cluster: BrokerCluster) -> Again:
-        """Brokers that others run are only looked at: nothing here is started or stopped for them."""
-        key = (cluster.namespace, cluster.name)
-        if key not in self._external_brokers:
-            self._external_brokers[key] = ()
-            self._context.running.add(key)
-        again = await self._external.reconcile(cluster)
-        brokers = await self._context.broker_addresses(cluster)
-        if brokers != self._external_brokers[key]:
-            self._external_brokers[key] = brokers
-            found = self._objects.snapshot(key, ()).cluster
-            if found is not None and brokers:
-                at = ", ".join(f"{broker.broker_id} at {broker.host}:{broker.port}" for broker in brokers)
-                self._say(f"{key[1]}: Kafka cluster {found.status.cluster_id}, brokers {at}")
-            self._tell_queues(key)
-        return again if isinstance(again, Retry) else IDLE_S
-
-    async def _remove(self, key: ClusterKey, known: _Cluster | None) -> None:
-        if key not in self._context.running:
-            return
-        self._context.running.discard(key)
-        self._external_brokers.pop(key, None)
-        if known is not None:
-            del self._clusters[key]
-            await known.nodes.aclose()
-        await self._context.forget_cluster(key)
-        self._limits.forget(key)
-        await self._fleet.remove(key[1])
-        await self._landers.forget(key[1])
-
-    def _tell_of_brokers(self, key: ClusterKey, known: _Cluster) -> None:
-        """Those that have come or gone are told what holds."""
-        pids = tuple(node["pid"] for node in self._fleet.describe(key[1]) if node["role"] == Role.BROKER)
-        if pids != known.pids:
-            known.pids = pids
-            self._tell_queues(key)
-
-    def _tell_queues(self, key: ClusterKey) -> None:
-        self._limits.doubt(key)
-        for queue in OF_BROKERS:
-            self._queues[queue].mark(key)
-
-    async def _write_listeners(self, snapshot: Snapshot) -> None:
-        cluster = snapshot.cluster
-        bundled = cluster is not None and not cluster.spec.is_external
-        layout = plan_cluster(cluster, snapshot.listeners) if cluster is not None and bundled else None
-        nodes = self._fleet.describe(cluster.name) if cluster is not None else []
-        for listener in snapshot.listeners:
-            ports = {node["id"]: node["listeners"].get(listener.spec.name) for node in nodes if node["pid"] is not None}
-            told = {node: Address(LOOPBACK, _port(at)) for node, at in ports.items() if at is not None}
-            status = listener_status(listener, layout, ListenerSeen(told), now())
-            if await self._context.write_status(listener, status):
-                await say_stalled(self._context, listener, status)
-
     async def _keep_quotas(self, key: ClusterKey) -> Again:
         again = await self._quotas.reconcile(key)
         governed = self._quotas.governed.get(key)
         if governed is not None and key in self._context.running and not self._queues["quotas"].is_due(key):
             complete, error = not isinstance(again, Retry), governed.error
             cluster = self._objects.snapshot(key, ()).cluster
-            brokers = len(await self._context.broker_addresses(cluster)) if cluster is not None else 0
+            pool = await self._context.pool(cluster) if cluster is not None else None
+            brokers = 0 if pool is None else len(pool.brokers)
             self._limits.looked(key, Look(complete, brokers, asyncio.get_running_loop().time(), error))
             self.write_state()
         return again
 
     async def _http_places(self, key: ClusterKey) -> HttpPlaces:
-        nodes = self._fleet.describe(key[1]) if key in self._clusters else []
+        nodes = self._fleet.describe(key[1]) if key in self._context.running else []
         return {node["id"]: (LOOPBACK, _port(node["http"])) for node in nodes if node["role"] == Role.BROKER}
 
     def _quota_plan(self, key: ClusterKey) -> QuotaPlan:
@@ -319,8 +236,8 @@ class LocalRun:
     async def _keep_observers(self, key: ClusterKey) -> Again:
         again = await self._observers.reconcile(key)
         snapshot = self._objects.snapshot(key, [OBSERVER_PLUGIN])
-        if key in self._context.running:
-            brokers = [broker.broker_id for broker in await self._fleet.broker_addresses(key[1])]
+        if key in self._context.running and snapshot.cluster is not None:
+            brokers = [broker.broker_id for broker in await self._fleet.broker_addresses(snapshot.cluster)]
             await self._landers.keep(key[1], brokers, plan_observers(snapshot.cluster, snapshot.observers))
         return again
 
@@ -336,7 +253,7 @@ class LocalRun:
             )
 
     def _processes_changed(self) -> None:
-        for key in self._clusters:
+        for key in self._context.running:
             self._queues["clusters"].mark(key)
         self.write_state()
 
@@ -345,18 +262,17 @@ class LocalRun:
         if not self._open:
             return
         clusters: dict[str, Any] = {}
-        for key in [*self._chosen, *self._clusters]:
-            known = self._clusters.get(key)
+        external = self._clusters.external
+        for key in {*self._clusters.chosen, *self._context.running}:
             found = self._context.progress.get(key, ClusterProgress())
-            progress = progress_of(known.nodes, found) if known is not None else {}
+            progress = {} if key in external else progress_of(found)
             nodes = self._fleet.describe(key[1])
-            shown = {what: one.describe() for what, one in progress.items()}
-            clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": shown}
-            if (brokers := self._external_brokers.get(key)) is not None:
+            clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": progress}
+            if (brokers := external.get(key)) is not None:
                 clusters[key[1]]["external"] = [f"{broker.host}:{broker.port}" for broker in brokers]
-            if key in self._chosen and key not in self._external_brokers:
+            elif key in self._clusters.chosen:
                 clusters[key[1]]["resources"].append(cluster_row(key[1], nodes, progress))
-        shown_by_nodes = self._chosen - self._external_brokers.keys()
+        shown_by_nodes = self._clusters.chosen - external.keys()
         for resource in self._objects.resources:
             if resource.kind != "BrokerCluster" or (resource.namespace, resource.name) not in shown_by_nodes:
                 _rows(clusters, resource).append(resource_row(resource))

@@ -1,20 +1,23 @@
-"""state.json: what runs, and what is said of each resource, for `sluicegate status`. Pure."""
+"""state.json for `sluicegate status`: the processes, the resources and the progress of rolls and scale. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sluicegate_operator.api import ConnectionQuota, Resource
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.local.nodes import LocalNodes, Progress
 from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.roll import Restart, RollStep, Wait
+from sluicegate_operator.planning.scale import ScaleReason
 
+Json = dict[str, Any]
 Nodes = Sequence[Mapping[str, Any]]
 """As the fleet describes them."""
 
 
 def resource_row(resource: Resource) -> dict[str, Any]:
-    """Its Ready condition, which is the operator's; of what nobody does here, why."""
+    """The resource's Ready condition. For a kind that only Kubernetes has, the reason why nothing is done."""
     row = {"kind": resource.kind, "name": resource.name}
     if said := KINDS[resource.kind].not_on_laptop:
         return {**row, "ready": True, "message": said}
@@ -30,18 +33,56 @@ def _observed(resource: Resource) -> str:
     return "" if found is None else f"; {found.would_hold} connections would have been held ({found.brokers} brokers)"
 
 
-def cluster_row(name: str, nodes: Nodes, going_on: Mapping[str, Progress]) -> dict[str, Any]:
+def cluster_row(name: str, nodes: Nodes, progress: Mapping[str, Json]) -> dict[str, Any]:
     up = sum(node["pid"] is not None for node in nodes)
     brokers = sum(node["role"] == Role.BROKER for node in nodes)
-    messages = [progress.message for progress in going_on.values() if progress.message]
+    messages = [one["message"] for one in progress.values() if one["message"]]
     sentence = f"{brokers} brokers, {up} of {len(nodes)} processes run"
     ready = bool(nodes) and up == len(nodes) and not messages
     return {"kind": "BrokerCluster", "name": name, "ready": ready, "message": "; ".join([sentence, *messages])}
 
 
-def progress_of(nodes: LocalNodes, progress: ClusterProgress) -> dict[str, Progress]:
-    """What is under way, by what `sluicegate status` calls it."""
+def progress_of(progress: ClusterProgress) -> dict[str, Json]:
+    """The work in progress, by its name in `sluicegate status`. A message is empty when nothing is under way."""
     behind = [f"broker {broker_id}: {why}" for broker_id, why in progress.config_lagging.items()]
     sentence = "; ".join([*behind, *([progress.config_refused] if progress.config_refused else [])])
-    config = Progress("Lagging", sentence) if sentence else Progress()
-    return {"roll": nodes.roll, "scale": nodes.scale, "config": config}
+    scale = progress.scale
+    return {
+        "roll": _roll(progress.roll),
+        "scale": _shown(str(scale.reason), scale.message) if scale is not None and scale.message else _shown(),
+        "config": _shown("Lagging", sentence) if sentence else _shown(),
+    }
+
+
+def _roll(step: RollStep | None) -> Json:
+    match step:
+        case Restart():
+            return _shown("Rolling", f"restarting {', '.join(node.name for node in step.nodes)}", step.waiting)
+        case Wait():
+            return _shown("Blocked" if step.blocked else "Rolling", step.message, step.waiting)
+    return _shown()
+
+
+def _shown(phase: str = "", message: str = "", waiting: Sequence[str] = ()) -> Json:
+    return {"phase": phase, "message": message, "waiting": list(waiting)}
+
+
+@dataclass(slots=True)
+class ProgressLines:
+    """Lines for the terminal about the end of a roll and about a scale that waits. Each change is one line."""
+
+    _rolling: bool = False
+    _scale: str = ""
+
+    def news(self, progress: ClusterProgress) -> list[str]:
+        lines = []
+        if self._rolling and progress.rolling is False:
+            lines.append("the roll is complete: every node runs as its manifest says")
+        self._rolling = bool(progress.rolling)
+        step = progress.scale
+        shown = step is not None and (step.blocked or step.reason is ScaleReason.UNREGISTERING)
+        sentence = step.message if step is not None and shown else ""
+        if sentence and sentence != self._scale:
+            lines.append(sentence)
+        self._scale = sentence
+        return lines

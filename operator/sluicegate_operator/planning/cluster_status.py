@@ -58,7 +58,7 @@ class ObservedCluster:
     controllers_expected: int = 0
     controllers_ready: int = 0
     cluster_id: str = ""
-    controller_id: int = -1
+    controller_id: int | None = None
     refusal: str = ""
     not_applied: str = ""
     not_starting: NodesNotStarting | None = None
@@ -114,7 +114,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         bootstrap_servers=seen.listeners[0].bootstrap_servers if seen.listeners else "",
         listeners=seen.listeners,
         cluster_id=seen.cluster_id or old.cluster_id,
-        controller_id=seen.controller_id,
+        controller_id=cluster.status.controller_id if seen.controller_id is None else seen.controller_id,
         rollout=_rollout(old, seen),
         volumes=old.volumes if seen.volumes is None else seen.volumes.status,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_cluster_status import BrokerClusterStatus
+from sluicegate_operator.api.broker_cluster_status import NO_CONTROLLER, BrokerClusterStatus
 from sluicegate_operator.planning.cluster_access import metadata_version
 from sluicegate_operator.planning.cluster_status import MESSAGE_MAX, PAUSED
 from sluicegate_operator.planning.conditions import (
@@ -61,9 +61,9 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The controllers; `leader_id` is -1 while none is active."""
+    """The controllers; `leader_id` is None while none is active."""
 
-    leader_id: int
+    leader_id: int | None
     leader_epoch: int
     voters: tuple[Voter, ...]
 
@@ -165,6 +165,7 @@ def external_status(
         _controllers_ready(seen, known=known),
         Finding("Paused", paused, "Paused" if paused else "NotPaused", PAUSED if paused else ""),
     )
+    leader_id = seen.quorum.leader_id if seen.quorum is not None else None
     return BrokerClusterStatus(
         observed_generation=observed_generation(cluster, old, progress),
         conditions=conditions(cluster, old, (*progress.findings, *own), now),
@@ -173,7 +174,7 @@ def external_status(
         version=(metadata_version(seen.metadata_version) if known else None) or old.version,
         bootstrap_servers=",".join(cluster.spec.bootstrap_servers or ()),
         cluster_id=old.cluster_id if not known else seen.cluster_id,
-        controller_id=seen.quorum.leader_id if seen.quorum else -1,
+        controller_id=NO_CONTROLLER if leader_id is None else leader_id,
         voters=_voters(seen.quorum) if known else old.voters,
     )
 
@@ -221,7 +222,8 @@ def _controllers_ready(seen: ExternalSeen, *, known: bool) -> Finding:
         return Finding("ControllersReady", None, "Unknown", seen.no_quorum)
     voters = seen.quorum.voters
     following = sum(voter.follows for voter in voters)
-    message = f"{following}/{len(voters)}, active: {seen.quorum.leader_id}"
+    active = "none" if seen.quorum.leader_id is None else seen.quorum.leader_id
+    message = f"{following}/{len(voters)}, active: {active}"
     if gone := ", ".join(str(voter.id) for voter in voters if not voter.follows):
         message += f"; not heard of: {gone}"
     return Finding("ControllersReady", following == len(voters), "Counted", message)

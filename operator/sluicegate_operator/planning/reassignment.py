@@ -133,8 +133,8 @@ def _steps(
         if len(partition.target) == wanted:
             waits = waits or _waits_for_fenced(topic, partition, brokers)
             continue
-        if partition.leader < 0 or not set(partition.target) & set(partition.isr):
-            why = "has no leader" if partition.leader < 0 else "waits for the reassignment that is under way"
+        if partition.leader is None or not set(partition.target) & set(partition.isr):
+            why = "has no leader" if partition.leader is None else "waits for the reassignment that is under way"
             waits = waits or f"partition {topic}-{partition.index} {why}"
             continue
         grows = len(partition.target) < wanted

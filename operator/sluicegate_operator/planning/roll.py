@@ -48,11 +48,11 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionState:
-    """One partition of Kafka's Metadata and its topic's min.insync.replicas; `leader` is -1 while there is none."""
+    """One partition of Kafka's Metadata and its topic's min.insync.replicas; `leader` is None while there is none."""
 
     topic: str
     index: int
-    leader: int
+    leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     min_isr: int = 1

@@ -21,10 +21,10 @@ from sluicegate_operator.planning.seniority import seniority
 @dataclass(frozen=True, slots=True)
 class PartitionLayout:
     """Where one partition is. While it is reassigned `replicas` are those of before and after together, as Kafka shows
-    them; `adding` and `removing` are absent otherwise. `leader` is -1 while there is none."""
+    them; `adding` and `removing` are absent otherwise. `leader` is None while there is none."""
 
     index: int
-    leader: int
+    leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     adding: tuple[int, ...] = ()

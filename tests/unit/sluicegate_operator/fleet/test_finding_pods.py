@@ -10,7 +10,7 @@ from sluicegate_operator.fleet.controllers import ControllerView
 from sluicegate_operator.fleet.finding_pods import all_pods, listed_pods
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.registrations import RegistrationReconciler, fence_orders
+from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL, labels, selector
 from sluicegate_operator.settings import read_settings
@@ -56,7 +56,7 @@ def overview(brokers: int = BROKERS) -> ClusterOverview:
 async def fenced(*pods: Json, brokers: int = BROKERS) -> list[int]:
     view = overview(brokers)
     found = await all_pods(MemoryKube(*pods), CLUSTER, view)  # type: ignore[arg-type]
-    return [order.broker_id for order in fence_orders(Sighting(ControllerView(view), tuple(found)))]
+    return [order.broker_id for order in Sighting(ControllerView(view), tuple(found)).fence_orders()]
 
 
 @pytest.mark.parametrize("label", [CLUSTER_LABEL, ROLE_LABEL, NAME_LABEL])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.fleet.node_sets import broker_replicas
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.kube.kinds import STATEFUL_SET, Kind
@@ -63,7 +64,7 @@ async def test_a_statefulset_that_lost_a_label_gets_it_back_while_brokers_are_to
     monkeypatch.setattr(MemoryCache, "get", labelled)
     found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
     assert found is not None
-    assert await fleet.broker_replicas(found) == 3, "their Services stay"
+    assert await broker_replicas(kube, found) == 3, "their Services stay"  # type: ignore[arg-type]
     applied = await fleet.apply(found, [])
     assert "by kubectl" in applied.scaled_by_others[0]
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 3

@@ -100,5 +100,5 @@ def test_partitions_count_only_when_they_are_what_the_controller_counts(seen: Cl
 
 
 def test_a_replica_on_a_broker_that_is_not_registered_does_not_disagree() -> None:
-    states = (*partition_states(TOPICS, {"a": 2}), PartitionState("b", 0, -1, (9,), (9,)))
+    states = (*partition_states(TOPICS, {"a": 2}), PartitionState("b", 0, None, (9,), (9,)))
     assert agrees(overview(b3=1), states)

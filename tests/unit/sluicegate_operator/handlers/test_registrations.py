@@ -14,7 +14,7 @@ from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, fence_orders, settled
+from sluicegate_operator.handlers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, settled
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.external import ExternalBroker, ExternalSeen
@@ -66,27 +66,27 @@ def test_only_a_cluster_in_which_nothing_moves_is_looked_at_less_often(sighting:
 
 def test_a_pod_that_is_going_hands_over_by_itself_and_one_that_is_gone_cannot() -> None:
     going = [pod(0), replace(pod(1), deleting=True)]
-    assert fence_orders(seen(going, ONLINE)) == ()
-    [order] = fence_orders(seen([pod(0)], ONLINE))
+    assert seen(going, ONLINE).fence_orders() == ()
+    [order] = seen([pod(0)], ONLINE).fence_orders()
     assert (order.broker_id, order.epoch) == (1, 7)
 
 
 def test_nobody_is_fenced_on_a_lost_node_while_the_controller_hears_of_it() -> None:
     lost = [pod(0), replace(pod(1), node_lost=True)]
-    assert fence_orders(seen(lost, ONLINE)) == ()
+    assert seen(lost, ONLINE).fence_orders() == ()
     silent = [broker(0), replace(broker(1), heartbeat_age_s=4.0)]
-    assert [order.broker_id for order in fence_orders(seen(lost, silent))] == [1]
+    assert [order.broker_id for order in seen(lost, silent).fence_orders()] == [1]
 
 
 def test_a_broker_whose_container_ended_is_fenced_once() -> None:
     crashed = [pod(0), replace(pod(1), ended=ContainerEnd(1000, "Error, exit code 137"))]
     view = [broker(0), replace(broker(1), began_ms=900)]
-    assert [order.broker_id for order in fence_orders(seen(crashed, view))] == [1]
-    assert fence_orders(seen(crashed, view), [(1, 7)]) == ()
+    assert [order.broker_id for order in seen(crashed, view).fence_orders()] == [1]
+    assert seen(crashed, view).fence_orders([(1, 7)]) == ()
 
 
 def test_without_a_controllers_word_nobody_is_fenced() -> None:
-    assert fence_orders(seen([], None)) == ()
+    assert seen([], None).fence_orders() == ()
 
 
 SHOP = ("default", "shop")

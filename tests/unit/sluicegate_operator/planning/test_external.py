@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.api.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.planning.external import (
     ConfigProgress,
     ExternalBroker,
@@ -69,6 +70,14 @@ def test_controllers_are_told_of_in_coarse_steps() -> None:
     found = status.condition("ControllersReady")
     assert found is not None
     assert (found.status, found.message) == ("False", "1/2, active: 7; not heard of: 8")
+
+
+def test_a_quorum_without_a_leader_is_shown_without_an_id() -> None:
+    status = external_status(cluster(), replace(SEEN, quorum=Quorum(None, 4, (Voter(7, None, None),))), CONFIG, NOW)
+    assert status.controller_id == NO_CONTROLLER
+    found = status.condition("ControllersReady")
+    assert found is not None
+    assert found.message == "0/1, active: none; not heard of: 7"
 
 
 def test_what_is_not_seen_leaves_the_last_word() -> None:

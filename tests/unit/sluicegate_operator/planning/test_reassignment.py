@@ -148,7 +148,7 @@ def test_no_partition_is_left_without_a_replica_in_sync() -> None:
 
 
 def test_a_partition_without_a_leader_is_left_alone() -> None:
-    layout = [partition(0, 0, 1, leader=-1, isr=(0,)), partition(1, 1, 2)]
+    layout = [replace(partition(0, 0, 1, isr=(0,)), leader=None), partition(1, 1, 2)]
     plan = plan_replicas("orders", 1, layout, brokers())
     assert targets(plan) == {1: (1,)}
     assert plan.waits == "partition orders-0 has no leader"

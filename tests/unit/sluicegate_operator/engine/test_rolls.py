@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
@@ -95,7 +95,7 @@ async def test_metrics_show_a_roll_as_blocked_for_as_long_as_it_is(monkeypatch: 
     reconciler = RollReconciler(context)
     shown: list[list[str]] = []
     for step in (BLOCKED, Done(), BLOCKED):
-        monkeypatch.setattr("sluicegate_operator.handlers.rolls.plan_roll", lambda _, step=step: step)
+        monkeypatch.setattr("sluicegate_operator.engine.rolls.plan_roll", lambda _, step=step: step)
         await reconciler.reconcile(SHOP)
         shown.append(_blocked(context))
     assert shown == [["BelowMinIsr"], [], ["BelowMinIsr"]]
@@ -121,7 +121,7 @@ async def test_a_roll_that_can_no_longer_go_on_is_not_told_as_rolling(
     context.mark = lambda queue, key: None
     clusters, rolls = ClusterReconciler(context), RollReconciler(context)
     await clusters.reconcile(SHOP)
-    monkeypatch.setattr("sluicegate_operator.handlers.rolls.plan_roll", lambda _: BLOCKED)
+    monkeypatch.setattr("sluicegate_operator.engine.rolls.plan_roll", lambda _: BLOCKED)
     await rolls.reconcile(SHOP)
     await clusters.reconcile(SHOP)
     assert _said(kube, "Rolling") == ("True", "BelowMinIsr")
@@ -177,7 +177,7 @@ async def test_a_scale_that_was_decided_for_what_is_no_more_is_decided_again(
     async with _scaled_by_hand(kube) as reconciler:
         before = deepcopy(kube.take("StatefulSet", "shop-brokers"))
         with monkeypatch.context() as patched:
-            patched.setattr("sluicegate_operator.handlers.rolls.plan_scale", planned_while_it_changes)
+            patched.setattr("sluicegate_operator.engine.rolls.plan_scale", planned_while_it_changes)
             await reconciler.reconcile(SHOP)
         kept = kube.take("StatefulSet", "shop-brokers")["spec"]
         assert kept["template"] == before["spec"]["template"]
@@ -214,13 +214,13 @@ async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(
     ]
 
 
-async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(
-    rolls: RollReconciler, kube: MemoryKube, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(kube: MemoryKube) -> None:
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    rolls = RollReconciler(context)
     for step in (BLOCKED, BLOCKED):
         await rolls.tell(CLUSTER, step)
     assert kube.names("Event") == [], "it may pass"
-    monkeypatch.setattr("sluicegate_operator.handlers.rolls.BLOCKED_TOLD_AFTER_S", 0.0)
+    rolls = RollReconciler(context, blocked_told_after_s=0.0)
     for step in (PAUSED, PAUSED, NOT_READY, NOT_READY):
         await rolls.tell(CLUSTER, step)
     assert kube.names("Event") == []

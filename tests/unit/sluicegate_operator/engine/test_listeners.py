@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.listeners import APPLYING_RETRY, REFUSED_RETRY, WAITING_RETRY, ListenerReconciler
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.listeners import APPLYING_RETRY, REFUSED_RETRY, WAITING_RETRY, ListenerReconciler
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, ROLE_LABEL
 from sluicegate_operator.settings import read_settings

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from sluicegate_operator.engine.racks import PASSES_WITHIN_S, RackReconciler
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.racks import PASSES_WITHIN_S, RackReconciler
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster

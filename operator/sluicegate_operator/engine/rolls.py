@@ -1,41 +1,39 @@
-"""Rolls and changes of scale of one cluster: look, plan, one step, and look again when anything has moved.
+"""Rolls and changes of scale of one cluster: look at its nodes, plan, take one step, and look again.
 
-A queue of its own: a roll may wait for hours, and nothing else waits with it. Nothing is remembered between two looks,
-so an operator that is killed at any step leaves nothing half done that the next one would not see.
+A queue of its own: a roll may wait for hours, and nothing else waits with it. No state is kept between two looks, so
+the next operator continues after one that was killed at any step. Pods and processes are the same here, see
+fleet.protocol.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.engine.context import FleetContext, look_again_s
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.engine.telling import pass_over, say_scaled_by_others
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.kubernetes import Sighting
-from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions, respelled
-from sluicegate_operator.handlers.context import Context, look_again_s, pass_over, say_scaled_by_others
-from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
-from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.handlers.telemetry import RESTARTS
+from sluicegate_operator.fleet.protocol import NodesSeen
+from sluicegate_operator.fleet.rolls import BEHIND, Partitions, read_partitions
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.kinds import BROKER_LISTENER, POD
-from sluicegate_operator.planning.cluster_layout import Role, silence_max_s
+from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.cluster_layout import silence_max_s
 from sluicegate_operator.planning.cluster_status import RESTARTING
 from sluicegate_operator.planning.roll import (
     LISTENER_UNREADABLE,
     NO_NODES,
     Done,
     Fence,
-    NodeView,
     NoRoll,
     Restart,
     RollStep,
@@ -45,38 +43,42 @@ from sluicegate_operator.planning.roll import (
     plan_roll,
 )
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
-from sluicegate_operator.resources.labels import REVISION
 
 log = logging.getLogger(__name__)
 
-MOVING_EVERY_S = 1.0
 CHANGED_AGAIN_S = 0.2
 BLOCKED_TOLD_AFTER_S = 15.0
 UNDER_WAY = frozenset({RESTARTING, *WaitReason})
+UNSEEN_MAX = 5
+"""Without a controller's view the time between two looks grows to so many times of the usual one."""
 LOOKS_MAX = 3
 """The controller's view and the brokers' metadata are a moment apart; so often it is tried to see both alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    sets: Mapping[Role, NodeSetSeen]
-    sighting: Sighting
-    nodes: Sequence[NodeView]
+    nodes: NodesSeen
     pool: BrokerPool | None
     partitions: Partitions
+
+    @property
+    def unseen(self) -> str:
+        return self.nodes.view.unseen or self.partitions.unseen
 
 
 class RollReconciler:
     """Restarts nodes that run with old properties, and scales a cluster, one step for each look."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: FleetContext, blocked_told_after_s: float = BLOCKED_TOLD_AFTER_S) -> None:
+        """A roll that is blocked for longer than `blocked_told_after_s` is reported by a Warning."""
         self._context = context
+        self._blocked_told_after_s = blocked_told_after_s
         self._waits: Said[str] = Said()
         """Why the roll of each BrokerCluster waits, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
+        snapshot = await context.gather(key, [BROKER_LISTENER])
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             context.figures.note_roll(key, None)
@@ -89,8 +91,8 @@ class RollReconciler:
         seen = await self._look(key, cluster, snapshot.listeners)
         if seen is None:
             self._note(cluster, progress, None, None, NO_NODES)
-            return MOVING_EVERY_S
-        await self._respell(cluster, seen)
+            return context.fleet.look_every_s
+        await self._respell(cluster, seen.nodes)
         view = _roll_view(cluster, seen, under_way=_under_way(progress, cluster))
         roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
         self._note(cluster, progress, roll, scale)
@@ -99,20 +101,18 @@ class RollReconciler:
             again_s = await self._scale(snapshot, cluster, seen, scale)
         if again_s is None and isinstance(roll, Done):
             return look_again_s(context, cluster)
-        if seen.sighting.view.overview is None:
-            return UNSEEN_RETRY
-        return MOVING_EVERY_S if again_s is None else again_s
+        moving_s = context.fleet.look_every_s
+        if seen.nodes.view.overview is None:
+            return Retry(moving_s, UNSEEN_MAX * moving_s)
+        return moving_s if again_s is None else again_s
 
-    async def _respell(self, cluster: BrokerCluster, seen: _Seen) -> None:
-        """Write the revision of pods that older operators started as this one spells it. A later change of the spelling
-        in the manifest then restarts nothing."""
-        for role, node_set in seen.sets.items():
-            for pod in respelled(node_set, seen.sighting.of(role)):
-                fields = {"annotations": {REVISION: node_set.revision.encode()}}
-                try:
-                    await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, {"uid": pod.uid})
-                except KubeError as error:
-                    pass_over(self._context, pod, error, "its revision is not written")
+    async def _respell(self, cluster: BrokerCluster, nodes: NodesSeen) -> None:
+        """A later change of the spelling in the manifest restarts none of these nodes then."""
+        for name, revision in nodes.respelled.items():
+            try:
+                await self._context.fleet.respell(cluster, nodes, name, revision)
+            except KubeError as error:
+                pass_over(self._context, name, nodes.incarnations[name].id, error, "its revision is not written")
 
     def _note(
         self,
@@ -134,29 +134,27 @@ class RollReconciler:
             self._context.mark("clusters", key)
 
     async def _look(self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> _Seen | None:
-        """None while there are no StatefulSets yet."""
-        context = self._context
-        sets = await context.fleet.node_sets(cluster, listeners)
-        if sets is None:
-            return None
-        for attempt in range(1, LOOKS_MAX + 1):
-            sighting = await context.fleet.look(cluster)
-            nodes = [node for role in Role for node in node_views(cluster.name, role, sets[role], sighting.of(role))]
-            pool = await context.pool_of(key, sighting.addresses)
+        """Returns None before the cluster has nodes."""
+        context, looks = self._context, 0
+        while True:
+            nodes = await context.fleet.nodes(cluster, listeners)
+            if nodes is None:
+                return None
+            pool = await context.pool_of(key, nodes.addresses)
             partitions = Partitions()
-            if any(node.reasons for node in nodes) or _shrinks(cluster, sets[Role.BROKER], sighting):
-                partitions = await read_partitions(pool, sighting.view.overview)
-            if partitions.unseen != BEHIND or attempt == LOOKS_MAX:
-                break
+            if any(node.reasons for node in nodes.nodes) or _shrinks(cluster, nodes):
+                partitions = await read_partitions(pool, nodes.view.overview)
+            looks += 1
+            if partitions.unseen != BEHIND or looks == LOOKS_MAX:
+                return _Seen(nodes, pool, partitions)
             await asyncio.sleep(CHANGED_AGAIN_S)
-        return _Seen(sets, sighting, nodes, pool, partitions)
 
     async def _act(self, cluster: BrokerCluster, seen: _Seen, step: RollStep) -> float | None:
         """When to look again; None when the roll leaves room for a change of scale."""
         match step:
             case Fence():
                 self._context.mark("registrations", (cluster.namespace, cluster.name))
-                return MOVING_EVERY_S
+                return self._context.fleet.look_every_s
             case Restart():
                 self._waits.forget(cluster.metadata.uid)
                 return await self._restart(cluster, seen, step)
@@ -167,64 +165,59 @@ class RollReconciler:
         return None
 
     async def tell(self, cluster: BrokerCluster, step: Wait) -> None:
-        """In the log once. A Warning when it is blocked for longer than controllers need to change."""
+        """Log once why the roll waits, and report it as a Warning when it stays blocked."""
         sentence = f"{step.reason}: {step.message}"
         lasted_s = self._waits.note(cluster.metadata.uid, sentence, asyncio.get_running_loop().time())
         if lasted_s is None:
             log.info("cluster %s: the roll waits, %s", cluster.name, sentence)
-        elif step.blocked and step.reason is not WaitReason.PAUSED and lasted_s >= BLOCKED_TOLD_AFTER_S:
+        elif step.blocked and step.reason is not WaitReason.PAUSED and lasted_s >= self._blocked_told_after_s:
             await self._context.post(cluster, "Warning", f"RollBlocked{step.reason}", step.message)
 
     async def _restart(self, cluster: BrokerCluster, seen: _Seen, step: Restart) -> float:
-        pods = {pod.name: pod for pod in seen.sighting.pods}
+        fleet = self._context.fleet
         for node in step.nodes:
             try:
                 if node is step.nodes[0]:
-                    await self._context.fleet.check_pods(cluster, seen.sighting.pods)
-                await self._context.fleet.restart(cluster.namespace, pods[node.name])
+                    await fleet.check(cluster, seen.nodes)
+                await fleet.restart(cluster, seen.nodes, node.name)
             except KubeConflictError as conflict:
                 log.info("%s has changed since it was looked at: %s", node.name, conflict)
                 return CHANGED_AGAIN_S
             reason = node.reasons[0].kind.value
-            RESTARTS.labels(reason).inc()
+            self._context.figures.note_restart(reason)
             await self._context.post(cluster, "Normal", reason, node.sentence)
-        return MOVING_EVERY_S
+        return fleet.look_every_s
 
     async def _scale(self, snapshot: Snapshot, cluster: BrokerCluster, seen: _Seen, step: ScaleStep) -> float | None:
         """When to look again; None when there is nothing more to do."""
-        current = seen.sets[Role.BROKER].replicas
+        context, current = self._context, seen.nodes.broker_count
         try:
             await self._move(seen, cluster, step)
         except (KafkaAdminError, NoBrokerError) as error:
-            if self._context.is_news(str(error), "moving", cluster.metadata.uid):
+            if context.is_news(str(error), "moving", cluster.metadata.uid):
                 log.warning("cluster %s: %s", cluster.name, error)
-            return MOVING_EVERY_S
+            return context.fleet.look_every_s
         if step.replicas != current:
-            unchanged = partial(self._check_unchanged, snapshot, current)
+            unchanged = partial(self._check_unchanged, snapshot)
             try:
-                nodes = await self._context.fleet.apply(cluster, snapshot.listeners, step.replicas, unchanged)
+                scaled = await context.fleet.scale(cluster, snapshot.listeners, seen.nodes, step.replicas, unchanged)
             except KubeConflictError as conflict:
                 log.info("cluster %s is not scaled by what was decided before it changed: %s", cluster.name, conflict)
                 return CHANGED_AGAIN_S
-            await say_scaled_by_others(self._context, cluster, nodes)
-            await self._context.post(
-                cluster, "Normal", step.reason.value, f"from {current} to {step.replicas} brokers. {step.message}"
-            )
-            return MOVING_EVERY_S
-        return MOVING_EVERY_S if step.reason is not ScaleReason.SCALED else None
+            await say_scaled_by_others(context, cluster, scaled)
+            sentence = f"from {current} to {step.replicas} brokers. {step.message}"
+            await context.post(cluster, "Normal", step.reason.value, sentence)
+            return context.fleet.look_every_s
+        return context.fleet.look_every_s if step.reason is not ScaleReason.SCALED else None
 
-    async def _check_unchanged(self, decided_on: Snapshot, replicas: int) -> None:
+    async def _check_unchanged(self, decided_on: Snapshot) -> None:
         """Raises KubeConflictError when the cluster is not what it was when its scale was decided: what was right then
         could take away a broker that is wanted by now."""
         cluster = decided_on.cluster
         assert cluster is not None, "scaled is only what is there"
-        kube, key = self._context.kube, (cluster.namespace, cluster.name)
-        if _generations(await gather_snapshot(kube, key, [BROKER_LISTENER], fresh=True)) != _generations(decided_on):
+        found = await self._context.gather((cluster.namespace, cluster.name), [BROKER_LISTENER], fresh=True)
+        if _generations(found) != _generations(decided_on):
             raise KubeConflictError("its spec or its listeners have changed")
-        sets = await self._context.fleet.node_sets(cluster, decided_on.listeners, fresh=True)
-        found = None if sets is None else sets[Role.BROKER].replicas
-        if found != replicas:
-            raise KubeConflictError(f"its StatefulSet asks for {found} brokers and not for {replicas} any more")
 
     async def _move(self, seen: _Seen, cluster: BrokerCluster, step: ScaleStep) -> None:
         """Raises KafkaAdminError or NoBrokerError."""
@@ -255,29 +248,29 @@ async def _unregister(broker_id: int, _: BrokerAddress, handle: BrokerHandle) ->
 
 
 def _generations(snapshot: Snapshot) -> set[tuple[str, int]]:
-    """What the nodes follow from, by uid, and of which generation each is."""
+    """The uid and generation of each object that the nodes follow from."""
     resources = (*((snapshot.cluster,) if snapshot.cluster else ()), *snapshot.listeners)
     readable = {resource.spec_version for resource in resources}
     metas = (item.body["metadata"] for item in snapshot.unreadable)
     return readable | {(meta["uid"], meta.get("generation", 0)) for meta in metas}
 
 
-def _shrinks(cluster: BrokerCluster, brokers: NodeSetSeen, sighting: Sighting) -> bool:
+def _shrinks(cluster: BrokerCluster, nodes: NodesSeen) -> bool:
     wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
-    overview = sighting.view.overview
-    return wanted < brokers.replicas or (overview is not None and any(b.id >= wanted for b in overview.brokers))
+    overview = nodes.view.overview
+    return wanted < nodes.broker_count or (overview is not None and any(b.id >= wanted for b in overview.brokers))
 
 
 def _roll_view(cluster: BrokerCluster, seen: _Seen, *, under_way: bool) -> RollView:
     rollout = cluster.spec.rollout
     return RollView(
-        nodes=seen.nodes,
-        overview=seen.sighting.view.overview,
+        nodes=seen.nodes.nodes,
+        overview=seen.nodes.view.overview,
         partitions=seen.partitions.states,
         paused=rollout.paused if rollout else False,
-        template_observed=all(node_set.observed for node_set in seen.sets.values()),
-        unseen=seen.sighting.view.unseen or seen.partitions.unseen,
-        fences=tuple(fence_orders(seen.sighting)),
+        template_observed=seen.nodes.template_observed,
+        unseen=seen.unseen,
+        fences=seen.nodes.fences,
         silence_max_s=silence_max_s(cluster),
         strategy=rollout.strategy if rollout else "Broker",
         under_way=under_way,
@@ -289,11 +282,11 @@ def _scale_view(cluster: BrokerCluster, seen: _Seen) -> ScaleView:
     assert brokers is not None, "a cluster without brokers is not scaled"
     return ScaleView(
         wanted=brokers.replicas,
-        current=seen.sets[Role.BROKER].replicas,
+        current=seen.nodes.broker_count,
         drain=brokers.drain,
-        overview=seen.sighting.view.overview,
+        overview=seen.nodes.view.overview,
         partitions=seen.partitions.states,
-        pods=[pod.node_id for pod in seen.sighting.of(Role.BROKER)],
+        pods=seen.nodes.broker_ids,
         moving=seen.partitions.moving,
-        unseen=seen.sighting.view.unseen or seen.partitions.unseen,
+        unseen=seen.unseen,
     )

@@ -1,0 +1,104 @@
+"""The BrokerListeners of a cluster: opened and closed by the fleet, and reported in their status.
+
+All listeners of a cluster are reconciled together, for a broker gets all of them at once. A roll does not delay them.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.engine.context import FleetContext, now
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
+from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.protocol import ListenersSeen
+from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.cluster_layout import ClusterLayout
+from sluicegate_operator.planning.exposure import HIDDEN
+from sluicegate_operator.planning.listener_status import ServicesSeen, listener_status
+from sluicegate_operator.planning.listeners import ListenerSeen, listener_seen
+
+APPLYING_RETRY = Retry(0.5, 10.0)
+WAITING_RETRY = Retry(2.0, 10.0)
+"""Neither nodes nor Services are watched: an address is found by looking again."""
+REFUSED_RETRY = Retry(10.0, 60.0)
+"""No event reports that a port on a node, or the name of a Service, is free again."""
+
+
+class ListenerReconciler:
+    """Opens and closes listeners on the brokers of a cluster, and writes the progress into their status."""
+
+    def __init__(self, context: FleetContext) -> None:
+        self._context = context
+        self._refusals = LastingRefusals()
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        """Raises KubeError and UnreadableClusterError. The clusters' queue reports unreadable objects.
+
+        A refusal that may pass is raised also after it has been written into a status, so that it is tried again."""
+        context = self._context
+        snapshot = await context.gather(key, [BROKER_LISTENER])
+        cluster, listeners = snapshot.cluster, snapshot.listeners
+        if cluster is None or cluster.spec.brokers is None:
+            for listener in listeners:
+                await self._write(listener, None, ListenerSeen(), ServicesSeen())
+            return None
+        # Planned without those that cannot be read, brokers would close their ports.
+        held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
+        pool_of, lasts = partial(context.pool_of, key), partial(self._refusals.lasts, cluster.metadata.uid)
+        seen = await context.fleet.listeners.look(cluster, listeners, pool_of, lasts, held=held)
+        if seen.not_applied is None:
+            self._refusals.ended(cluster.metadata.uid)
+        await self._say(cluster, listeners, seen)
+        changed: set[str] = set()
+        for listener in listeners:
+            on_brokers = listener_seen(listener.spec.name, seen.brokers)
+            changed |= await self._write(listener, seen.layout, on_brokers, seen.fronts[listener.name])
+        for queue in sorted(changed):
+            context.mark(queue, key)
+        if seen.not_applied is not None:
+            raise seen.not_applied
+        return self._again(cluster, seen)
+
+    def _again(self, cluster: BrokerCluster, seen: ListenersSeen) -> Again:
+        brokers, fronts = seen.brokers, seen.fronts.values()
+        if any(broker.refused for broker in brokers):
+            return REFUSED_RETRY
+        if any(broker.now is None or not broker.settled for broker in brokers):
+            return APPLYING_RETRY
+        if any(front.refusal or front.name_taken for front in fronts):
+            return REFUSED_RETRY
+        waits = any(broker.waits for broker in brokers) or any(front.waits for front in fronts)
+        if waits or len(brokers) < len(seen.layout.broker_ids):
+            return WAITING_RETRY
+        return self._context.resync_s(cluster)
+
+    async def _say(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], seen: ListenersSeen) -> None:
+        told, by_name = seen.told, {listener.spec.name: listener for listener in listeners}
+        for name in sorted({name for one in told.values() for name in one.changed}):
+            ids = ", ".join(str(broker_id) for broker_id in sorted(told) if name in told[broker_id].changed)
+            if name in by_name:
+                message = f"listener {name} is set on running brokers: {ids}"
+                await self._context.post(by_name[name], "Normal", "ListenerApplied", message)
+            else:
+                message = f"listener {name} is closed on running brokers: {ids}"
+                await self._context.post(cluster, "Normal", "ListenerClosed", message)
+
+    async def _write(
+        self, listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
+    ) -> set[str]:
+        """The queues that depend on what has changed. Quotas depend on hidden addresses and on open listeners; the
+        cluster's status shows where clients connect first."""
+        status = listener_status(listener, layout, seen, now(), services)
+        if await write_one_of_many(self._context, listener, status):
+            await say_stalled(self._context, listener, status)
+        old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
+        hidden = (old and old.message, new and new.message)
+        queues = set()
+        if listener.status.brokers != status.brokers or hidden[0] != hidden[1]:
+            queues.add("quotas")
+        if listener.status.bootstrap != status.bootstrap:
+            queues.add("clusters")
+        return queues

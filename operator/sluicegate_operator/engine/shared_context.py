@@ -1,0 +1,65 @@
+"""The common part of the contexts of the operator and of `sluicegate up`."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, NoReturn, TypeVar
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.first_seen import FirstSeen
+from sluicegate_operator.engine.pools import Pools
+from sluicegate_operator.engine.progress import Progresses
+from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.external import ExternalFleet
+from sluicegate_operator.fleet.protocol import Fleet
+
+AnyFleet = TypeVar("AnyFleet", bound=Fleet)
+
+
+class SharedContext(Generic[AnyFleet]):
+    """Keeps the progress of clusters, the connections to their brokers, and the last sentence about each subject."""
+
+    def __init__(
+        self,
+        fleet: AnyFleet,
+        clusters: Callable[[], Iterable[BrokerCluster]],
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`clusters` returns all that are known. `may_write`: whether anything may be changed on brokers now."""
+        self.fleet = fleet
+        self.external = ExternalFleet(may_write, clusters)
+        self.first_seen = FirstSeen()
+        self.progress = Progresses()
+        self.mark: Callable[[str, ClusterKey], None] = _no_queues
+        """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
+        self.is_due: Callable[[str, ClusterKey], bool] = _no_queues
+        """Whether that queue has to reconcile a cluster again, for a change since it began."""
+        self._said: Said[tuple[Hashable, ...]] = Said()
+        self._pools = Pools(may_write)
+
+    async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
+        """The brokers that have an address now; None while there is none. Connections are kept from call to call."""
+        fleet = self.external if cluster.spec.is_external else self.fleet
+        return await self.pool_of((cluster.namespace, cluster.name), await fleet.broker_addresses(cluster))
+
+    async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
+        return await self._pools.of(key, brokers)
+
+    def is_news(self, sentence: str, *subject: Hashable) -> bool:
+        """Whether the last sentence about the subject was another one. It keeps repeated sentences out of logs."""
+        return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
+
+    async def forget_cluster(self, key: ClusterKey) -> None:
+        self.progress.pop(key, None)
+        await self.external.forget(key)
+        await self._pools.forget(key)
+
+    async def aclose(self) -> None:
+        await self.external.aclose()
+        await self._pools.aclose()
+
+
+def _no_queues(queue: str, key: ClusterKey) -> NoReturn:
+    raise RuntimeError(f"there is no queue {queue} yet for {key}")

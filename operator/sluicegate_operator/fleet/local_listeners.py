@@ -1,0 +1,50 @@
+"""Listeners and racks of processes on this machine."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.fleet.local_data import LOOPBACK
+from sluicegate_operator.fleet.local_nodes import LocalNode, RunningNode
+from sluicegate_operator.fleet.protocol import Lasts, ListenersSeen, PoolOf
+from sluicegate_operator.planning.cluster_layout import plan_cluster
+from sluicegate_operator.planning.exposure import Address
+from sluicegate_operator.planning.listener_status import ServicesSeen
+from sluicegate_operator.planning.listeners import BrokerSeen, OpenListener
+from sluicegate_operator.planning.racks import RacksPlan, Telling
+
+
+@dataclass(frozen=True, slots=True)
+class LocalListeners:
+    """A process has the listeners of its configuration: `restart` opens and closes them. See
+    fleet.protocol.ListenerFleet."""
+
+    _brokers: Callable[[BrokerCluster], Sequence[RunningNode]]
+
+    async def look(
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
+    ) -> ListenersSeen:
+        running = self._brokers(cluster)
+        asked = cluster.spec.brokers.replicas if cluster.spec.brokers is not None else 0
+        layout = plan_cluster(cluster, listeners, max(asked, len(running)))
+        brokers = [
+            BrokerSeen(one.node.key[1], _open(one.node), _open(one.wanted))
+            for one in running
+            if one.child.pid is not None
+        ]
+        return ListenersSeen(layout, brokers, {listener.name: ServicesSeen() for listener in listeners})
+
+
+def _open(node: LocalNode) -> dict[str, OpenListener]:
+    return {name: OpenListener(port, Address(LOOPBACK, port)) for name, port in node.ports.items()}
+
+
+class NoRacks:
+    """One machine has no racks. See fleet.protocol.RackFleet."""
+
+    async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
+        return RacksPlan()
+
+    async def tell(self, cluster: BrokerCluster, telling: Telling) -> None:
+        return

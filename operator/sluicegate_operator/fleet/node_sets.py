@@ -1,0 +1,31 @@
+"""Reads the StatefulSets of a cluster."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.kinds import STATEFUL_SET
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.resources.labels import node_set_name
+from sluicegate_operator.resources.statefulset import is_node_set_of
+
+
+async def read_node_set(
+    kube: KubeClient, cluster: BrokerCluster, role: Role, *, fresh: bool = False
+) -> Mapping[str, Any] | None:
+    """The cluster's own StatefulSet, from the cache or with `fresh` from the API server. Raises KubeError."""
+    ask = kube.get if fresh else kube.cache.get
+    found = await ask(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+    return found if found is not None and is_node_set_of(cluster, role, found) else None
+
+
+async def find_node_set(kube: KubeClient, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
+    """The cluster's StatefulSet, also one that lost its label: if the cache has none, the API server is asked."""
+    return await read_node_set(kube, cluster, role) or await read_node_set(kube, cluster, role, fresh=True)
+
+
+async def broker_replicas(kube: KubeClient, cluster: BrokerCluster) -> int:
+    """How many brokers the StatefulSet has; 0 before there is one. Raises KubeError."""
+    found = await find_node_set(kube, cluster, Role.BROKER)
+    return 0 if found is None else int(found["spec"]["replicas"])

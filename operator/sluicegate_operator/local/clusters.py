@@ -1,0 +1,92 @@
+"""The clusters of `sluicegate up`: one of each name has nodes here, or is looked at where others run it.
+
+Rolls, scale and listeners are the engine's. What is left is to start the nodes of a cluster, to apply changes of its
+manifests to them, and to stop them when the cluster is gone.
+"""
+
+from collections.abc import Callable
+
+from sluicegate_operator.api import BrokerCluster
+from sluicegate_operator.engine.external_clusters import ExternalClusters
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.local.context import LocalContext
+from sluicegate_operator.local.landers import LocalLanders
+from sluicegate_operator.local.limit_changes import LimitChanges
+
+OF_BROKERS = ("quotas", "topics", "configs", "observers")
+"""Queues that look again when brokers come or go."""
+EXTERNAL_EVERY_S = 5.0
+
+
+class LocalClusters:
+    """`chosen` are the clusters that may run here; `external` holds the brokers of clusters that others run."""
+
+    def __init__(
+        self, context: LocalContext, landers: LocalLanders, limits: LimitChanges, say: Callable[[str], None]
+    ) -> None:
+        self._context = context
+        self._fleet = context.fleet
+        self._landers = landers
+        self._limits = limits
+        self._say = say
+        self._external = ExternalClusters(context)
+        self._pids: dict[ClusterKey, tuple[int | None, ...]] = {}
+        """Of the brokers when the other queues were marked for them."""
+        self.chosen: set[ClusterKey] = set()
+        self.external: dict[ClusterKey, tuple[BrokerAddress, ...]] = {}
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        snapshot = await self._context.gather(key, [BROKER_LISTENER])
+        cluster = snapshot.cluster
+        if cluster is None or key not in self.chosen:
+            await self._remove(key)
+            return None
+        if cluster.spec.is_external:
+            return await self._look_at_external(cluster)
+        if key not in self._context.running:
+            await self._fleet.start(cluster, snapshot.listeners)
+            self._context.running.add(key)
+        elif not cluster.spec.paused:
+            await self._fleet.apply(cluster, snapshot.listeners)
+        for queue in ("rolls", "listeners"):
+            self._context.mark(queue, key)
+        pids = tuple(running.child.pid for running in self._fleet.brokers(cluster))
+        if pids != self._pids.get(key):
+            self._pids[key] = pids
+            self._mark_for_brokers(key)
+        return self._context.resync_s(cluster)
+
+    async def _remove(self, key: ClusterKey) -> None:
+        if key not in self._context.running:
+            return
+        self._context.running.discard(key)
+        self.external.pop(key, None)
+        self._pids.pop(key, None)
+        await self._context.forget_cluster(key)
+        self._limits.forget(key)
+        await self._fleet.remove(*key)
+        await self._landers.forget(key[1])
+
+    async def _look_at_external(self, cluster: BrokerCluster) -> Again:
+        """Brokers that others run are only looked at: nothing here is started or stopped for them."""
+        key = (cluster.namespace, cluster.name)
+        before = self.external.setdefault(key, ())
+        self._context.running.add(key)
+        again = await self._external.reconcile(cluster)
+        brokers = await self._context.external.broker_addresses(cluster)
+        if brokers != before:
+            self.external[key] = brokers
+            found = (await self._context.gather(key, ())).cluster
+            if found is not None and brokers:
+                at = ", ".join(f"{broker.broker_id} at {broker.host}:{broker.port}" for broker in brokers)
+                self._say(f"{key[1]}: Kafka cluster {found.status.cluster_id}, brokers {at}")
+            self._mark_for_brokers(key)
+        return again if isinstance(again, Retry) else EXTERNAL_EVERY_S
+
+    def _mark_for_brokers(self, key: ClusterKey) -> None:
+        self._limits.doubt(key)
+        for queue in OF_BROKERS:
+            self._context.mark(queue, key)
