@@ -9,10 +9,11 @@ from typing import Any, Literal, Protocol, TypeVar
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.first_seen import FirstSeen
-from sluicegate_operator.engine.progress import Progresses
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.protocol import Fleet
 from sluicegate_operator.kube.kinds import Kind
@@ -46,7 +47,7 @@ class ReconcileContext(Protocol):
     def events(self) -> Events: ...
 
     @property
-    def progress(self) -> Progresses: ...
+    def progress(self) -> ByCluster[ClusterProgress]: ...
 
     @property
     def mark(self) -> Callable[[str, ClusterKey], None]:

@@ -6,8 +6,6 @@ Soft state: lost with the operator and found again at the first look of each que
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.planning.log_damage import BrokerDamage
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.registrations import BrokerWords
@@ -17,9 +15,8 @@ from sluicegate_operator.planning.scale import ScaleStep
 
 @dataclass(slots=True)
 class ClusterProgress:
-    """The findings of the queues about the BrokerCluster with this uid, for its status."""
+    """The findings of the queues about one BrokerCluster, for its status."""
 
-    uid: str = ""
     roll: RollStep | None = None
     no_roll: NoRoll | None = None
     """Why the last look planned no roll; None if it planned one, and before the first look."""
@@ -41,19 +38,3 @@ class ClusterProgress:
     """The active controller that was seen last; None before one was."""
     unreachable: Mapping[int, str] = field(default_factory=dict)
     """Brokers that have not answered the quota path for long, with why."""
-
-
-class Progresses(dict[ClusterKey, ClusterProgress]):
-    """The progress of each cluster, by its namespace and name."""
-
-    def of(self, cluster: BrokerCluster) -> ClusterProgress:
-        """The progress of this very BrokerCluster. The progress of an earlier one of its name is forgotten.
-
-        A queue takes it when it has read the cluster, and keeps it until it has looked. If the cluster is deleted
-        meanwhile, the queue changes an object that no later cluster of the name gets.
-        """
-        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
-        progress = self.get(key)
-        if progress is None or progress.uid != uid:
-            progress = self[key] = ClusterProgress(uid)
-        return progress

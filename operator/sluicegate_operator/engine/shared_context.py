@@ -7,11 +7,12 @@ from typing import Generic, NoReturn, TypeVar
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
-from sluicegate_operator.engine.progress import Progresses
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.protocol import Fleet
 
@@ -31,7 +32,7 @@ class SharedContext(Generic[AnyFleet]):
         self.fleet = fleet
         self.external = ExternalFleet(may_write, clusters)
         self.first_seen = FirstSeen()
-        self.progress = Progresses()
+        self.progress = ByCluster(ClusterProgress)
         self.mark: Callable[[str, ClusterKey], None] = _no_queues
         """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
         self.is_due: Callable[[str, ClusterKey], bool] = _no_queues
@@ -52,7 +53,7 @@ class SharedContext(Generic[AnyFleet]):
         return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
     async def forget_cluster(self, key: ClusterKey) -> None:
-        self.progress.pop(key, None)
+        self.progress.forget(key)
         await self.external.forget(key)
         await self._pools.forget(key)
 

@@ -12,6 +12,7 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.claims import keep_template_size, look_after_claims, make_claims
 from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
@@ -78,7 +79,7 @@ class KubernetesFleet:
     _kube: KubeClient
     _operator_namespace: str = "default"
     _images: Images = field(default_factory=Images)
-    _looked: dict[tuple[str, str], "_Looked"] = field(default_factory=dict)
+    _looked: ByCluster["_Looked"] = field(default_factory=lambda: ByCluster(_Looked))
     _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
     listeners: KubernetesListeners = field(init=False)
@@ -184,11 +185,7 @@ class KubernetesFleet:
     async def look(self, cluster: BrokerCluster, *, fresh: bool = False) -> Sighting:
         """Pods are those of the cache, or with `fresh` those of the API server: that a pod is not in the cache proves
         nothing. Raises KubeError; what controllers do not say is in the view."""
-        key = (cluster.namespace, cluster.name)
-        looked = self._looked.get(key)
-        if looked is None or looked.uid != cluster.metadata.uid:
-            # An earlier cluster of the name had other pods and sessions.
-            looked = self._looked[key] = _Looked(cluster.metadata.uid)
+        looked = self._looked.of(cluster)
         places = looked.controllers or _controllers(await self.pods(cluster))
         view = await controller_view(places)
         pods = await all_pods(self._kube, cluster, view.overview, looked.absent, fresh=fresh)
@@ -207,7 +204,7 @@ class KubernetesFleet:
         return Sighting(view, tuple(pods), seen_in)
 
     def forget(self, namespace: str, name: str) -> None:
-        self._looked.pop((namespace, name), None)
+        self._looked.forget((namespace, name))
         if not self._applying[namespace, name].locked():
             del self._applying[namespace, name]
 
@@ -273,12 +270,8 @@ class KubernetesFleet:
 
 @dataclass(slots=True)
 class _Looked:
-    """What looks at one BrokerCluster, which has this uid, leave to later looks.
+    """What looks at one BrokerCluster leave to later looks."""
 
-    A look that outlives its cluster changes only this object, which no later cluster of the name gets.
-    """
-
-    uid: str
     controllers: tuple[ControllerPlace, ...] = ()
     """Where the controllers were at the last look, so that one look lists the pods once."""
     session_pods: dict[tuple[int, int], str] = field(default_factory=dict)

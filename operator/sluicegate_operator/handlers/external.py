@@ -10,6 +10,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.external_clusters import FOLLOWERS, UNREACHABLE_RETRY
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.planning.external import (
@@ -24,9 +25,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of the brokers of the BrokerCluster with this uid."""
+    """The brokers of one BrokerCluster, as far as they are known."""
 
-    uid: str
     seen: ExternalSeen = field(default_factory=ExternalSeen)
     counted_s: float = float("-inf")
     counts: Mapping[int, ReplicaCounts] = field(default_factory=dict)
@@ -38,12 +38,12 @@ class ExternalBrokers:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._known: dict[ClusterKey, _Known] = {}
+        self._known = ByCluster(_Known)
 
     async def look(self, cluster: BrokerCluster) -> ExternalSeen | None:
         """None while it is not known which brokers there are, when the cluster is another one, or when another
         BrokerCluster governs it."""
-        key, known = (cluster.namespace, cluster.name), self._of(cluster)
+        key, known = (cluster.namespace, cluster.name), self._known.of(cluster)
         seen = await self._context.external.look(cluster)
         before, known.seen = known.seen, seen
         self._tell(key, before, seen)
@@ -53,16 +53,9 @@ class ExternalBrokers:
 
     def why_unknown(self, cluster: BrokerCluster) -> str:
         """Why the last look did not say how the brokers are."""
-        seen = self._of(cluster).seen
+        seen = self._known.of(cluster).seen
         another = why_another(cluster, seen.cluster_id) if seen.cluster_id else ""
         return seen.unseen or seen.governed or another or "it is not known yet which cluster this is"
-
-    def _of(self, cluster: BrokerCluster) -> _Known:
-        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
-        known = self._known.get(key)
-        if known is None or known.uid != uid:
-            known = self._known[key] = _Known(uid)
-        return known
 
     def _tell(self, key: ClusterKey, before: ExternalSeen, seen: ExternalSeen) -> None:
         if (before.cluster_id, before.brokers, before.unseen) != (seen.cluster_id, seen.brokers, seen.unseen):
@@ -72,7 +65,7 @@ class ExternalBrokers:
                 self._context.mark(queue, key)
 
     async def counts(self, cluster: BrokerCluster) -> Mapping[int, ReplicaCounts]:
-        known, now_s = self._of(cluster), asyncio.get_running_loop().time()
+        known, now_s = self._known.of(cluster), asyncio.get_running_loop().time()
         if now_s - known.counted_s >= cluster.spec.resync_seconds:
             try:
                 known.counts = await self._context.external.count_replicas(cluster)
@@ -88,4 +81,4 @@ class ExternalBrokers:
         return self._context.settings.view_every_s * random.uniform(0.8, 1.2)
 
     def forget(self, key: ClusterKey) -> None:
-        self._known.pop(key, None)
+        self._known.forget(key)

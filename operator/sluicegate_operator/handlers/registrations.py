@@ -17,6 +17,7 @@ from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over
 from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
@@ -59,8 +60,8 @@ class RegistrationReconciler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._told: dict[ClusterKey, tuple[str, dict[int, int]]] = {}
-        """The uid of the BrokerCluster, and the last epoch of each broker that a controller was told to be gone."""
+        self._told = ByCluster[dict[int, int]](dict)
+        """The last epoch of each broker that a controller was told to be gone, by broker id."""
         self._external = ExternalBrokers(context)
         self._silences: Said[str] = Said()
         """The time since which the state of the brokers of a BrokerCluster is not known, by uid."""
@@ -106,7 +107,7 @@ class RegistrationReconciler:
         self._context.fleet.forget(*key)
         self._context.followers.forget(key)
         self._context.figures.forget_brokers(key)
-        self._told.pop(key, None)
+        self._told.forget(key)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
         seen = await self._external.look(cluster)
@@ -132,16 +133,9 @@ class RegistrationReconciler:
         """Write that the brokers are Unknown. Returns the BrokerRegistrations that there are."""
         return await self._write(cluster, lambda existing: plan_unknown_registrations(cluster, existing, why, now()))
 
-    def _told_of(self, cluster: BrokerCluster) -> dict[int, int]:
-        """Brokers of another cluster that had the name before have other epochs."""
-        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
-        if key not in self._told or self._told[key][0] != uid:
-            self._told[key] = uid, {}
-        return self._told[key][1]
-
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Whether anything was to be fenced."""
-        told = self._told_of(cluster)
+        told = self._told.of(cluster)
         if not seen.fence_orders(told.items()) or seen.view.active is None or cluster.spec.paused:
             return False
         # A pod that the cache does not show may be there all the same.

@@ -4,23 +4,27 @@
 were made of the first alone would be replaced as soon as the others are seen.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.fleet.by_cluster import ByCluster
 
 SETTLE_MAX_S = 10.0
 """However often something changes meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sight:
-    uid: str
-    first_s: float
-    changed_s: float
-    objects: frozenset[tuple[str, int]]
+    """When one BrokerCluster was seen first, and when it or a listener was last seen to change."""
+
+    first_s: float = math.inf
+    changed_s: float = math.inf
+    objects: frozenset[tuple[str, int]] = frozenset()
+    """The uid and generation of the cluster and of each listener."""
 
 
 @dataclass(slots=True)
@@ -28,19 +32,15 @@ class Settling:
     """`quiet_s`: nothing of the cluster has changed for so long. Times are seconds of the caller's clock."""
 
     quiet_s: float
-    _sights: dict[ClusterKey, _Sight] = field(default_factory=dict)
+    _sights: ByCluster[_Sight] = field(default_factory=lambda: ByCluster(_Sight))
 
     def wait_s(self, cluster: BrokerCluster, listeners: Iterable[BrokerListener], now_s: float) -> float:
         """The time that is left; zero once the cluster has settled. An earlier cluster of the name does not count."""
-        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
-        objects = frozenset(one.spec_version for one in (cluster, *listeners))
-        sight = self._sights.get(key)
-        if sight is None or sight.uid != uid:
-            sight = _Sight(uid, now_s, now_s, objects)
-        elif sight.objects != objects:
-            sight = _Sight(uid, sight.first_s, now_s, objects)
-        self._sights[key] = sight
+        sight, objects = self._sights.of(cluster), frozenset(one.spec_version for one in (cluster, *listeners))
+        sight.first_s = min(sight.first_s, now_s)
+        if sight.objects != objects:
+            sight.objects, sight.changed_s = objects, now_s
         return max(0.0, min(sight.changed_s + self.quiet_s, sight.first_s + SETTLE_MAX_S) - now_s)
 
     def forget(self, key: ClusterKey) -> None:
-        self._sights.pop(key, None)
+        self._sights.forget(key)

@@ -192,7 +192,7 @@ class LocalRun:
             self._queues[queue].mark(key)
         if queue == "clusters":
             # Another queue has changed the progress of the cluster.
-            for line in self._lines[key].news(self._context.progress.get(key, ClusterProgress())):
+            for line in self._lines[key].news(self._context.progress.get(key) or ClusterProgress()):
                 self._say(f"{key[1]}: {line}")
             self.write_state()
 
@@ -264,7 +264,7 @@ class LocalRun:
         clusters: dict[str, Any] = {}
         external = self._clusters.external
         for key in {*self._clusters.chosen, *self._context.running}:
-            found = self._context.progress.get(key, ClusterProgress())
+            found = self._context.progress.get(key) or ClusterProgress()
             progress = {} if key in external else progress_of(found)
             nodes = self._fleet.describe(key[1])
             clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": progress}
