@@ -1,6 +1,7 @@
 """From a changed manifest to the limit being in force on every broker: parse, plan, set, read back from each one.
 
-This is the operator's own path (planning and fleet.enforce) without the API server's watch, at real broker processes.
+This is the operator's own path (quotas.plan and quotas.brokers) without the API server's watch, at real broker
+processes.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.enforce import WantedLimits, enforce
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.quota_planner import plan_quotas
+from sluicegate_operator.quotas.brokers import WantedLimits, enforce
+from sluicegate_operator.quotas.plan import plan_quotas
 from tests.support.broker_process import BrokerGroup
 
 VERSION = "sluicegate.dev/v1alpha1"

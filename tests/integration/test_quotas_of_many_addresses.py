@@ -12,11 +12,11 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.enforce import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.connection_groups import number_of_pod
-from sluicegate_operator.planning.limit_ledger import LimitLedger
-from sluicegate_operator.planning.quota_planner import QuotaPlanner
+from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
+from sluicegate_operator.quotas.ledger import LimitLedger
+from sluicegate_operator.quotas.plan import QuotaPlanner
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.broker_process import BrokerProcess
 from tests.support.limits_model import group_of, listed

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.planning.holding import Look, holding, reading
+from sluicegate_operator.quotas.holding import Look, holding, reading
 from tests.support.apache_kafka import free_port
 from tests.support.broker_process import BrokerProcess
 from tests.support.local_fleet import run_command

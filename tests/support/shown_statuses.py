@@ -31,8 +31,6 @@ from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, C
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState
 from sluicegate_operator.planning.pipeline_status import PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
-from sluicegate_operator.planning.quota_planner import QuotaPlanner, plan_quotas
-from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.racks import RacksPlan, RackWait
 from sluicegate_operator.planning.reassignment import ReplicasPlan
 from sluicegate_operator.planning.registrations import SeenBrokers, plan_registrations
@@ -45,6 +43,8 @@ from sluicegate_operator.planning.topics import ACCEPTED, ObservedTopic, TopicOu
 from sluicegate_operator.planning.unknown_registrations import plan_unknown_registrations
 from sluicegate_operator.planning.unreadable import unreadable_status
 from sluicegate_operator.planning.volumes import VolumesSeen
+from sluicegate_operator.quotas.plan import QuotaPlanner, plan_quotas
+from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.bad_manifests import Json, cluster, external, listener, observer, quota, topic
 from tests.support.pipeline_manifests import pipeline
 from tests.support.quota_manifests import of_pods

@@ -16,8 +16,8 @@ from sluicegate_operator.api.metadata import DEFAULT_NAMESPACE
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
 from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_up
 from sluicegate_operator.local.refusals import not_for_a_laptop
-from sluicegate_operator.planning.preview import ObjectOutcome, Preview, World, preview, summary
-from sluicegate_operator.planning.preview_cluster import ClusterPreview
+from sluicegate_operator.preview.cluster import ClusterPreview
+from sluicegate_operator.preview.manifests import ObjectOutcome, Preview, World, preview, summary
 
 REFUSED, RESTARTS = 1, 2
 _BAD_USE = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])

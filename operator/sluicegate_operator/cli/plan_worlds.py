@@ -15,8 +15,8 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import CUSTOM, LEASE
 from sluicegate_operator.planning.operator_lease import DEFAULT_NAME, operator_silence
-from sluicegate_operator.planning.preview import World
 from sluicegate_operator.planning.preview_nodes import NodeKind
+from sluicegate_operator.preview.manifests import World
 
 FORBIDDEN = 403
 

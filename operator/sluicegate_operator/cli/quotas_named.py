@@ -14,7 +14,7 @@ from sluicegate_operator.fleet.local_data import manifests_file
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.held import read_object
 from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
-from sluicegate_operator.planning.quotas import TargetKey, TargetKind
+from sluicegate_operator.quotas.model import TargetKey, TargetKind
 
 Behind = Mapping[tuple[str, str], tuple[str, ...]]
 """By cluster and by limit (`ip`, `default`, `broker`, `listener NAME`): names of quotas, with their namespaces."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
-from sluicegate_operator.fleet.enforce import Failure, apply_actions, observe_limits
+from sluicegate_operator.fleet.broker_limits import Failure, apply_actions, observe_limits
 from sluicegate_operator.planning.broker_config import NO_OWN_TAGS, BrokerConfigPlan, OwnTags, plan_broker_config
 from sluicegate_operator.planning.limits import ObservedLimits, SetBrokerConfigs
 

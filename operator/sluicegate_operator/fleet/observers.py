@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.enforce import Failure, apply_actions, config_layer
+from sluicegate_operator.fleet.broker_limits import Failure, apply_actions, config_layer
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource

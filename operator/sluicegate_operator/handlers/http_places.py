@@ -1,10 +1,10 @@
 """Where brokers answer over HTTP: at their pods' addresses."""
 
-from sluicegate_operator.engine.observed_quotas import HttpPlaces
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.cluster_layout import HTTP_PORT
+from sluicegate_operator.quotas.observed import HttpPlaces
 
 
 async def http_places(context: Context, key: ClusterKey) -> HttpPlaces:

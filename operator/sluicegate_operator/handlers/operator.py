@@ -7,10 +7,7 @@ from functools import partial
 
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.listeners import ListenerReconciler
-from sluicegate_operator.engine.observed_quotas import ObservedReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
-from sluicegate_operator.engine.quota_statuses import QuotaStatuses
-from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
@@ -29,6 +26,9 @@ from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.quotas.observed import ObservedReconciler
+from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
+from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)

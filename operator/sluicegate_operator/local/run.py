@@ -17,11 +17,8 @@ from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.listeners import ListenerReconciler
-from sluicegate_operator.engine.observed_quotas import HttpPlaces, ObservedReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.quota_statuses import QuotaStatuses
-from sluicegate_operator.engine.quotas import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey
@@ -38,10 +35,13 @@ from sluicegate_operator.local.limit_changes import LimitChanges, Look
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
 from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
-from sluicegate_operator.planning.limit_changes import changed_limits
 from sluicegate_operator.planning.observers import plan_observers
-from sluicegate_operator.planning.quota_planner import plan_quotas
-from sluicegate_operator.planning.quotas import QuotaPlan
+from sluicegate_operator.quotas.limit_changes import changed_limits
+from sluicegate_operator.quotas.model import QuotaPlan
+from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
+from sluicegate_operator.quotas.plan import plan_quotas
+from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
+from sluicegate_operator.quotas.statuses import QuotaStatuses
 
 FIRST_LOOK_S = 10.0
 """So long `apply` waits until clusters that are new are as they should be."""

@@ -41,8 +41,6 @@ from sluicegate_operator.planning.listeners import (
     with_one,
 )
 from sluicegate_operator.planning.observers import ObservedObservers, diff_observers
-from sluicegate_operator.planning.quota_planner import QuotaPlanner
-from sluicegate_operator.planning.quotas import QuotaPlan
 from sluicegate_operator.planning.topics import (
     AddPartitions,
     AlterTopicConfigs,
@@ -53,6 +51,8 @@ from sluicegate_operator.planning.topics import (
     judge_observed,
     managed_keys,
 )
+from sluicegate_operator.quotas.model import QuotaPlan
+from sluicegate_operator.quotas.plan import QuotaPlanner
 from tests.support.bad_manifests import Json, listener, quota, topic
 from tests.support.limits_model import diff_limits, listed
 from tests.support.settling_world import NOW, settles, shop, some

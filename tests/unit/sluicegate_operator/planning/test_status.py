@@ -15,14 +15,14 @@ from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster
 from sluicegate_operator.planning.exposure import HIDDEN, Hiding
 from sluicegate_operator.planning.fencing import FenceOrder
 from sluicegate_operator.planning.log_damage import BrokerDamage
-from sluicegate_operator.planning.quota_planner import plan_quotas
-from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Telling
 from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
 from sluicegate_operator.planning.volumes import VolumesSeen
+from sluicegate_operator.quotas.plan import plan_quotas
+from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.kstatus import kstatus as kstatus_of
 

@@ -1,0 +1,253 @@
+"""The quota path: tell brokers what has changed, look at each of them, change what differs, until each has it.
+
+Used by the Kubernetes and the local fleet alike. What differs and what to do about it is decided by planning.limits;
+nothing here restarts a broker, and one that is down is named in the result while the others are done. Times are those
+of the event loop's clock.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.broker_limits import Failure, Questions, apply_actions, read_limits
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
+from sluicegate_operator.planning.limits import (
+    IP,
+    Action,
+    DesiredLimits,
+    Lifted,
+    LimitKey,
+    Missing,
+    ObservedLimits,
+    changes,
+    missing,
+    missing_words,
+)
+from sluicegate_operator.quotas.held_limits import differing, hold
+from sluicegate_operator.quotas.ledger import LimitLedger
+from sluicegate_operator.quotas.model import Limits, TargetKey, config_limits, while_open
+
+FIRST_PAUSE_S = 0.005
+LONGEST_PAUSE_S = 0.1
+WORDS_MAX = 10
+"""Of what a broker lacks, in words."""
+
+
+class EnforcementState(StrEnum):
+    """How far one broker is with the limits."""
+
+    ENFORCED = "Enforced"
+    LAGGING = "Lagging"
+    UNREACHABLE = "Unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEnforcement:
+    """`detail` says why not."""
+
+    broker_id: int
+    state: EnforcementState
+    detail: str = ""
+    enforced_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedLimits:
+    """What is wanted and within which time: `started_at_s` is when the operator learned of it, `deadline_s` how long
+    brokers may take to show it, and `gives_way` whether something else is to be done first. `changed`: what is wanted
+    otherwise than the last time. `hold`: see held_limits. `closing`: what is wanted as well while brokers have certain
+    listeners open; `looks_at_listeners`: which each has open is asked for also when no key is."""
+
+    desired: DesiredLimits
+    started_at_s: float
+    deadline_s: float = 5.0
+    changed: frozenset[LimitKey] = frozenset()
+    released: frozenset[LimitKey] = frozenset()
+    """On a cluster that is not exclusively ours: limits of ours that nobody wants any more."""
+    ours: frozenset[LimitKey] | None = None
+    """On such a cluster: limits that may be held or lifted; None: all."""
+    hold: bool = False
+    closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
+    looks_at_listeners: bool = False
+    gives_way: Callable[[], bool] = lambda: False
+
+    @property
+    def entity_types(self) -> tuple[str, ...]:
+        """Of client quotas that are governed. Apache Kafka has no connection groups, and it is not ours alone."""
+        return (IP, CONNECTION_GROUP) if self.desired.exclusive else (IP,)
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementResult:
+    """`changes` is what was sent. `drift` is what differed on brokers that were last seen to have all that was wanted,
+    and is wanted still: somebody else's hand."""
+
+    brokers: tuple[BrokerEnforcement, ...]
+    started_at_s: float
+    changes: tuple[Action, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    drift: tuple[Action, ...] = ()
+
+    @property
+    def enforced(self) -> int:
+        return sum(broker.state is EnforcementState.ENFORCED for broker in self.brokers)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.enforced == len(self.brokers) and not self.failures
+
+    @property
+    def lagging(self) -> tuple[BrokerEnforcement, ...]:
+        return tuple(broker for broker in self.brokers if broker.state is not EnforcementState.ENFORCED)
+
+    @property
+    def enforced_at_s(self) -> float | None:
+        """When the last broker was seen to enforce everything; None while one does not."""
+        times = [broker.enforced_at_s for broker in self.brokers if broker.enforced_at_s is not None]
+        return max(times) if times and self.is_complete else None
+
+    @property
+    def took_s(self) -> float | None:
+        return None if self.enforced_at_s is None else self.enforced_at_s - self.started_at_s
+
+
+async def enforce(pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger | None = None) -> EnforcementResult:
+    """The whole path once. `ledger` is what was seen before, and takes what is seen now. Raises nothing that a broker
+    can cause: the result says what went wrong where."""
+    run = _Run(pool, wanted, ledger if ledger is not None else LimitLedger())
+    return await run.enforce()
+
+
+class _Run:
+    """One walk along the path."""
+
+    def __init__(self, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger) -> None:
+        self._pool = pool
+        self._wanted = wanted
+        self._ledger = ledger
+        self._places = {broker.broker_id: (broker.host, broker.port) for broker in pool.brokers}
+        ledger.keep(self._places, {broker.broker_id for broker in pool.brokers if broker.up})
+        ledger.changed(wanted.changed)
+        if wanted.hold or ledger.held:
+            # What was held back meanwhile is no change any more, and brokers do not have it.
+            ledger.look_at_all()
+        self._in_doubt = ledger.doubts.keys
+        self._looked_at_again = ledger.doubts.take(ledger.silent, asyncio.get_running_loop().time())
+        self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
+        """For changes, which any broker takes."""
+        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere({}))
+        self._closing = frozenset(key for at, limits in wanted.closing.items() for key in config_limits(at, limits))
+        self._failures: list[Failure] = []
+        self._sent: list[Action] = []
+        self._until_s = asyncio.get_running_loop().time() + wanted.deadline_s
+
+    async def enforce(self) -> EnforcementResult:
+        wanted, ledger = self._wanted, self._ledger
+        if ledger.any_whole and not wanted.hold:
+            # What they have is known, so they are told before they are asked.
+            await self._send(changes(self._desired, {-1: Missing(wanted.changed)}))
+        told = frozenset(key for action in self._sent for key in action.keys)
+        clean = {b for b, standing in ledger.brokers.items() if not standing.lacks - wanted.changed}
+        keys = self._closing | self._looked_at_again
+        asked = {b.broker_id: ledger.asks(b.broker_id, keys) for b in self._pool.brokers}
+        seen = await self._look(asked)
+        answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
+        self._through = self._through.doubting(seen)
+        self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere(answers))
+        kept_back = frozenset[LimitKey]()
+        if wanted.hold:
+            stated, self._desired = self._desired, hold(self._desired, answers, wanted.ours)
+            kept_back = differing(stated, self._desired)
+        lacking: dict[int, Missing] = {}
+        for broker_id, answer in answers.items():
+            lacking[broker_id] = self._judge(broker_id, asked[broker_id], answer)
+            # Others have the event loop in between: thousands of limits take milliseconds each time.
+            await asyncio.sleep(0)
+        untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items() if lacks}
+        await self._send(changes(self._desired, untold))
+        unasked_for = {b: self._unasked_for(untold[b]) for b in clean & untold.keys() if not ledger.held}
+        drift = changes(self._desired, unasked_for)
+        ledger.held = wanted.hold
+        brokers = await asyncio.gather(
+            *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
+        )
+        ledger.kept_back = kept_back
+        self._note_refusals()
+        ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
+        return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))
+
+    def _unasked_for(self, lacks: Missing) -> Missing:
+        """Without what has changed on purpose, and what may be a late change of our own."""
+        return Missing(lacks.limits - self._wanted.changed - self._closing - self._in_doubt, lacks.own)
+
+    def _judge(self, broker_id: int, asked: frozenset[LimitKey] | None, seen: ObservedLimits) -> Missing:
+        released = self._wanted.released | self._wanted.changed | self._looked_at_again
+        standing = self._ledger.brokers.get(broker_id)
+        # What it lacked was ours at some time.
+        released |= standing.lacks if standing is not None else frozenset()
+        if self._wanted.ours is not None:
+            # And may be others' by now, or have been made of theirs and ours.
+            released &= self._wanted.ours
+        lifted = Lifted(self._desired.exclusive, released)
+        lacks = missing(self._desired, seen, lifted, asked)
+        self._ledger.answered(broker_id, self._places[broker_id], asked, lacks, seen)
+        return lacks
+
+    async def _send(self, actions: Sequence[Action]) -> None:
+        if actions:
+            # Thousands of them have taken their time to be made.
+            await asyncio.sleep(0)
+            self._failures += await apply_actions(self._through, actions, self._note_doubt)
+            self._sent += actions
+            await asyncio.sleep(0)
+
+    def _note_doubt(self, broker_id: int, keys: Iterable[LimitKey]) -> None:
+        self._ledger.doubts.note(broker_id, keys, asyncio.get_running_loop().time())
+
+    async def _look(
+        self, asked: Mapping[int, frozenset[LimitKey] | None], broker: BrokerAddress | None = None
+    ) -> dict[int, ObservedLimits | Unreachable]:
+        wanted = self._wanted
+        total = len(self._desired.quotas)
+        one = None if broker is None else [broker]
+        listeners = wanted.looks_at_listeners
+        return await read_limits(self._pool, Questions(asked, total, wanted.entity_types, listeners), one)
+
+    async def _until_enforced(
+        self, broker: BrokerAddress, seen: ObservedLimits | Unreachable, lacking: Mapping[int, Missing]
+    ) -> BrokerEnforcement:
+        """Asks one broker for what it lacks until it has it, cannot be reached, or the deadline passes. What was
+        refused is not waited for."""
+        loop = asyncio.get_running_loop()
+        broker_id, pause_s = broker.broker_id, FIRST_PAUSE_S
+        lacks = lacking.get(broker_id, Missing())
+        failed = frozenset(key for failure in self._failures for key in failure.action.keys)
+        while True:
+            if isinstance(seen, Unreachable):
+                self._ledger.fell_silent(broker_id)
+                return BrokerEnforcement(broker_id, EnforcementState.UNREACHABLE, seen.reason)
+            now_s = loop.time()
+            if not lacks:
+                return BrokerEnforcement(broker_id, EnforcementState.ENFORCED, enforced_at_s=now_s)
+            if now_s >= self._until_s or lacks.keys <= failed or self._wanted.gives_way():
+                words = missing_words(self._desired, lacks)
+                detail = "; ".join(words[:WORDS_MAX] + ["..."] * (len(words) > WORDS_MAX))
+                return BrokerEnforcement(broker_id, EnforcementState.LAGGING, detail)
+            await asyncio.sleep(min(pause_s, self._until_s - now_s))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            seen = (await self._look({broker_id: lacks.keys}, broker))[broker_id]
+            if isinstance(seen, ObservedLimits):
+                lacks = self._judge(broker_id, lacks.keys, seen)
+
+    def _note_refusals(self) -> None:
+        refused = self._ledger.refused
+        for failure in self._failures:
+            if isinstance(failure.error, KafkaApiError) and not failure.error.retriable:
+                refused.update(dict.fromkeys(failure.action.keys, str(failure.error)))
+        lacked = frozenset().union(*self._ledger.lacked().values())
+        for key in refused.keys() - lacked:
+            del refused[key]

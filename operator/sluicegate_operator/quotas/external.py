@@ -1,0 +1,144 @@
+"""The quota path on brokers that others run: as quotas.brokers, but only what was set for ConnectionQuotas is lifted.
+
+What will be set is remembered before it is, so that an operator that was away when a quota was deleted lifts its limit
+all the same.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sluicegate_operator.api.broker_cluster_status import LIMITS_SET_MAX
+from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
+from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.quotas.brokers import (
+    EnforcementResult,
+    EnforcementState,
+    WantedLimits,
+    enforce,
+)
+from sluicegate_operator.quotas.ledger import LimitLedger
+from sluicegate_operator.quotas.shared_limits import (
+    Mine,
+    Overrides,
+    beside_others,
+    keys_of,
+    mine_of,
+    overridden,
+    those_of,
+    those_with,
+)
+
+LIMITS_MAX = LIMITS_SET_MAX
+"""Of one cluster, while those that are to be lifted count as well."""
+
+SHOWN_AFTER_S = 0.3
+"""A change that anybody has made is shown by brokers that follow their controllers within this time."""
+READINGS_MAX = 5
+
+Remember = Callable[[Mine], Awaitable[None]]
+"""Keeps it for good: it has returned before anything is set."""
+
+
+async def enforce_beside_others(
+    pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger, before: Mine, remember: Remember
+) -> EnforcementResult:
+    """`before`: what was set for ConnectionQuotas, and perhaps more. Raises what `remember` raises, and nothing that a
+    broker can cause."""
+    now = mine_of(wanted.desired)
+    if (count := len(now | before)) > LIMITS_MAX:
+        # Those that are lifted make room for those that were never set.
+        kept = replace(wanted, desired=those_of(wanted.desired, before))
+        result = await enforce_beside_others(pool, kept, ledger, before, remember)
+        ledger.kept_back |= keys_of(now - before)
+        # Not as changed: what was never set may be somebody else's, and is not to be lifted.
+        ledger.look_at_all()
+        return _too_many(result, count)
+    mine = now | before
+    if mine != before:
+        await remember(mine)
+    ours = keys_of(mine)
+    pool, desired = await _with_others(pool, wanted, mine)
+    # What has changed and was never set may be somebody else's.
+    changed = frozenset(key for key in wanted.changed if key in ours)
+    released = frozenset[LimitKey]() if wanted.hold else ours
+    wanted = replace(wanted, desired=desired, changed=changed, released=released, ours=ours)
+    result = await enforce(pool, wanted, ledger)
+    states = {broker.state for broker in result.brokers}
+    lifted = not result.failures and EnforcementState.ENFORCED in states and EnforcementState.LAGGING not in states
+    # A broker may yet set again what it was told and has not answered.
+    left = now | those_with(mine, ledger.doubts.keys_awaited)
+    if mine != left and lifted and not wanted.hold:
+        await remember(left)
+    return result
+
+
+def _too_many(result: EnforcementResult, count: int) -> EnforcementResult:
+    detail = f"{count} limits are more than the {LIMITS_MAX} that can be remembered, and the new ones wait; delete some"
+    lagging = (
+        replace(broker, state=EnforcementState.LAGGING, detail=detail, enforced_at_s=None)
+        if broker.state is EnforcementState.ENFORCED
+        else broker
+        for broker in result.brokers
+    )
+    return replace(result, brokers=tuple(lagging))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What brokers said of the shared key; `defaults`: the cluster's default by broker, of those that answered."""
+
+    answers: Mapping[int, tuple[ConfigSynonym, ...] | Unreachable]
+
+    def values(self, source: ConfigSource) -> list[str]:
+        layers = [one for answer in self.answers.values() if isinstance(answer, tuple) for one in answer]
+        return [one.value for one in layers if one.source is source and one.value is not None]
+
+    @property
+    def defaults(self) -> dict[int, str | None]:
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        return {
+            broker_id: next((one.value for one in answer if one.source is source), None)
+            for broker_id, answer in self.answers.items()
+            if isinstance(answer, tuple)
+        }
+
+    @property
+    def overrides(self) -> Overrides:
+        """Where brokers differ the default is what most say: one of them may not have followed for long."""
+        counted = Counter(self.defaults.values()).most_common(1)
+        default = counted[0][0] if counted else None
+        own, files = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.STATIC_BROKER_CONFIG
+        return Overrides(default, self.values(own), self.values(files))
+
+
+async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> tuple[BrokerPool, DesiredLimits]:
+    """And the brokers that have told what others have set there: without that, theirs would be replaced. Brokers show a
+    change a moment after it was made, so the key is only written when it has been the same for that moment."""
+    addresses = overridden(mine)
+    if not addresses:
+        return pool, wanted.desired
+    before, desired = None, wanted.desired
+    for _ in range(READINGS_MAX):
+        reading = await _read(pool)
+        desired = beside_others(wanted.desired, addresses, reading.overrides)
+        value, defaults = desired.configs.get(COUNT_PER_IP_OVERRIDES), reading.defaults
+        if defaults == before or all(default == value for default in defaults.values()):
+            return pool.barring(reading.answers), desired
+        before = defaults
+        await asyncio.sleep(SHOWN_AFTER_S)
+    moving = f"somebody else is changing {COUNT_PER_IP_OVERRIDES}"
+    return pool.barring({broker.broker_id: Unreachable(broker.broker_id, moving) for broker in pool.brokers}), desired
+
+
+async def _read(pool: BrokerPool) -> _Reading:
+    async def look(broker: BrokerAddress, handle: BrokerHandle) -> tuple[ConfigSynonym, ...]:
+        configs = await handle.describe_broker_configs(broker.broker_id, [COUNT_PER_IP_OVERRIDES])
+        found = configs.get(COUNT_PER_IP_OVERRIDES)
+        return found.synonyms if found is not None else ()
+
+    return _Reading(await pool.ask_each(look))

@@ -1,0 +1,175 @@
+"""What the limit of a ConnectionQuota holds back now, from brokers' answers to GET /connection-limits?held=true. Pure.
+
+A figure that changes a little is not written again, and one that is gone stays for a while: a status that followed
+every look would wake all of its watchers all the time.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import floor, log10
+from typing import Any
+
+from sluicegate_operator.api.connection_quota import Holding
+from sluicegate_operator.planning.connection_groups import group_name
+from sluicegate_operator.quotas.model import TargetKey, TargetKind
+from sluicegate_operator.quotas.plan import QuotaPlanner
+
+SHARE_MIN = 0.01
+"""A limit for which an acceptor waited for a smaller share of the time holds nothing worth a write."""
+QUIET_S = 60.0
+"""A figure is taken back when the limit has held nothing for so long, or no broker has answered."""
+_PERCENT_STEP = 5
+_PERCENT_KEPT = 10
+_RATE_KEPT = 1.5
+"""A rate is written again when it is so many times the one that was written, or the other way round."""
+
+Key = tuple[str, str]
+"""What brokers have figures of: the kind, and the name of the listener, the address or the group."""
+_KINDS = {
+    TargetKind.BROKER: "broker",
+    TargetKind.LISTENER: "listeners",
+    TargetKind.IP: "ips",
+    TargetKind.DEFAULT_IP: "default_ip",
+}
+_TARGETS = {kind: target for target, kind in _KINDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Connections held back since the broker started. `blocked_share` is None for what blocks no acceptor."""
+
+    total: int
+    blocked_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The answer of one broker at a time of the event loop's clock. Not `complete`: some limits were left out."""
+
+    at_s: float
+    held: Mapping[Key, Held]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Readings of one broker: the newest, None if it did not answer, and the one before."""
+
+    after: Reading | None
+    before: Reading | None = None
+
+
+def key_of(namespace: str, target: TargetKey, quota: str) -> Key:
+    """What brokers call the target of a quota that is enforced."""
+    if target.kind in _KINDS:
+        return _KINDS[target.kind], target.name
+    return "groups", group_name(namespace, quota)
+
+
+def quotas_of(namespace: str, key: Key, planner: QuotaPlanner) -> Collection[str]:
+    """Names of the quotas behind a figure of brokers."""
+    kind, name = key
+    if kind == "groups":
+        of, _, quota = name.partition("/")
+        return (quota,) if of == namespace else ()
+    return planner.quotas_on(TargetKey(_TARGETS[kind], name))
+
+
+def reading(document: Mapping[str, Any], at_s: float) -> Reading:
+    """Raises ValueError if the document is not such an answer."""
+    try:
+        held = {
+            ("broker", ""): _of_acceptors(document["broker"]),
+            ("default_ip", ""): Held(sum(map(int, document["default_ip"]["held"].values()))),
+            **{("listeners", name): _of_acceptors(one) for name, one in document["listeners"].items()},
+        }
+        for kind in ("ips", "groups"):
+            held |= {(kind, name): Held(sum(map(int, one["held"].values()))) for name, one in document[kind].items()}
+        return Reading(at_s, held, complete=not document["left_out"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"an answer without limits: {error!r}") from error
+
+
+def _of_acceptors(document: Mapping[str, Any]) -> Held:
+    return Held(sum(map(int, document["held"].values())), float(document["blocked_share"]))
+
+
+def holding(key: Key, looks: Sequence[Look], old: Holding | None, quiet_s: float, now: datetime) -> Holding | None:
+    """What the limit holds on all brokers together; None for nothing, and if no broker has answered for QUIET_S.
+
+    `old` is what was written last; `quiet_s`: for how long the limit has not been seen to hold anything.
+    """
+    answered = [look for look in looks if look.after is not None]
+    if not answered:
+        return old if quiet_s < QUIET_S else None
+    if old is not None and not is_known(key, answered):
+        return old
+    share = max((_share(key, look) for look in answered), default=0.0)
+    percent = _percent(share, old.blocked_percent if old else None) if key[0] in ("broker", "listeners") else None
+    rate = _rate(sum(_per_second(key, look) for look in answered), old.held_per_second if old else 0.0)
+    if not (percent or (percent is None and rate)):
+        return old if old is not None and quiet_s < QUIET_S else None
+    found = Holding(
+        summary=f"{percent}% of time" if percent is not None else f"{rate:g}/s",
+        blocked_percent=percent,
+        held_per_second=rate,
+        brokers=f"{len(answered)}/{len(looks)}",
+        since=now if old is None else old.since,
+    )
+    return old if found == old else found
+
+
+def holds(key: Key, looks: Sequence[Look]) -> bool:
+    """Whether the limit has held anything back at this look."""
+    answered = [look for look in looks if look.after is not None]
+    return any(_share(key, look) >= SHARE_MIN or (_blocks_nobody(key) and _per_second(key, look)) for look in answered)
+
+
+def is_known(key: Key, looks: Sequence[Look]) -> bool:
+    """Whether the figures of the limit are in the answers; a rate needs two of one broker."""
+    for look in looks:
+        if look.after is None or (key not in look.after.held and not look.after.complete):
+            continue
+        if not _blocks_nobody(key) or look.before is not None:
+            return True
+    return False
+
+
+def _blocks_nobody(key: Key) -> bool:
+    """Connections over the limit are refused, and the others do not wait."""
+    return key[0] not in ("broker", "listeners")
+
+
+def _share(key: Key, look: Look) -> float:
+    found = look.after.held.get(key) if look.after is not None else None
+    return 0.0 if found is None or found.blocked_share is None else found.blocked_share
+
+
+def _per_second(key: Key, look: Look) -> float:
+    if look.after is None or look.before is None or look.after.at_s <= look.before.at_s:
+        return 0.0
+    nothing = Held(0)
+    after, before = look.after.held.get(key, nothing).total, look.before.held.get(key, nothing).total
+    # A broker that was started again counts from zero.
+    since = after - before if after >= before else after
+    return since / (look.after.at_s - look.before.at_s)
+
+
+def _percent(share: float, old: int | None) -> int:
+    if share < SHARE_MIN:
+        return 0
+    exact = 100 * share
+    if old is not None and abs(exact - old) <= _PERCENT_KEPT:
+        return old
+    return max(1, _PERCENT_STEP * round(exact / _PERCENT_STEP))
+
+
+def _rate(exact: float, old: float) -> float:
+    """Two digits, which is what a person reads."""
+    if exact <= 0:
+        return 0.0
+    if old and old / _RATE_KEPT <= exact <= old * _RATE_KEPT:
+        return old
+    digits = 1 - floor(log10(exact))
+    return round(exact, digits)

@@ -1,0 +1,26 @@
+"""Which limits differ between two plans, in phrases for people."""
+
+from sluicegate_operator.quotas.model import Limits, QuotaPlan, TargetKey
+
+
+def changed_limits(before: QuotaPlan | None, after: QuotaPlan) -> list[str]:
+    """`listener EXTERNAL 50/s -> 200/s`, a phrase for each target whose limits differ."""
+    old = before.limits if before is not None else {}
+    targets = sorted({*old, *after.limits})
+    return [
+        f"{_target(target)} {_limits(old.get(target))} -> {_limits(after.limits.get(target))}"
+        for target in targets
+        if old.get(target) != after.limits.get(target)
+    ]
+
+
+def _target(target: TargetKey) -> str:
+    apart = f" ({target.apart})" if target.apart else ""
+    return f"{target.kind} {target.name}".strip() + apart
+
+
+def _limits(limits: Limits | None) -> str:
+    if limits is None:
+        return "no limit"
+    shown = [f"{limits.rate}/s" if limits.rate is not None else "", f"{limits.count} open" if limits.count else ""]
+    return " and ".join(part for part in shown if part) or "no limit"

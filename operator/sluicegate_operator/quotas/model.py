@@ -1,0 +1,358 @@
+"""What ConnectionQuotas mean: their targets, which of several on one target decides, and what that is to Kafka.
+
+Owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities. All of a cluster
+are planned by quotas.plan; limits as brokers have them are in planning.limits.
+"""
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from ipaddress import ip_address
+
+from sluicegate_operator.api.config_keys import LISTENER_PREFIX
+from sluicegate_operator.api.connection_quota import ConnectionQuota, Target
+from sluicegate_operator.planning.connection_groups import canonical_member, group_limits, group_name, membership
+from sluicegate_operator.planning.limits import (
+    COUNT,
+    COUNT_PER_IP,
+    COUNT_PER_IP_OVERRIDES,
+    RATE,
+    DesiredLimits,
+    LimitKey,
+    QuotaKey,
+    ip_rate,
+)
+from sluicegate_operator.planning.missing_cluster import cluster_missing_words
+from sluicegate_operator.planning.seniority import Seniority
+
+OVERRIDES_BYTES_MAX = 32767
+"""Of a configuration value in Kafka: the counts of all addresses of a cluster are one."""
+
+
+class TargetKind(StrEnum):
+    """What a ConnectionQuota limits."""
+
+    BROKER = "broker"
+    LISTENER = "listener"
+    IP = "ip"
+    DEFAULT_IP = "defaultIp"
+    CIDR = "cidr"
+    WORKLOAD = "workload"
+
+
+class LimitField(StrEnum):
+    """The fields of a ConnectionQuota that limit something."""
+
+    RATE = "maxConnectionCreationRate"
+    COUNT = "maxConnections"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TargetKey:
+    """What is limited; `name` is the listener, the address or the range in its canonical form, the quota of a workload,
+    else empty. `apart`: limits that hold beside the others on the same name, not in their place: of a range those that
+    its addresses share, and those that one quota only observes."""
+
+    kind: TargetKind
+    name: str = ""
+    apart: str = ""
+
+    @classmethod
+    def of(cls, target: Target) -> "TargetKey":
+        if target.listener is not None:
+            return cls(TargetKind.LISTENER, target.listener)
+        if target.ip is not None:
+            return cls(TargetKind.IP, str(ip_address(target.ip)))
+        return cls(TargetKind.BROKER if target.broker is not None else TargetKind.DEFAULT_IP)
+
+    @classmethod
+    def of_quota(cls, quota: ConnectionQuota) -> "TargetKey":
+        spec, target = quota.spec, quota.spec.target
+        if target.workload is not None:
+            return cls(TargetKind.WORKLOAD, quota.name)
+        if target.cidr is None and not spec.is_observing:
+            return cls.of(target)
+        shared = "shared" if spec.is_shared else ""
+        return cls(
+            TargetKind.CIDR,
+            canonical_member(target.cidr or target.ip or ""),
+            f"observed by {quota.name}" if spec.is_observing else shared,
+        )
+
+    @property
+    def is_group(self) -> bool:
+        """Whether brokers have its limits as connection groups, one for each quota."""
+        return self.kind in (TargetKind.CIDR, TargetKind.WORKLOAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is enforced on one target; None: no limit."""
+
+    rate: int | None = None
+    count: int | None = None
+
+
+class Outcome(StrEnum):
+    """What became of a ConnectionQuota; also the reason in its conditions."""
+
+    ACCEPTED = "Accepted"
+    CONFLICTED = "Conflicted"
+    CLUSTER_MISSING = "ClusterMissing"
+    LISTENER_MISSING = "ListenerMissing"
+    TOO_MANY_ADDRESSES = "TooManyAddresses"
+    EXPIRED = "Expired"
+    UNSUPPORTED = "Unsupported"
+    PODS_UNKNOWN = "PodsUnknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """`field` of this quota is not enforced, because `winner` has the stricter (or the same, older) `value`."""
+
+    field: LimitField
+    winner: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Conflicted when every field lost; a quota that lost only some is Accepted and has conflicts."""
+
+    quota: str
+    target: TargetKey
+    outcome: Outcome
+    message: str = ""
+    conflicts: tuple[Conflict, ...] = ()
+
+    @property
+    def target_found(self) -> bool:
+        return self.outcome not in _WITHOUT_LIMITS
+
+    @property
+    def has_expired(self) -> bool:
+        return self.outcome is Outcome.EXPIRED
+
+    @property
+    def needs_a_person(self) -> bool:
+        """Nothing that brokers do can make it be in force as it is written."""
+        return self.outcome not in (Outcome.ACCEPTED, Outcome.EXPIRED, Outcome.PODS_UNKNOWN)
+
+
+_NO_GROUP: Mapping[LimitKey, float] = {}
+_WITHOUT_LIMITS = (
+    Outcome.CLUSTER_MISSING,
+    Outcome.LISTENER_MISSING,
+    Outcome.EXPIRED,
+    Outcome.UNSUPPORTED,
+    Outcome.PODS_UNKNOWN,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPlan:
+    """`limits` is what is enforced on each target; `verdicts` by the quota's metadata.name. `closing`: limits of
+    listeners whose BrokerListener is gone, which stay until no broker has its port open. `groups`: by quota, what its
+    connection group is; `members`: by quota, how many addresses and ranges are in it. `ended`: by quota that has
+    expired, what brokers had for it."""
+
+    desired: DesiredLimits
+    limits: Mapping[TargetKey, Limits]
+    verdicts: Mapping[str, Verdict]
+    closing: Mapping[TargetKey, Limits]
+    groups: Mapping[str, Mapping[QuotaKey, float]] = field(default_factory=dict)
+    members: Mapping[str, int] = field(default_factory=dict)
+    ended: Mapping[str, frozenset[LimitKey]] = field(default_factory=dict)
+
+    def keys(self, quota: str) -> Set[LimitKey]:
+        """What brokers must have as it is planned for this quota to be in force; of one that has expired, to be
+        lifted."""
+        verdict = self.verdicts[quota]
+        if verdict.has_expired:
+            return self.ended[quota]
+        if verdict.target.is_group:
+            return self.groups.get(quota, _NO_GROUP).keys()
+        return frozenset(limit_keys(verdict.target, self.limits[verdict.target]) if verdict.target_found else ())
+
+
+def while_open(
+    desired: DesiredLimits, closing: Mapping[TargetKey, Limits], open_somewhere: Collection[str] | None
+) -> DesiredLimits:
+    """`desired`, and what counts until no broker that was seen has the port open; None: any may be."""
+    still = [at for at in closing if open_somewhere is None or at.name in open_somewhere]
+    if not still:
+        return desired
+    configs = dict(desired.configs)
+    for at in still:
+        configs |= {key: str(value) for key, value in config_limits(at, closing[at]).items()}
+    return replace(desired, configs=configs)
+
+
+def cluster_missing(quota: ConnectionQuota) -> Verdict:
+    return Verdict(quota.name, TargetKey.of_quota(quota), Outcome.CLUSTER_MISSING, cluster_missing_words(quota))
+
+
+def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    """A limit would be one for the brokers themselves and for the operator, who would not come back to lift it."""
+    message = (
+        f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"
+        " limited; create one"
+    )
+    return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
+
+
+def listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    message = (
+        f"no BrokerListener of cluster {quota.spec.cluster_ref.name} has spec.name {target.name};"
+        " create one or correct target.listener"
+    )
+    return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
+
+
+def is_expired(quota: ConnectionQuota, now: datetime) -> bool:
+    return quota.spec.expires is not None and quota.spec.expires <= now
+
+
+def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    message = f"lifted, as expiresAt {quota.spec.expires_at} says; change expiresAt to limit again, or delete the quota"
+    return Verdict(quota.name, target, Outcome.EXPIRED, message)
+
+
+def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]:
+    """What brokers have of a quota that is in force; of a connection group without its members, who are in none once
+    it has no limits."""
+    winners = winners_of([quota])
+    return frozenset(group_of_quota(quota, winners, {}) if target.is_group else limit_keys(target, limits_of(winners)))
+
+
+def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    message = "the pods that it selects are not known yet: the operator waits for the API server to list them"
+    return Verdict(quota.name, target, Outcome.PODS_UNKNOWN, message)
+
+
+def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
+    """Of an operator that sees one namespace only; None where that is all that the quota asks for."""
+    workload = quota.spec.target.workload
+    if workload is None or workload.namespace_selector is None:
+        return None
+    message = (
+        "this operator watches one namespace and sees no pods of others: take namespaceSelector out, or install the"
+        " operator for all namespaces"
+    )
+    return Verdict(quota.name, target, Outcome.UNSUPPORTED, message)
+
+
+def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
+    """Of a cluster that runs Apache Kafka; None where that has all that the quota asks for."""
+    lacks = ""
+    if quota.spec.is_observing:
+        lacks = "cannot observe a limit without enforcing it; say mode Enforce"
+    elif target.kind is TargetKind.CIDR:
+        lacks = "has no quotas on ranges of addresses; say target.ip for each address, or defaultIp"
+    elif target.kind is TargetKind.WORKLOAD:
+        lacks = "has no quotas on the addresses of pods; say target.ip for each address, or defaultIp"
+    if not lacks:
+        return None
+    message = f"cluster {quota.spec.cluster_ref.name} has runtime External, and Apache Kafka {lacks}"
+    return Verdict(quota.name, target, Outcome.UNSUPPORTED, message)
+
+
+def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[str, float]) -> dict[QuotaKey, float]:
+    """The connection group of a quota: with what did not lose against another quota on the same range, for the groups
+    of a range hold its addresses together. Empty when all has lost."""
+    name = group_name(quota.namespace, quota.name)
+    rate, count = (value if winner == quota.name else None for value, winner in (winners[one] for one in LimitField))
+    limits = group_limits(name, rate, count, shared=quota.spec.is_shared, observe=quota.spec.is_observing)
+    return limits | membership(name, members) if limits else {}
+
+
+def too_many_addresses(verdict: Verdict) -> Verdict:
+    """Of a quota whose count has no room among those of other addresses; its rate, if it has one, is in force."""
+    message = (
+        f"maxConnections of {verdict.target.name} is not in force: Kafka keeps the counts of all addresses of a cluster"
+        f" in one value ({COUNT_PER_IP_OVERRIDES}) of at most {OVERRIDES_BYTES_MAX} bytes, and older ConnectionQuotas"
+        " fill it; limit its maxConnectionCreationRate instead, or all addresses by defaultIp, or delete others"
+    )
+    return replace(verdict, outcome=Outcome.TOO_MANY_ADDRESSES, message=message)
+
+
+def limit_of(quota: ConnectionQuota, limit: LimitField) -> int | None:
+    spec = quota.spec
+    return spec.max_connection_creation_rate if limit is LimitField.RATE else spec.max_connections
+
+
+Winners = Mapping[LimitField, tuple[int | None, str]]
+"""The strictest value of each field, and the name of its quota."""
+
+
+def winners_of(rivals: Sequence[ConnectionQuota]) -> Winners:
+    """`rivals` have one target and come oldest first, so the oldest of equals wins."""
+    return {limit: _strictest(rivals, limit) for limit in LimitField}
+
+
+def limits_of(winners: Winners) -> Limits:
+    return Limits(winners[LimitField.RATE][0], winners[LimitField.COUNT][0])
+
+
+def _strictest(rivals: Sequence[ConnectionQuota], limit: LimitField) -> tuple[int | None, str]:
+    values = [(value, quota.name) for quota in rivals if (value := limit_of(quota, limit)) is not None]
+    return min(values, key=lambda pair: pair[0]) if values else (None, "")
+
+
+def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> Verdict:
+    stated = [limit for limit in LimitField if limit_of(quota, limit) is not None]
+    conflicts = []
+    for limit in stated:
+        value, winner = winners[limit]
+        if winner != quota.name and value is not None:
+            conflicts.append(Conflict(limit, winner, value))
+    if not conflicts:
+        return Verdict(quota.name, target, Outcome.ACCEPTED)
+    details = ", ".join(f"{lost.field} {lost.value} of ConnectionQuota {lost.winner}" for lost in conflicts)
+    message = f"same target; enforced instead: {details}; delete one of them or change its target"
+    outcome = Outcome.CONFLICTED if len(conflicts) == len(stated) else Outcome.ACCEPTED
+    return Verdict(quota.name, target, outcome, message, tuple(conflicts))
+
+
+def limit_values(target: TargetKey, limit: Limits) -> dict[LimitKey, str | float]:
+    """What one target adds to the desired limits; the counts of single addresses share one key, see `overrides`."""
+    values: dict[LimitKey, str | float] = {key: str(value) for key, value in config_limits(target, limit).items()}
+    if target.kind in (TargetKind.IP, TargetKind.DEFAULT_IP) and limit.rate is not None:
+        values[ip_rate(target.name or None)] = float(limit.rate)
+    return values
+
+
+def limit_keys(target: TargetKey, limit: Limits) -> tuple[LimitKey, ...]:
+    """All that one target needs of brokers."""
+    keys = tuple(limit_values(target, limit))
+    return (*keys, COUNT_PER_IP_OVERRIDES) if target.kind is TargetKind.IP and limit.count is not None else keys
+
+
+def config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
+    """The dynamic broker keys of one target alone."""
+    prefix = f"{LISTENER_PREFIX}{target.name.lower()}."
+    keys: dict[str, int | None] = {}
+    if target.kind is TargetKind.BROKER:
+        keys = {RATE: limit.rate, COUNT: limit.count}
+    elif target.kind is TargetKind.LISTENER:
+        keys = {f"{prefix}{RATE}": limit.rate, f"{prefix}{COUNT}": limit.count}
+    elif target.kind is TargetKind.DEFAULT_IP:
+        keys = {COUNT_PER_IP: limit.count}
+    return {key: value for key, value in keys.items() if value is not None}
+
+
+def overrides(counts: Mapping[str, tuple[Seniority, int]]) -> tuple[str, frozenset[str]]:
+    """The value that holds the counts of all addresses, and the addresses that have no room in it: those of the
+    youngest quotas. `counts`: by address, with the seniority of its quota."""
+    entries = {address: f"{address}:{count}" for address, (_, count) in counts.items()}
+    if sum(map(len, entries.values())) + len(entries) - 1 <= OVERRIDES_BYTES_MAX:
+        return ",".join(sorted(entries.values())), frozenset()
+    room, over = OVERRIDES_BYTES_MAX + 1, set()
+    for address in sorted(entries, key=lambda address: counts[address][0]):
+        room -= len(entries[address]) + 1
+        if room < 0:
+            over.add(address)
+    # Once one has no room no younger one has, however short: it would come and go with others' digits.
+    kept = sorted(entry for address, entry in entries.items() if address not in over)
+    return ",".join(kept), frozenset(over)

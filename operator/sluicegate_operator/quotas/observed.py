@@ -1,0 +1,196 @@
+"""Asks brokers what ConnectionQuotas hold back now, and what those with mode Observe would have held.
+
+A cluster is asked every half a minute, more often while a limit holds connections back. Of one look at most
+CHANGES_MAX statuses are written for figures alone; the others follow at the next looks.
+"""
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from sluicegate_operator.engine.context import QuotaContext, now
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.fleet.http_get import http_get
+from sluicegate_operator.planning.connection_groups import group_name
+from sluicegate_operator.quotas.holding import Key, Look, Reading, holding, holds, key_of, quotas_of, reading
+from sluicegate_operator.quotas.observed_counts import Counts, observed, would_hold
+from sluicegate_operator.quotas.reconcile import STATUSES
+from sluicegate_operator.quotas.state import GovernedQuotas, enforces, holding_of
+from sluicegate_operator.quotas.status import is_held_to
+
+log = logging.getLogger(__name__)
+
+PACE_S = 30.0
+HOLDING_PACE_S = 10.0
+"""While a limit holds connections back."""
+ASK_TIMEOUT_S = 3.0
+PAGES_MAX = 100
+CHANGES_MAX = 100
+LIMITS_HELD = "/connection-limits?held=true"
+
+HttpPlaces = Mapping[int, tuple[str, int]]
+"""Where the brokers of a cluster answer over HTTP, by id."""
+
+
+@dataclass(slots=True)
+class _Looks:
+    """What is remembered of one cluster: `readings` by broker, and since when a quota that has a figure in its status
+    has held nothing."""
+
+    next_s: float = 0.0
+    readings: dict[int, Reading] = field(default_factory=dict)
+    quiet_since_s: dict[str, float] = field(default_factory=dict)
+
+    def quiet_s(self, name: str, *, holds: bool) -> float:
+        """For how long the quota has held nothing, if it does not now."""
+        now_s = asyncio.get_running_loop().time()
+        if holds:
+            self.quiet_since_s[name] = now_s
+        return now_s - self.quiet_since_s.setdefault(name, now_s)
+
+
+class ObservedReconciler:
+    """Looks at the brokers of a cluster at a pace of its own, however often it is asked to."""
+
+    def __init__(
+        self,
+        context: QuotaContext,
+        governed: Mapping[ClusterKey, GovernedQuotas],
+        places_of: Callable[[ClusterKey], Awaitable[HttpPlaces]],
+    ) -> None:
+        """`places_of` has none for a cluster that has gone."""
+        self._context = context
+        self._governed = governed
+        self._places_of = places_of
+        self._looks: defaultdict[ClusterKey, _Looks] = defaultdict(_Looks)
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        governed = self._governed.get(key)
+        needed = governed is not None and (governed.observing or enforces(governed))
+        looks, now_s = self._looks[key], asyncio.get_running_loop().time()
+        if needed and (left_s := looks.next_s - now_s) > 0:
+            return left_s
+        looks.next_s = now_s + PACE_S
+        places = await self._places_of(key) if needed else {}
+        if governed is None or not (places or (needed and _shows_holding(governed))):
+            del self._looks[key]
+            return None
+        changed = [*await self._would_hold(key, governed, places), *await self._holding(key, governed, places)]
+        if changed:
+            for _ in governed.mark(changed, self._context.first_seen, now()):
+                await asyncio.sleep(0)
+            self._context.mark(STATUSES, key)
+        pace_s = HOLDING_PACE_S if looks.quiet_since_s else PACE_S
+        looks.next_s = now_s + pace_s
+        return pace_s
+
+    async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+        """Quotas with mode Observe of which there is something new to say."""
+        names = governed.observing
+        if not (names and places):
+            return ()
+        answers = await asyncio.gather(*(self._counts(broker_id, place) for broker_id, place in places.items()))
+        changed = []
+        for name in names:
+            before = governed.observed_of(name)
+            found = observed(group_name(key[0], name), answers, before, now())
+            if found != before:
+                governed.observed[name] = found
+                changed.append(name)
+        return changed
+
+    async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
+        """Quotas that are enforced, and of which there is something new to say."""
+        looks = self._looks[key]
+        if not enforces(governed) and not any(one.status.holding for one in governed.planner.quotas.values()):
+            looks.quiet_since_s.clear()
+            return ()
+        answers = await asyncio.gather(*(self._reading(key, broker_id, place) for broker_id, place in places.items()))
+        seen = [Look(after, looks.readings.get(broker_id)) for broker_id, after in zip(places, answers, strict=True)]
+        looks.readings = {
+            broker_id: after or looks.readings[broker_id]
+            for broker_id, after in zip(places, answers, strict=True)
+            if after is not None or broker_id in looks.readings
+        }
+        changed: list[str] = []
+        for name, of in _concerned(key[0], governed, seen).items():
+            before = holding_of(governed, name)
+            found = None
+            if of is not None:
+                found = holding(of, seen, before, looks.quiet_s(name, holds=holds(of, seen)), now())
+            if found != before:
+                if len(changed) >= CHANGES_MAX:
+                    continue
+                governed.holding[name] = found
+                changed.append(name)
+            if found is None:
+                looks.quiet_since_s.pop(name, None)
+        return changed
+
+    async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
+        """None where it gives no answer, as one of an earlier release."""
+        try:
+            return reading(await _json(place, LIMITS_HELD), asyncio.get_running_loop().time())
+        except (OSError, ValueError) as error:
+            why = str(error) or "no answer in time"
+            if self._context.is_news(why, "holding", key, broker_id):
+                log.info("broker %d of %s does not say what its limits hold: %s", broker_id, key[1], why)
+        return None
+
+    async def _counts(self, broker_id: int, place: tuple[str, int]) -> Counts | None:
+        """None where it gives no answer: its counts are missing then, and status.observed.brokers says so."""
+        counts: dict[str, Mapping[str, int]] = {}
+        after = ""
+        try:
+            for _ in range(PAGES_MAX):
+                page = await _json(place, f"/connection-quotas?{urlencode({'after': after})}")
+                counts |= would_hold(page)
+                after = page["next"]
+                if after is None:
+                    return counts
+        except (OSError, ValueError) as error:
+            log.info("broker %d does not say what it observes: %s", broker_id, str(error) or "no answer in time")
+        return None
+
+
+def _shows_holding(governed: GovernedQuotas) -> bool:
+    """Whether the status of any quota has a figure, or is about to."""
+    return any(holding_of(governed, name) is not None for name in governed.planner.quotas)
+
+
+async def _json(place: tuple[str, int], path: str) -> Any:
+    """Raises OSError and ValueError."""
+    answer = await http_get(place, path, timeout_s=ASK_TIMEOUT_S)
+    if answer.status != 200:
+        raise ValueError(f"HTTP {answer.status}")
+    return json.loads(answer.body)
+
+
+def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> dict[str, Key | None]:
+    """Quotas that brokers have figures of, and those that have one in their status, with what brokers call their
+    target; None for one that holds nobody back any more."""
+    planner = governed.planner
+    found: dict[str, Key | None] = {
+        name: None for name, quota in planner.quotas.items() if quota.status.holding or name in governed.holding
+    }
+    found |= dict.fromkeys(_with_figures(namespace, governed, looks))
+    verdicts = planner.plan.verdicts
+    for name in found:
+        verdict = verdicts.get(name)
+        if verdict is not None and is_held_to(planner.quotas[name], verdict):
+            found[name] = key_of(namespace, verdict.target, name)
+    return found
+
+
+def _with_figures(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> Iterator[str]:
+    keys = {key for look in looks if look.after is not None for key, held in look.after.held.items() if held.total}
+    for key in sorted(keys):
+        for name in quotas_of(namespace, key, governed.planner):
+            if name in governed.planner.quotas:
+                yield name

@@ -1,0 +1,243 @@
+"""The status of a ConnectionQuota, from its verdict and from what each broker was read back to enforce."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluicegate_operator.api.connection_quota import (
+    ConnectionQuota,
+    ConnectionQuotaStatus,
+    Effective,
+    Holding,
+    Observed,
+)
+from sluicegate_operator.planning.conditions import (
+    Finding,
+    Progress,
+    conditions,
+    observed_generation,
+    ready,
+    stalled,
+    working,
+)
+from sluicegate_operator.planning.exposure import HIDDEN, NOT_HIDDEN, Hiding
+from sluicegate_operator.quotas.model import Limits, Outcome, QuotaPlan, TargetKind, Verdict
+
+ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
+PODS_LEFT_OUT = "PodsLeftOut"
+"""The quota selects pods that have the address of their node, which others have too."""
+OBSERVING = "Observing"
+REFUSED, UNREACHABLE, APPLYING = "Refused", "BrokersUnreachable", "Applying"
+WAITING = frozenset({REFUSED, UNREACHABLE, APPLYING})
+"""Reasons of a quota that not all brokers were seen to enforce, or to have lifted."""
+_SEE_PODS = "see that the operator reaches the API server, and may list and watch pods and namespaces"
+_LISTED_MAX = 10
+"""Broker ids named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """`expected` brokers should enforce the limit, `lagging` ones do not or did not answer, `unreachable` ones have not
+    answered for long. `learned_at` is when the operator first saw this generation; None when that was before it was
+    started."""
+
+    expected: Collection[int] = ()
+    lagging: Collection[int] = ()
+    learned_at: datetime | None = None
+    error: str = ""
+    """Why brokers lag, where that is known."""
+    refused: bool = False
+    """`error` is what brokers say whenever they are asked: the limit itself is the trouble."""
+    unreachable: Collection[int] = ()
+    enforced_at: datetime | None = None
+    """When the last broker was seen to enforce it; None: in this moment."""
+    hiding: Hiding = NOT_HIDDEN
+    """Whether listeners of the cluster hide the addresses of clients."""
+    host_network_pods: int = 0
+    """Of a workload: pods that it selects, and which have the address of their node."""
+    pods_unseen: str = ""
+    """Of a workload: why pods that come or go have not been seen for some time; empty while they are."""
+    observed: Observed | None = None
+    """Of a quota that only observes: what brokers have counted; None where none has been asked yet."""
+    holding: Holding | None = None
+    """Of a quota that is enforced: what it holds back now; None for nothing."""
+    strategy: str = ""
+    """How the brokers measure rates."""
+
+    @property
+    def reason(self) -> str:
+        """Of the conditions: what is waited for."""
+        if self.complete:
+            return "Enforced"
+        if self.refused:
+            return REFUSED
+        return UNREACHABLE if set(self.lagging) & set(self.unreachable) else APPLYING
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.expected) and not self.lagging
+
+    @property
+    def counted(self) -> str:
+        return f"{len(self.expected) - len(self.lagging)}/{len(self.expected)}"
+
+
+def quota_status(
+    quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement, now: datetime
+) -> ConnectionQuotaStatus:
+    """`plan` must have a verdict on `quota`. Compare the result with quota.status before it is written."""
+    verdict = plan.verdicts[quota.name]
+    old = quota.status
+    progress = _progress(quota, plan, enforcement)
+    limits = None if quota.spec.is_observing or verdict.has_expired else plan.limits.get(verdict.target)
+    newly = _newly_enforced(quota, verdict, enforcement)
+    enforced_at, apply_seconds = old.enforced_at, old.apply_seconds
+    if newly:
+        enforced_at = enforcement.enforced_at or now
+        apply_seconds = _seconds(enforcement, enforced_at)
+    own = (_own_findings(quota, verdict, enforcement), _hidden(verdict, enforcement.hiding))
+    findings = (*progress.findings, *own[0], *own[1], *_left_out(verdict, enforcement))
+    return ConnectionQuotaStatus(
+        observed_generation=observed_generation(quota, old, progress),
+        conditions=conditions(quota, old, findings, now),
+        target=quota.spec.target.describe(),
+        brokers=enforcement.counted if verdict.target_found else "",
+        enforced_at=enforced_at if verdict.target_found else None,
+        apply_seconds=apply_seconds if verdict.target_found else None,
+        effective=_effective(limits),
+        members=plan.members.get(quota.name),
+        host_network_pods=enforcement.host_network_pods if verdict.target.kind is TargetKind.WORKLOAD else None,
+        observed=(enforcement.observed or old.observed) if quota.spec.is_observing else None,
+        holding=enforcement.holding if is_held_to(quota, verdict) else None,
+        strategy=enforcement.strategy or None,
+    )
+
+
+def is_held_to(quota: ConnectionQuota, verdict: Verdict) -> bool:
+    """Whether brokers hold connections back for the quota."""
+    return verdict.outcome is Outcome.ACCEPTED and not quota.spec.is_observing
+
+
+def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> bool:
+    """The first time that this generation is seen on all brokers; mended drift is not counted again."""
+    if verdict.outcome is not Outcome.ACCEPTED or not enforcement.complete or enforcement.pods_unseen:
+        return False
+    before = quota.status.condition(ENFORCED)
+    return (
+        quota.status.enforced_at is None
+        or before is None
+        or quota.status.observed_generation != quota.metadata.generation
+    )
+
+
+def _seconds(enforcement: Enforcement, enforced_at: datetime) -> float | None:
+    if enforcement.learned_at is None:
+        return None
+    return round(max(0.0, (enforced_at - enforcement.learned_at).total_seconds()), 3)
+
+
+def _progress(quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement) -> Progress:
+    verdict = plan.verdicts[quota.name]
+    if verdict.has_expired and not enforcement.lagging:
+        # It is as was asked for, so nothing is waited for and nobody is to do anything.
+        return ready(verdict.outcome, verdict.message)
+    if verdict.needs_a_person:
+        return stalled(verdict.outcome, verdict.message)
+    if verdict.outcome is Outcome.PODS_UNKNOWN:
+        why = f"; {enforcement.pods_unseen}; {_SEE_PODS}" if enforcement.pods_unseen else ""
+        return working(verdict.outcome, verdict.message + why)
+    if not enforcement.complete:
+        say = stalled if enforcement.refused else working
+        return say(enforcement.reason, _lag(verdict, enforcement))
+    if enforcement.pods_unseen:
+        return working(Outcome.PODS_UNKNOWN, _unseen(plan, verdict, enforcement))
+    if quota.spec.is_observing:
+        return ready(OBSERVING, f"observed by all {len(enforcement.expected)} brokers, and nothing is held")
+    return ready("Enforced", verdict.message or _enforced_by_all(plan, verdict, enforcement))
+
+
+def _enforced_by_all(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement) -> str:
+    by_all = f"enforced by all {len(enforcement.expected)} brokers"
+    if verdict.target.kind is not TargetKind.WORKLOAD:
+        return by_all
+    members = plan.members.get(verdict.quota, 0)
+    return (
+        f"{by_all} for {members} addresses of pods" if members else f"{by_all}; no pod that it selects has an address"
+    )
+
+
+def _unseen(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement) -> str:
+    return (
+        f"pods that come or go are not seen: {enforcement.pods_unseen}; brokers keep the limits of the"
+        f" {plan.members.get(verdict.quota, 0)} addresses that were known before; {_SEE_PODS}"
+    )
+
+
+def _lag(verdict: Verdict, enforcement: Enforcement) -> str:
+    if not enforcement.expected:
+        return "the cluster has no brokers yet"
+    ids = sorted(enforcement.lagging)
+    named = ", ".join(str(broker_id) for broker_id in ids[:_LISTED_MAX]) + (", ..." if len(ids) > _LISTED_MAX else "")
+    why = f": {enforcement.error}" if enforcement.error else ""
+    done = "lifted" if verdict.has_expired else "enforced"
+    return f"{done} by {enforcement.counted} brokers; waiting for {named}{why}"
+
+
+def _own_findings(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]:
+    if verdict.has_expired:
+        still = enforcement.reason, _lag(verdict, enforcement)
+        reason, message = still if enforcement.lagging else (verdict.outcome, verdict.message)
+        return (
+            Finding(TARGET_FOUND, True, "Found"),
+            Finding(ENFORCED, bool(enforcement.lagging), reason, message),
+            Finding(CONFLICTED, False, "NoConflict"),
+        )
+    if not verdict.target_found:
+        return (
+            Finding(TARGET_FOUND, False, verdict.outcome, verdict.message),
+            Finding(ENFORCED, False, verdict.outcome, verdict.message),
+            Finding(CONFLICTED, False, verdict.outcome),
+        )
+    lost = bool(verdict.conflicts)
+    if verdict.needs_a_person:
+        enforced = Finding(ENFORCED, False, verdict.outcome, verdict.message)
+    elif quota.spec.is_observing and enforcement.complete:
+        enforced = Finding(ENFORCED, False, OBSERVING, "mode is Observe: brokers count what they would hold")
+    elif enforcement.pods_unseen and enforcement.complete:
+        enforced = Finding(ENFORCED, None, Outcome.PODS_UNKNOWN, "there may be pods that brokers do not limit yet")
+    else:
+        enforced = Finding(
+            ENFORCED,
+            enforcement.complete,
+            enforcement.reason,
+            "" if enforcement.complete else _lag(verdict, enforcement),
+        )
+    return (
+        Finding(TARGET_FOUND, True, "Found"),
+        enforced,
+        Finding(CONFLICTED, lost, "StricterQuota" if lost else "NoConflict", verdict.message if lost else ""),
+    )
+
+
+def _left_out(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]:
+    if verdict.target.kind is not TargetKind.WORKLOAD:
+        return ()
+    number = enforcement.host_network_pods
+    message = (
+        f"{number} of the pods that it selects have hostNetwork and with it their node's address, which the limit is"
+        " not for: it would be for everybody else on the node too"
+    )
+    return (Finding(PODS_LEFT_OUT, number > 0, "HostNetwork" if number else "None", message if number else ""),)
+
+
+def _hidden(verdict: Verdict, hiding: Hiding) -> tuple[Finding, ...]:
+    """Of limits of addresses: they hit whoever stands before the client where its address is hidden."""
+    if verdict.target.kind not in (TargetKind.IP, TargetKind.DEFAULT_IP, TargetKind.CIDR, TargetKind.WORKLOAD):
+        return ()
+    return (Finding(HIDDEN, hiding.hidden, hiding.reason, hiding.message),)
+
+
+def _effective(limits: Limits | None) -> Effective | None:
+    if limits is None:
+        return None
+    return Effective(max_connection_creation_rate=limits.rate, max_connections=limits.count)

@@ -1,0 +1,207 @@
+"""Limits on brokers that others run: remembered before they are set, and only what is ours is lifted."""
+
+import asyncio
+
+import pytest
+
+from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.quotas import external
+from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits
+from sluicegate_operator.quotas.doubts import AGAIN_S, LATE_S
+from sluicegate_operator.quotas.external import enforce_beside_others
+from sluicegate_operator.quotas.ledger import LimitLedger
+from sluicegate_operator.quotas.shared_limits import Mine
+from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+
+pytestmark = pytest.mark.virtual_time
+
+COUNT = "max.connections"
+OVERRIDES = frozenset((COUNT_PER_IP_OVERRIDES,))
+INCREMENTAL_ALTER_CONFIGS = 44
+
+
+class Outside:
+    def __init__(self, brokers: int = 2) -> None:
+        self.cluster = ScriptedCluster(brokers)
+        self.ledger = LimitLedger()
+        self.remembered: list[tuple[Mine, dict[str, str]]] = []
+        """And what brokers had then."""
+
+    async def enforce(
+        self,
+        before: Mine = frozenset(),
+        changed: frozenset[LimitKey] = frozenset(),
+        *,
+        hold: bool = False,
+        **configs: str,
+    ) -> EnforcementResult:
+        desired = DesiredLimits({key.replace("_", "."): value for key, value in configs.items()}, exclusive=False)
+        pool = self.cluster.pool()
+
+        async def remember(mine: Mine) -> None:
+            self.remembered.append((mine, dict(self.cluster.defaults)))
+
+        async with pool.admin:
+            wanted = WantedLimits(desired, asyncio.get_running_loop().time(), changed=changed, hold=hold)
+            return await enforce_beside_others(pool, wanted, self.ledger, before, remember)
+
+
+async def test_what_is_set_is_remembered_before_and_forgotten_after() -> None:
+    outside = Outside()
+    outside.cluster.defaults = {"max.connections.per.ip": "9"}
+    assert (await outside.enforce(max_connections="5")).is_complete
+    assert outside.remembered == [(frozenset((COUNT,)), {"max.connections.per.ip": "9"})]
+    assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "5"}
+    outside.ledger = LimitLedger()
+    assert (await outside.enforce(frozenset((COUNT,)))).is_complete
+    assert outside.remembered[1:] == [(frozenset(), {"max.connections.per.ip": "9"})]
+
+
+async def test_while_something_cannot_be_read_nothing_is_lifted_and_nothing_of_others_held() -> None:
+    outside = Outside()
+    outside.cluster.defaults = {"max.connections.per.ip": "9", COUNT: "5"}
+    await outside.enforce(frozenset((COUNT,)), hold=True, max_connections="7")
+    assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "5"}
+    assert outside.remembered == []
+
+
+async def test_more_than_can_be_remembered_are_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external, "LIMITS_MAX", 1)
+    outside = Outside()
+    result = await outside.enforce(max_connections="5", max_connections_per_ip="3")
+    assert outside.cluster.defaults == {}
+    assert outside.remembered == []
+    assert "2 limits are more than the 1" in result.lagging[0].detail
+
+
+async def test_what_was_too_much_to_be_set_is_not_lifted_where_others_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external, "LIMITS_MAX", 1)
+    outside, changed = Outside(), frozenset[LimitKey](("max.connections.per.ip",))
+    outside.cluster.defaults = {"max.connections.per.ip": "9"}
+    assert (await outside.enforce(max_connections="5")).is_complete
+    mine = frozenset((COUNT,))
+    await outside.enforce(mine, changed | {COUNT}, max_connections="7", max_connections_per_ip="3")
+    assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "7"}
+    assert (await outside.enforce(mine, changed | {COUNT}, max_connections="5")).is_complete
+    assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "5"}
+
+
+async def test_entries_of_others_that_no_broker_tells_are_not_replaced() -> None:
+    outside = Outside()
+    cluster = outside.cluster
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    assert (await outside.enforce(max_connections="5")).is_complete
+    cluster.unanswered = {0: 1, 1: 1}
+    ours = "10.0.0.1:2"
+    mine = frozenset((COUNT,))
+    result = await outside.enforce(mine, OVERRIDES, max_connections="5", max_connections_per_ip_overrides=ours)
+    assert (result.enforced, cluster.defaults[COUNT_PER_IP_OVERRIDES]) == (0, "10.0.0.9:1")
+    mine = outside.remembered[-1][0]
+    result = await outside.enforce(mine, OVERRIDES, max_connections="5", max_connections_per_ip_overrides=ours)
+    assert result.is_complete
+    assert cluster.defaults[COUNT_PER_IP_OVERRIDES] == "10.0.0.9:1,10.0.0.1:2"
+
+
+async def test_entries_that_one_broker_has_for_itself_hold_on_all_before_its_value_goes() -> None:
+    outside = Outside()
+    outside.cluster.overrides[1] = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
+    assert outside.cluster.overrides[1] == {}
+    assert outside.cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+
+
+async def test_entries_that_brokers_do_not_show_yet_are_not_replaced() -> None:
+    outside = Outside()
+    cluster = outside.cluster
+    cluster.defaults, cluster.lags = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, {0, 1}
+    asyncio.get_running_loop().call_later(0.1, cluster.lags.clear)
+    assert (await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")).is_complete
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+
+
+async def test_a_broker_that_follows_no_more_does_not_say_what_others_have_set() -> None:
+    outside = Outside(brokers=3)
+    outside.cluster.defaults, outside.cluster.lags = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, {0}
+    await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
+    assert outside.cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+
+
+async def test_what_was_set_is_remembered_until_it_is_seen_to_be_lifted() -> None:
+    """Where nobody answers, while brokers do not show what is wanted beside it, and where something is refused."""
+    mine = frozenset((COUNT,))
+    away = Outside()
+    away.cluster.defaults = {COUNT: "5"}
+    for peer in away.cluster.peers:
+        peer.refuse = True
+    await away.enforce(mine)
+    assert away.remembered == []
+    behind, refused = Outside(), Outside()
+    for outside, wanted in ((behind, "3"), (refused, REFUSED)):
+        outside.cluster.defaults = {COUNT: "5"}
+        outside.cluster.lags = {1} if outside is behind else set()
+        result = await outside.enforce(mine, max_connections_per_ip=wanted)
+        assert EnforcementState.LAGGING in {broker.state for broker in result.brokers}
+        assert [sorted(map(str, kept)) for kept, _ in outside.remembered] == [[COUNT, "max.connections.per.ip"]]
+
+
+async def test_nothing_is_forgotten_while_something_cannot_be_read() -> None:
+    outside = Outside()
+    outside.cluster.defaults = {COUNT: "5"}
+    assert (await outside.enforce(frozenset((COUNT,)), hold=True)).is_complete
+    assert outside.cluster.defaults == {COUNT: "5"}
+    assert outside.remembered == []
+
+
+async def test_what_others_have_set_is_told_to_no_broker_that_does_not_show_it() -> None:
+    outside = Outside()
+    outside.cluster.defaults, outside.cluster.lags = {COUNT: "9"}, {1}
+    await outside.enforce(hold=True)
+    assert outside.cluster.alterations == 0
+
+
+async def test_a_broker_that_does_not_answer_is_not_said_to_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external, "LIMITS_MAX", 1)
+    outside = Outside()
+    outside.cluster.peers[1].refuse = True
+    result = await outside.enforce(max_connections="5", max_connections_per_ip="3")
+    assert [broker.state for broker in result.brokers] == [EnforcementState.LAGGING, EnforcementState.UNREACHABLE]
+    assert "Connection refused" in result.brokers[1].detail
+
+
+async def test_entries_of_others_stay_though_a_change_of_ours_beside_them_was_in_doubt() -> None:
+    outside = Outside()
+    cluster, ours = outside.cluster, f"{COUNT_PER_IP_OVERRIDES} 10.0.0.1"
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await outside.enforce(changed=OVERRIDES, max_connections_per_ip_overrides="10.0.0.1:2")
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+    [slow, _] = cluster.peers
+    alter = slow._answers[INCREMENTAL_ALTER_CONFIGS]
+    slow.script(INCREMENTAL_ALTER_CONFIGS, lambda _: None)
+    await outside.enforce(frozenset((ours,)), OVERRIDES)
+    slow.script(INCREMENTAL_ALTER_CONFIGS, alter)
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    assert outside.ledger.doubts.keys == OVERRIDES
+    mine = outside.remembered[-1][0]
+    assert mine == frozenset((ours,))
+    # Now the slow one does what it was told long before.
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
+    await asyncio.sleep(AGAIN_S)
+    await outside.enforce(mine)
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await asyncio.sleep(LATE_S)
+    await outside.enforce(mine)
+    assert (cluster.defaults, outside.remembered[-1][0]) == ({COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, frozenset())
+
+
+async def test_entries_of_others_stay_when_a_broker_that_was_away_comes_back() -> None:
+    outside = Outside()
+    cluster, ours = outside.cluster, f"{COUNT_PER_IP_OVERRIDES} 10.0.0.1"
+    cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
+    await outside.enforce(changed=OVERRIDES, max_connections_per_ip_overrides="10.0.0.1:2")
+    cluster.peers[1].refuse = True
+    cluster.peers[1].connections[-1].hang_up()
+    await outside.enforce(frozenset((ours,)), OVERRIDES)
+    assert (cluster.defaults, outside.remembered[-1][0]) == ({COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, frozenset())
+    cluster.peers[1].refuse = False
+    await outside.enforce()
+    assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}

@@ -1,0 +1,71 @@
+"""What brokers were seen to have: when less than everything is asked for, and when no longer."""
+
+from sluicegate_operator.planning.limits import COUNT, RATE, LimitKey, Missing, ObservedLimits
+from sluicegate_operator.quotas.ledger import LimitLedger
+
+HERE = ("10.0.0.1", 9091)
+THERE = ("10.0.0.2", 9091)
+NOTHING: frozenset[LimitKey] = frozenset()
+
+
+def looked_at(*lacks: LimitKey) -> LimitLedger:
+    """Broker 0 was asked for everything."""
+    ledger = LimitLedger()
+    ledger.answered(0, HERE, None, Missing(frozenset(lacks)), ObservedLimits())
+    return ledger
+
+
+def test_a_broker_that_was_never_seen_is_asked_for_everything() -> None:
+    assert LimitLedger().asks(0, frozenset({RATE})) is None
+
+
+def test_one_that_was_seen_is_asked_for_what_it_lacks_and_what_has_changed() -> None:
+    ledger = looked_at(RATE)
+    assert ledger.asks(0, NOTHING) == frozenset({RATE})
+    ledger.changed({COUNT})
+    assert ledger.asks(0, NOTHING) == frozenset({RATE, COUNT})
+
+
+def test_an_answer_about_some_limits_says_nothing_of_the_others_that_it_lacked() -> None:
+    ledger = looked_at(RATE, COUNT)
+    ledger.answered(0, HERE, {COUNT}, Missing(), ObservedLimits())
+    assert ledger.lacked() == {0: {RATE}}
+
+
+def test_a_broker_at_another_place_is_another_one() -> None:
+    ledger = looked_at()
+    ledger.keep({0: THERE}, {0})
+    assert ledger.lacked() == {}
+    assert ledger.asks(0, NOTHING) is None
+
+
+def test_one_that_is_not_up_or_did_not_answer_or_is_looked_at_again_is_asked_for_everything_and_lacks_what_it_did() -> (
+    None
+):
+    down, silent, again = looked_at(RATE), looked_at(RATE), looked_at(RATE)
+    down.keep({0: HERE}, set())
+    silent.fell_silent(0)
+    again.look_at_all()
+    for ledger in (down, silent, again):
+        assert ledger.asks(0, NOTHING) is None
+        assert not ledger.any_whole
+        assert ledger.lacked() == {0: {RATE}}
+    assert (down.silent, silent.silent) == (set(), {0})
+    silent.answered(0, HERE, None, Missing(), ObservedLimits())
+    assert silent.silent == set()
+
+
+def test_a_limit_that_is_wanted_otherwise_is_refused_no_more() -> None:
+    ledger = looked_at(RATE, COUNT)
+    ledger.refused = {RATE: "no", COUNT: "never"}
+    ledger.changed({RATE})
+    assert ledger.refused == {COUNT: "never"}
+
+
+def test_a_listener_counts_as_open_anywhere_while_one_broker_has_not_said() -> None:
+    ledger = looked_at()
+    assert ledger.open_somewhere({}) is None
+    assert ledger.open_somewhere({0: ObservedLimits(listeners=frozenset({"EXTERNAL"}))}) == frozenset({"EXTERNAL"})
+    ledger.answered(0, HERE, None, Missing(), ObservedLimits(listeners=frozenset({"EXTERNAL"})))
+    assert ledger.open_somewhere({}) == frozenset({"EXTERNAL"})
+    assert ledger.open_somewhere({1: ObservedLimits()}) is None

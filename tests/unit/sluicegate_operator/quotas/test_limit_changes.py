@@ -1,0 +1,45 @@
+"""Limits that differ, in phrases for people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sluicegate_operator.api import BrokerListener, ConnectionQuota, Manifests, parse_resource
+from sluicegate_operator.quotas.limit_changes import changed_limits
+from sluicegate_operator.quotas.model import QuotaPlan
+from sluicegate_operator.quotas.plan import plan_quotas
+
+
+def resource(kind: str, name: str, spec: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "sluicegate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def cluster(name: str = "shop", namespace: str = "default") -> dict[str, Any]:
+    return resource("BrokerCluster", name, {"brokers": {"replicas": 3, "storage": {"size": "1Gi"}}}, namespace)
+
+
+def quota(name: str, target: dict[str, Any], rate: int, ref: str = "shop") -> dict[str, Any]:
+    return resource(
+        "ConnectionQuota", name, {"clusterRef": {"name": ref}, "target": target, "maxConnectionCreationRate": rate}
+    )
+
+
+def listener() -> dict[str, Any]:
+    return resource("BrokerListener", "shop-public", {"clusterRef": {"name": "shop"}, "name": "PUBLIC", "port": 9094})
+
+
+def limits(documents: Sequence[dict[str, Any]]) -> QuotaPlan:
+    found = Manifests.of([parse_resource(document) for document in documents])
+    return plan_quotas(found.clusters[0], found.of_kind(BrokerListener), found.of_kind(ConnectionQuota))
+
+
+def test_changed_limits_are_phrases_for_people() -> None:
+    shop = [cluster(), listener()]
+    before = limits([*shop, quota("a", {"broker": {}}, 5), quota("b", {"ip": "127.0.1.7"}, 9)])
+    after = limits([*shop, quota("a", {"broker": {}}, 6), quota("c", {"defaultIp": {}}, 7)])
+    assert changed_limits(before, after) == [
+        "broker 5/s -> 6/s",
+        "defaultIp no limit -> 7/s",
+        "ip 127.0.1.7 9/s -> no limit",
+    ]
+    assert changed_limits(before, before) == []

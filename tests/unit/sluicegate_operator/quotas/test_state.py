@@ -1,0 +1,168 @@
+"""What is told of one quota by what is known: nothing that is not known yet, and of lagging brokers why they lag."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
+from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
+from sluicegate_operator.planning.limits import Missing, ObservedLimits
+from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
+from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CHART = Path(__file__).resolve().parents[4] / "charts" / "sluicegate"
+ONE = quota("one", "10.0.0.1")
+ON_LISTENER = quota("on-listener", "") | {
+    "spec": {"clusterRef": {"name": "shop"}, "target": {"listener": "EXTERNAL"}, "maxConnectionCreationRate": 5}
+}
+
+
+class Shop:
+    """Two brokers that are expected and have all that is wanted."""
+
+    def __init__(self, *quotas: dict[str, Any], listeners: bool = True) -> None:
+        self.governed = GovernedQuotas(around=Surroundings((0, 1)))
+        self.want(*quotas, listeners=listeners)
+        self.governed.planner.changed_quotas.clear()
+        for broker_id in (0, 1):
+            self.answers(broker_id)
+
+    def want(self, *quotas: dict[str, Any], listeners: bool = True) -> None:
+        found = [parse_resource(document) for document in (cluster(2), LISTENER, *quotas)]
+        [broker_cluster] = [one for one in found if isinstance(one, BrokerCluster)]
+        ports = [one for one in found if isinstance(one, BrokerListener) and listeners]
+        wanted = [one for one in found if isinstance(one, ConnectionQuota)]
+        for _ in self.governed.planner.update(broker_cluster, ports, wanted, NOW):
+            pass
+
+    def answers(self, broker_id: int, *lacks: Any, open_: frozenset[str] = frozenset(("EXTERNAL",))) -> None:
+        seen = ObservedLimits(listeners=open_)
+        self.governed.ledger.answered(broker_id, ("b", broker_id), None, Missing(frozenset(lacks)), seen)
+
+    @property
+    def keys(self) -> frozenset[Any]:
+        return frozenset(self.governed.planner.plan.keys("one"))
+
+    def status(self, name: str = "one") -> ConnectionQuotaStatus | None:
+        return self.governed.status(name, NOW, NOW)
+
+    def ready(self, name: str = "one") -> tuple[str, str, str]:
+        status = self.status(name)
+        assert status is not None
+        found = status.condition("Ready")
+        assert found is not None
+        return status.brokers, found.reason, found.message
+
+
+def test_a_quota_that_all_brokers_have_is_enforced_and_that_is_noted() -> None:
+    shop = Shop(ONE)
+    assert shop.ready()[:2] == ("2/2", "Enforced")
+    assert shop.governed.states == {"one": "Enforced"}
+    assert shop.governed.unsettled == []
+
+
+def test_nothing_is_told_of_what_is_not_there_or_what_brokers_were_not_asked_for() -> None:
+    shop = Shop(ONE)
+    assert shop.status("another") is None
+    shop.want(quota("one", "10.0.0.1", rate=9) | {"metadata": {"name": "one", "generation": 2}})
+    assert shop.status() is None
+    shop.governed.planner.changed_quotas.clear()
+    assert shop.status() is not None
+
+
+def test_while_a_listener_cannot_be_read_only_quotas_that_miss_theirs_are_told_nothing() -> None:
+    shop = Shop(ONE, ON_LISTENER, listeners=False)
+    missing = shop.status("on-listener")
+    assert missing is not None
+    shop.governed.around = Surroundings((0, 1), mute=True)
+    assert shop.status("on-listener") is None
+    found = Shop(ONE, ON_LISTENER)
+    found.governed.around = Surroundings((0, 1), mute=True)
+    assert found.ready("on-listener")[:2] == ("2/2", "Enforced")
+
+
+def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
+    shop = Shop(ONE, quota("two", "10.0.0.2"))
+    shop.governed.error = "the connection was lost"
+    shop.answers(1, *shop.keys)
+    brokers, reason, message = shop.ready()
+    assert (brokers, reason) == ("1/2", "Applying")
+    assert "the connection was lost" in message
+    assert shop.governed.unsettled == ["one"]
+    assert shop.ready("two")[:2] == ("2/2", "Enforced")
+    assert "lost" not in shop.ready("two")[2]
+
+
+def test_a_refusal_says_more_than_why_nobody_answers_and_is_none_where_nobody_lacks_it() -> None:
+    shop = Shop(ONE)
+    shop.governed.error = "the connection was lost"
+    shop.governed.ledger.refused = dict.fromkeys(shop.keys, "INVALID_REQUEST")
+    assert shop.ready()[:2] == ("2/2", "Enforced")
+    shop.answers(1, *shop.keys)
+    _, reason, message = shop.ready()
+    assert reason == "Refused"
+    assert "INVALID_REQUEST" in message
+    assert "lost" not in message
+
+
+def test_a_listener_that_is_not_open_is_no_refusal() -> None:
+    shop = Shop(ON_LISTENER)
+    keys = shop.governed.planner.plan.keys("on-listener")
+    shop.governed.ledger.refused = dict.fromkeys(keys, "INVALID_REQUEST")
+    shop.answers(1, *keys, open_=frozenset())
+    brokers, reason, message = shop.ready("on-listener")
+    assert (brokers, reason) == ("1/2", "Applying")
+    assert "they do not have listener EXTERNAL open" in message
+
+
+@pytest.mark.parametrize("unreachable", [frozenset({1}), frozenset[int]()])
+def test_a_broker_that_is_silent_for_long_enforces_nothing(unreachable: frozenset[int]) -> None:
+    shop = Shop(ONE)
+    shop.governed.around = Surroundings((0, 1), unreachable)
+    assert shop.ready()[0] == ("1/2" if unreachable else "2/2")
+
+
+def test_what_is_held_back_is_in_force_nowhere() -> None:
+    shop = Shop(ONE)
+    shop.governed.ledger.kept_back = shop.keys
+    assert shop.ready()[:2] == ("0/2", "Applying")
+
+
+@pytest.mark.parametrize(
+    ("spec", "paused", "state"),
+    [
+        ({}, False, "Enforced"),
+        ({"mode": "Observe"}, False, "Observing"),
+        ({"expiresAt": "2020-01-01T00:00:00Z"}, False, "Expired"),
+        ({}, True, "Paused"),
+    ],
+)
+def test_neither_the_alert_nor_the_dashboard_counts_a_quota_that_is_as_asked_for(
+    spec: dict[str, Any], paused: bool, state: str
+) -> None:
+    document = quota("one", "10.0.0.1")
+    shop = Shop(document | {"spec": document["spec"] | spec})
+    shop.governed.paused = paused
+    shop.status()
+    assert shop.governed.states == {"one": state}
+    alert = re.search(r'sluicegate_quotas\{state!~"(.*)"\}', (CHART / "alerts.yaml").read_text())
+    panel = re.search(r'state=~\\"([^"]*)\\"', (CHART / "dashboards" / "quotas.json").read_text())
+    for pattern in (alert, panel):
+        assert pattern is not None
+        assert re.fullmatch(pattern[1], state)
+
+
+def test_a_quota_of_a_paused_cluster_is_counted_by_what_its_condition_says() -> None:
+    missing = {"type": "Enforced", "status": "False", "reason": "ClusterMissing", "lastTransitionTime": NOW.isoformat()}
+    shop = Shop(ONE | {"status": {"conditions": [missing]}})
+    shop.governed.states["one"] = "ClusterMissing"
+    shop.governed.paused = True
+    status = shop.status()
+    assert status is not None
+    found = status.condition("Enforced")
+    assert found is not None
+    assert (found.reason, shop.governed.states) == ("Paused", {"one": "Paused"})
