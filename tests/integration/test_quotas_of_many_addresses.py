@@ -16,10 +16,10 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.connection_groups import number_of_pod
 from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.quotas.ledger import LimitLedger
-from sluicegate_operator.quotas.plan import QuotaPlanner
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.broker_process import BrokerProcess
 from tests.support.limits_model import group_of, listed
+from tests.support.planned_quotas import PlannedQuotas
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,7 +37,7 @@ class Governed:
     """What the operator knows of the broker's quotas from pass to pass."""
 
     def __init__(self, broker: BrokerProcess) -> None:
-        self.planner = QuotaPlanner()
+        self.planner = PlannedQuotas()
         self.ledger = LimitLedger()
         self._broker = broker
         self._generation = 0

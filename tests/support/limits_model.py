@@ -13,7 +13,7 @@ from sluicegate_operator.planning.limits import (
     QuotaKey,
     SetBrokerConfigs,
     SetQuota,
-    changes,
+    changes_of,
     missing,
 )
 
@@ -42,7 +42,7 @@ def diff_limits(
     """What brings every broker that was seen to `desired`; nothing when all are there. `released` matters for a cluster
     that is not exclusively ours: limits of ours that are not wanted any more, to be lifted there."""
     lifted = Lifted(desired.exclusive, frozenset(released))
-    return changes(desired, {broker_id: missing(desired, seen, lifted) for broker_id, seen in observed.items()})
+    return changes_of(desired, {broker_id: missing(desired, seen, lifted) for broker_id, seen in observed.items()})
 
 
 def apply_actions(actions: Iterable[Action], observed: Mapping[int, ObservedLimits]) -> dict[int, ObservedLimits]:

@@ -43,10 +43,11 @@ from sluicegate_operator.planning.topics import ACCEPTED, ObservedTopic, TopicOu
 from sluicegate_operator.planning.unknown_registrations import plan_unknown_registrations
 from sluicegate_operator.planning.unreadable import unreadable_status
 from sluicegate_operator.planning.volumes import VolumesSeen
-from sluicegate_operator.quotas.plan import QuotaPlanner, plan_quotas
+from sluicegate_operator.quotas.plan import plan_quotas
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.bad_manifests import Json, cluster, external, listener, observer, quota, topic
 from tests.support.pipeline_manifests import pipeline
+from tests.support.planned_quotas import PlannedQuotas
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -219,7 +220,7 @@ def _quotas() -> Iterator[Shown]:
     for (document, its_cluster, others), enforcement in product(cases, enforcements):
         one = _parsed(document)
         plan = plan_quotas(its_cluster, listening, [one, *others])
-        yield _shown(document, quota_status(one, plan, enforcement, NOW))
+        yield _shown(document, quota_status(one, plan.of[one.name], enforcement, NOW))
     yield from _quotas_on_pods()
 
 
@@ -227,12 +228,12 @@ def _quotas_on_pods() -> Iterator[Shown]:
     shop, listening = _parsed(cluster()), [_parsed(listener())]
     for mode, known, unseen, lagging in product(("Enforce", "Observe"), (False, True), ("", "why"), ((), (1,))):
         document = quota(of_pods(), maxConnections=9, mode=mode)
-        one, planner = _parsed(document), QuotaPlanner()
+        one, planner = _parsed(document), PlannedQuotas()
         planner.select({one.name: {"10.0.0.1": 7.0}} if known else {})
         for _ in planner.update(shop, listening, [one], NOW):
             pass
         enforcement = Enforcement((0, 1), lagging, pods_unseen=unseen)
-        yield _shown(document, quota_status(one, planner.plan, enforcement, NOW))
+        yield _shown(document, quota_status(one, planner.plan.of[one.name], enforcement, NOW))
 
 
 def _topics() -> Iterator[Shown]:

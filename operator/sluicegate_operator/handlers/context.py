@@ -29,7 +29,7 @@ from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, Kind, kind_of
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
-from sluicegate_operator.quotas.remembered_limits import LIMITS_SET
+from sluicegate_operator.quotas.external import LIMITS_SET
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -37,9 +37,8 @@ from sluicegate_operator.local.state import ProgressLines, cluster_row, progress
 from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
 from sluicegate_operator.planning.observers import plan_observers
 from sluicegate_operator.quotas.limit_changes import changed_limits
-from sluicegate_operator.quotas.model import QuotaPlan
 from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
-from sluicegate_operator.quotas.plan import plan_quotas
+from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 

@@ -7,7 +7,7 @@ default, so a broker that is away learns them (or that they are lifted) when it 
 somebody's hand and is taken away.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate_operator.api.config_keys import LIMIT_KEYS, LISTENER_PREFIX
@@ -159,19 +159,25 @@ def missing(
     return Missing(frozenset(limits), frozenset(own))
 
 
-def changes(desired: DesiredLimits, lacking: Mapping[int, Missing]) -> list[Action]:
-    """What brings every broker to `desired`, by what each lacks: one change for all that lack it."""
-    limits: set[LimitKey] = set().union(*(each.limits for each in lacking.values()))
+def changes(
+    desired: DesiredLimits, limits: Collection[LimitKey], own: Mapping[int, Collection[str]] | None = None
+) -> list[Action]:
+    """Actions that set `limits` as they are desired, and lift those that are not desired. `own`: keys that a broker has
+    overridden for itself, and that are to be taken away there."""
     actions: list[Action] = []
-    configs = sorted(key for key in limits if isinstance(key, str))
-    if configs:
+    if configs := sorted(key for key in limits if isinstance(key, str)):
         wanted = {key: desired.configs[key] for key in configs if key in desired.configs}
         actions.append(SetBrokerConfigs(None, wanted, tuple(key for key in configs if key not in wanted)))
-    for broker_id, each in sorted(lacking.items()):
-        if each.own:
-            actions.append(SetBrokerConfigs(broker_id, {}, tuple(sorted(each.own))))
+    taken = sorted((own or {}).items())
+    actions += [SetBrokerConfigs(broker_id, {}, tuple(sorted(keys))) for broker_id, keys in taken if keys]
     quotas = sorted((key for key in limits if not isinstance(key, str)), key=_in_order)
     return actions + [SetQuota(key, desired.quotas.get(key)) for key in quotas]
+
+
+def changes_of(desired: DesiredLimits, lacking: Mapping[int, Missing]) -> list[Action]:
+    """What brings every broker to `desired`, by what each lacks: one change for all that lack it."""
+    limits = frozenset[LimitKey]().union(*(each.limits for each in lacking.values()))
+    return changes(desired, limits, {broker_id: each.own for broker_id, each in lacking.items()})
 
 
 def _in_order(key: QuotaKey) -> tuple[tuple[tuple[str, str], ...], str]:

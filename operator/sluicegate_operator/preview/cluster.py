@@ -30,8 +30,7 @@ from sluicegate_operator.planning.topics import (
 )
 from sluicegate_operator.planning.volumes import wanted_storage
 from sluicegate_operator.quotas.limit_changes import changed_limits
-from sluicegate_operator.quotas.model import QuotaPlan
-from sluicegate_operator.quotas.plan import plan_quotas
+from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,6 @@
 """The quota path: all ConnectionQuotas of a cluster, from their manifests to every broker and back to their statuses.
 
-reconcile = gather -> plan -> diff against the ledger -> send -> read back -> statuses that differ.
-
-- `model`: what a quota limits, what becomes of it, and which limits of Kafka that is. `plan`: all quotas of a cluster.
-- `ledger`: what brokers were seen to lack. `state`: all that is known of a cluster from pass to pass.
-- `status`: what a quota's status says. These do no I/O.
-- `reconcile`: the pass. `brokers`: its talk with brokers. `external`: beside others' limits. `statuses`: writes them.
-- `observed`: what limits hold back.
+`reconcile` is the pass; `brokers`, `external`, `statuses` and `observed` do its I/O. `model` says what a quota means,
+`plan` plans all of a cluster, `ledger` remembers what brokers lack, `state` holds all of these from pass to pass, and
+`status` says what people read. Those five do no I/O, and neither do the modules that they use.
 """

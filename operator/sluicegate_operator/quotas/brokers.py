@@ -1,8 +1,7 @@
-"""The quota path: tell brokers what has changed, look at each of them, change what differs, until each has it.
+"""The quota path's talk with the brokers of one cluster: send changes, ask each broker, send the rest, read back.
 
-Used by the Kubernetes and the local fleet alike. What differs and what to do about it is decided by planning.limits;
-nothing here restarts a broker, and one that is down is named in the result while the others are done. Times are those
-of the event loop's clock.
+The Kubernetes and the local fleet use it alike. planning.limits decides which limits differ. Nothing here restarts a
+broker. The result names a broker that is down, and the others are done. Times are seconds of the event loop's clock.
 """
 
 import asyncio
@@ -24,6 +23,7 @@ from sluicegate_operator.planning.limits import (
     Missing,
     ObservedLimits,
     changes,
+    changes_of,
     missing,
     missing_words,
 )
@@ -34,7 +34,7 @@ from sluicegate_operator.quotas.model import Limits, TargetKey, config_limits, w
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.1
 WORDS_MAX = 10
-"""Of what a broker lacks, in words."""
+"""Lacking limits that a message names."""
 
 
 class EnforcementState(StrEnum):
@@ -57,17 +57,17 @@ class BrokerEnforcement:
 
 @dataclass(frozen=True, slots=True)
 class WantedLimits:
-    """What is wanted and within which time: `started_at_s` is when the operator learned of it, `deadline_s` how long
-    brokers may take to show it, and `gives_way` whether something else is to be done first. `changed`: what is wanted
-    otherwise than the last time. `hold`: see held_limits. `closing`: what is wanted as well while brokers have certain
-    listeners open; `looks_at_listeners`: which each has open is asked for also when no key is."""
+    """The limits of one pass. `started_at_s`: when the operator learned of them. `deadline_s`: how long brokers may
+    take to show them. `gives_way`: whether another pass is due. `changed`: limits that differ from those of the last
+    pass. `hold`: see held_limits. `closing`: limits that are wanted while a broker has the listener open.
+    `looks_at_listeners`: brokers are asked for their open listeners though no key is asked for."""
 
     desired: DesiredLimits
     started_at_s: float
     deadline_s: float = 5.0
     changed: frozenset[LimitKey] = frozenset()
     released: frozenset[LimitKey] = frozenset()
-    """On a cluster that is not exclusively ours: limits of ours that nobody wants any more."""
+    """On a cluster that is not exclusively ours: limits of ours that no quota wants any more."""
     ours: frozenset[LimitKey] | None = None
     """On such a cluster: limits that may be held or lifted; None: all."""
     hold: bool = False
@@ -77,14 +77,15 @@ class WantedLimits:
 
     @property
     def entity_types(self) -> tuple[str, ...]:
-        """Of client quotas that are governed. Apache Kafka has no connection groups, and it is not ours alone."""
+        """Types of client quotas that the operator governs. Apache Kafka has no connection groups, and it is not ours
+        alone."""
         return (IP, CONNECTION_GROUP) if self.desired.exclusive else (IP,)
 
 
 @dataclass(frozen=True, slots=True)
 class EnforcementResult:
-    """`changes` is what was sent. `drift` is what differed on brokers that were last seen to have all that was wanted,
-    and is wanted still: somebody else's hand."""
+    """`changes` were sent. `drift`: changes that undo those of another client, on brokers that had everything
+    before."""
 
     brokers: tuple[BrokerEnforcement, ...]
     started_at_s: float
@@ -133,7 +134,7 @@ class _Run:
         ledger.keep(self._places, {broker.broker_id for broker in pool.brokers if broker.up})
         ledger.changed(wanted.changed)
         if wanted.hold or ledger.held:
-            # What was held back meanwhile is no change any more, and brokers do not have it.
+            # Brokers lack limits that were held back meanwhile, and these are in no change any more.
             ledger.look_at_all()
         self._in_doubt = ledger.doubts.keys
         self._looked_at_again = ledger.doubts.take(ledger.silent, asyncio.get_running_loop().time())
@@ -148,8 +149,8 @@ class _Run:
     async def enforce(self) -> EnforcementResult:
         wanted, ledger = self._wanted, self._ledger
         if ledger.any_whole and not wanted.hold:
-            # What they have is known, so they are told before they are asked.
-            await self._send(changes(self._desired, {-1: Missing(wanted.changed)}))
+            # It is known what brokers have, so the changes are sent before the brokers are asked.
+            await self._send(changes(self._desired, wanted.changed))
         told = frozenset(key for action in self._sent for key in action.keys)
         clean = {b for b, standing in ledger.brokers.items() if not standing.lacks - wanted.changed}
         keys = self._closing | self._looked_at_again
@@ -168,9 +169,9 @@ class _Run:
             # Others have the event loop in between: thousands of limits take milliseconds each time.
             await asyncio.sleep(0)
         untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items() if lacks}
-        await self._send(changes(self._desired, untold))
+        await self._send(changes_of(self._desired, untold))
         unasked_for = {b: self._unasked_for(untold[b]) for b in clean & untold.keys() if not ledger.held}
-        drift = changes(self._desired, unasked_for)
+        drift = changes_of(self._desired, unasked_for)
         ledger.held = wanted.hold
         brokers = await asyncio.gather(
             *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
@@ -181,13 +182,13 @@ class _Run:
         return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))
 
     def _unasked_for(self, lacks: Missing) -> Missing:
-        """Without what has changed on purpose, and what may be a late change of our own."""
+        """Without limits that have changed on purpose, and without those that a late change of our own may have set."""
         return Missing(lacks.limits - self._wanted.changed - self._closing - self._in_doubt, lacks.own)
 
     def _judge(self, broker_id: int, asked: frozenset[LimitKey] | None, seen: ObservedLimits) -> Missing:
         released = self._wanted.released | self._wanted.changed | self._looked_at_again
         standing = self._ledger.brokers.get(broker_id)
-        # What it lacked was ours at some time.
+        # Limits that it lacked were ours at some time.
         released |= standing.lacks if standing is not None else frozenset()
         if self._wanted.ours is not None:
             # And may be others' by now, or have been made of theirs and ours.
@@ -220,8 +221,8 @@ class _Run:
     async def _until_enforced(
         self, broker: BrokerAddress, seen: ObservedLimits | Unreachable, lacking: Mapping[int, Missing]
     ) -> BrokerEnforcement:
-        """Asks one broker for what it lacks until it has it, cannot be reached, or the deadline passes. What was
-        refused is not waited for."""
+        """Asks one broker for the limits that it lacks until it has them, does not answer, or the deadline passes.
+        Refused limits are not waited for."""
         loop = asyncio.get_running_loop()
         broker_id, pause_s = broker.broker_id, FIRST_PAUSE_S
         lacks = lacking.get(broker_id, Missing())

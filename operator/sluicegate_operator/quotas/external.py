@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_cluster_status import LIMITS_SET_MAX
+from sluicegate_operator.engine.context import ReconcileContext
+from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
@@ -33,6 +36,8 @@ from sluicegate_operator.quotas.shared_limits import (
     those_with,
 )
 
+LIMITS_SET = "limitsSet"
+"""The field of the status."""
 LIMITS_MAX = LIMITS_SET_MAX
 """Of one cluster, while those that are to be lifted count as well."""
 
@@ -142,3 +147,30 @@ async def _read(pool: BrokerPool) -> _Reading:
         return found.synonyms if found is not None else ()
 
     return _Reading(await pool.ask_each(look))
+
+
+class ExternalLimits:
+    """Remembers for each cluster what it has set there."""
+
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
+        self._mine: dict[ClusterKey, tuple[str, Mine]] = {}
+        """The BrokerCluster's uid, and what was written into its status last: what is read of it may be older."""
+
+    async def enforce(
+        self, cluster: BrokerCluster, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger
+    ) -> EnforcementResult:
+        """Raises what the context raises while it remembers."""
+        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
+
+        async def remember(mine: Mine) -> None:
+            await self._context.remember(cluster, {LIMITS_SET: sorted(mine)})
+            self._mine[key] = uid, mine
+
+        written_for, before = self._mine.get(key, ("", frozenset[str]()))
+        if written_for != uid:
+            before = frozenset(cluster.status.limits_set or ())
+        return await enforce_beside_others(pool, wanted, ledger, before, remember)
+
+    def forget(self, key: ClusterKey) -> None:
+        self._mine.pop(key, None)

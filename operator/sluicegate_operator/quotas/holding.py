@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate_operator.api.connection_quota import Holding
 from sluicegate_operator.planning.connection_groups import group_name
 from sluicegate_operator.quotas.model import TargetKey, TargetKind
-from sluicegate_operator.quotas.plan import QuotaPlanner
+from sluicegate_operator.quotas.plan import QuotaPlan
 
 SHARE_MIN = 0.01
 """A limit for which an acceptor waited for a smaller share of the time holds nothing worth a write."""
@@ -67,13 +67,13 @@ def key_of(namespace: str, target: TargetKey, quota: str) -> Key:
     return "groups", group_name(namespace, quota)
 
 
-def quotas_of(namespace: str, key: Key, planner: QuotaPlanner) -> Collection[str]:
+def quotas_of(namespace: str, key: Key, plan: QuotaPlan) -> Collection[str]:
     """Names of the quotas behind a figure of brokers."""
     kind, name = key
     if kind == "groups":
         of, _, quota = name.partition("/")
         return (quota,) if of == namespace else ()
-    return planner.quotas_on(TargetKey(_TARGETS[kind], name))
+    return plan.quotas_on(TargetKey(_TARGETS[kind], name))
 
 
 def reading(document: Mapping[str, Any], at_s: float) -> Reading:

@@ -1,8 +1,8 @@
-"""What the brokers of one cluster have been seen to have of what is wanted, from look to look.
+"""The ledger of one cluster: which of the wanted limits each broker was seen to lack.
 
-It is what makes a change cost no more than itself: a broker that was looked at whole is asked for what has changed
-since, and for what it lacked, until something gives a reason to look at all of it again. Only what a broker lacks is
-kept. Pure; nothing of it is durable, and an empty one only costs a whole look.
+It makes a change cost no more than itself. A broker that was asked for everything once is asked for changed limits and
+for limits that it lacked, until there is a reason to ask for everything again. Only lacking limits are kept. It is lost
+with the operator; an empty ledger only costs one question for everything. Pure.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -14,8 +14,8 @@ from sluicegate_operator.quotas.doubts import Doubts
 
 @dataclass(slots=True)
 class Standing:
-    """Of one broker: `lacks` may be more than it lacks, never less: what has changed and was not looked at yet is in
-    it. `listeners`: see ObservedLimits."""
+    """One broker. `lacks` may have more limits than it lacks, and never fewer: limits that have changed are in it until
+    the broker was asked for them. `listeners`: see ObservedLimits."""
 
     place: tuple[str, int]
     lacks: set[LimitKey] = field(default_factory=set)
@@ -25,41 +25,41 @@ class Standing:
 
 
 class LimitLedger:
-    """Of one cluster. `refused`: what brokers say of limits that they will not take whenever they are asked."""
+    """`refused`: limits that brokers refuse each time, with the reason."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Standing] = {}
         self.refused: dict[LimitKey, str] = {}
         self.silent: set[int] = set()
-        """Those that did not answer when they were asked last."""
+        """Brokers that did not answer the last question."""
         self.kept_back: frozenset[LimitKey] = frozenset()
-        """What brokers are not told for now: none is known to have it as it is stated."""
+        """Limits that are held back for now, so that no broker has them as they are stated."""
         self.held = False
-        """Whether limits were held at the last look: what differed then is nobody's hand."""
+        """Whether limits were held back in the last pass; differences that are seen then are not manual drift."""
         self.doubts = Doubts()
-        """What brokers were told and did not answer."""
+        """Changes that brokers did not answer."""
 
     def keep(self, places: Mapping[int, tuple[str, int]], up: Set[int]) -> None:
-        """Brokers that have gone, or are somewhere else now, are forgotten; of those that are not `up` all is asked."""
+        """Forget brokers that have gone or have another address. Brokers that are not `up` are asked for everything."""
         self.brokers = {b: s for b, s in self.brokers.items() if places.get(b) == s.place}
         self.silent &= places.keys()
         for broker_id in self.brokers.keys() - up:
             self.brokers[broker_id].whole = False
 
     def look_at_all(self) -> None:
-        """The next look is at everything."""
+        """Ask for everything next time."""
         for standing in self.brokers.values():
             standing.whole = False
 
     def changed(self, keys: Collection[LimitKey]) -> None:
-        """Something else is wanted now under these keys, and nobody has been seen to have it."""
+        """These limits have changed: no broker has been seen to have them."""
         for standing in self.brokers.values():
             standing.lacks.update(keys)
         for key in self.refused.keys() & keys:
             del self.refused[key]
 
     def asks(self, broker_id: int, keys: Set[LimitKey]) -> frozenset[LimitKey] | None:
-        """What to ask a broker for besides `keys`, which are asked of all; None: everything."""
+        """Limits to ask a broker for: `keys`, and those that it may lack; None: everything."""
         standing = self.brokers.get(broker_id)
         return frozenset(keys | standing.lacks) if standing is not None and standing.whole else None
 
@@ -70,7 +70,7 @@ class LimitLedger:
     def answered(
         self, broker_id: int, place: tuple[str, int], asked: Set[LimitKey] | None, lacks: Missing, seen: ObservedLimits
     ) -> None:
-        """`asked`: what for; None: everything."""
+        """`asked`: the limits that it was asked for; None: everything."""
         standing = self.brokers.setdefault(broker_id, Standing(place))
         self.silent.discard(broker_id)
         if asked is None:
@@ -81,7 +81,7 @@ class LimitLedger:
             standing.listeners = seen.listeners
 
     def fell_silent(self, broker_id: int) -> None:
-        """What it said before still holds for a while, and is not built upon."""
+        """Its last answer still holds for a while. Its next question is for everything."""
         self.silent.add(broker_id)
         if broker_id in self.brokers:
             self.brokers[broker_id].whole = False
@@ -91,7 +91,7 @@ class LimitLedger:
         self.silent.discard(broker_id)
 
     def lacked(self) -> dict[int, frozenset[LimitKey]]:
-        """By broker; to see what has become different."""
+        """Limits that are lacking or held back, by broker."""
         return {broker_id: self.kept_back | standing.lacks for broker_id, standing in self.brokers.items()}
 
     def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:

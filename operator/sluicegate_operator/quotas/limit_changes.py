@@ -1,16 +1,18 @@
 """Which limits differ between two plans, in phrases for people."""
 
-from sluicegate_operator.quotas.model import Limits, QuotaPlan, TargetKey
+from sluicegate_operator.quotas.model import Limits, TargetKey
+from sluicegate_operator.quotas.plan import QuotaPlan
 
 
 def changed_limits(before: QuotaPlan | None, after: QuotaPlan) -> list[str]:
     """`listener EXTERNAL 50/s -> 200/s`, a phrase for each target whose limits differ."""
     old = before.limits if before is not None else {}
-    targets = sorted({*old, *after.limits})
+    new = after.limits
+    targets = sorted({*old, *new})
     return [
-        f"{_target(target)} {_limits(old.get(target))} -> {_limits(after.limits.get(target))}"
+        f"{_target(target)} {_limits(old.get(target))} -> {_limits(new.get(target))}"
         for target in targets
-        if old.get(target) != after.limits.get(target)
+        if old.get(target) != new.get(target)
     ]
 
 

@@ -4,15 +4,20 @@ Owns the precedence between ConnectionQuotas and the translation to Kafka's keys
 are planned by quotas.plan; limits as brokers have them are in planning.limits.
 """
 
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_address
 
 from sluicegate_operator.api.config_keys import LISTENER_PREFIX
 from sluicegate_operator.api.connection_quota import ConnectionQuota, Target
-from sluicegate_operator.planning.connection_groups import canonical_member, group_limits, group_name, membership
+from sluicegate_operator.planning.connection_groups import (
+    canonical_member,
+    group_limits,
+    group_name,
+    membership,
+)
 from sluicegate_operator.planning.limits import (
     COUNT,
     COUNT_PER_IP,
@@ -140,7 +145,6 @@ class Verdict:
         return self.outcome not in (Outcome.ACCEPTED, Outcome.EXPIRED, Outcome.PODS_UNKNOWN)
 
 
-_NO_GROUP: Mapping[LimitKey, float] = {}
 _WITHOUT_LIMITS = (
     Outcome.CLUSTER_MISSING,
     Outcome.LISTENER_MISSING,
@@ -148,32 +152,6 @@ _WITHOUT_LIMITS = (
     Outcome.UNSUPPORTED,
     Outcome.PODS_UNKNOWN,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaPlan:
-    """`limits` is what is enforced on each target; `verdicts` by the quota's metadata.name. `closing`: limits of
-    listeners whose BrokerListener is gone, which stay until no broker has its port open. `groups`: by quota, what its
-    connection group is; `members`: by quota, how many addresses and ranges are in it. `ended`: by quota that has
-    expired, what brokers had for it."""
-
-    desired: DesiredLimits
-    limits: Mapping[TargetKey, Limits]
-    verdicts: Mapping[str, Verdict]
-    closing: Mapping[TargetKey, Limits]
-    groups: Mapping[str, Mapping[QuotaKey, float]] = field(default_factory=dict)
-    members: Mapping[str, int] = field(default_factory=dict)
-    ended: Mapping[str, frozenset[LimitKey]] = field(default_factory=dict)
-
-    def keys(self, quota: str) -> Set[LimitKey]:
-        """What brokers must have as it is planned for this quota to be in force; of one that has expired, to be
-        lifted."""
-        verdict = self.verdicts[quota]
-        if verdict.has_expired:
-            return self.ended[quota]
-        if verdict.target.is_group:
-            return self.groups.get(quota, _NO_GROUP).keys()
-        return frozenset(limit_keys(verdict.target, self.limits[verdict.target]) if verdict.target_found else ())
 
 
 def while_open(
@@ -189,8 +167,8 @@ def while_open(
     return replace(desired, configs=configs)
 
 
-def cluster_missing(quota: ConnectionQuota) -> Verdict:
-    return Verdict(quota.name, TargetKey.of_quota(quota), Outcome.CLUSTER_MISSING, cluster_missing_words(quota))
+def cluster_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    return Verdict(quota.name, target, Outcome.CLUSTER_MISSING, cluster_missing_words(quota))
 
 
 def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
@@ -259,8 +237,8 @@ def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
 
 
 def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[str, float]) -> dict[QuotaKey, float]:
-    """The connection group of a quota: with what did not lose against another quota on the same range, for the groups
-    of a range hold its addresses together. Empty when all has lost."""
+    """The connection group of a quota, with the limits that did not lose against another quota on the same range: the
+    groups of a range hold its addresses together. Empty when all limits have lost."""
     name = group_name(quota.namespace, quota.name)
     rate, count = (value if winner == quota.name else None for value, winner in (winners[one] for one in LimitField))
     limits = group_limits(name, rate, count, shared=quota.spec.is_shared, observe=quota.spec.is_observing)

@@ -21,7 +21,7 @@ from sluicegate_operator.planning.connection_groups import group_name
 from sluicegate_operator.quotas.holding import Key, Look, Reading, holding, holds, key_of, quotas_of, reading
 from sluicegate_operator.quotas.observed_counts import Counts, observed, would_hold
 from sluicegate_operator.quotas.reconcile import STATUSES
-from sluicegate_operator.quotas.state import GovernedQuotas, enforces, holding_of
+from sluicegate_operator.quotas.state import GovernedQuotas
 from sluicegate_operator.quotas.status import is_held_to
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class ObservedReconciler:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         governed = self._governed.get(key)
-        needed = governed is not None and (governed.observing or enforces(governed))
+        needed = governed is not None and (governed.observing or governed.enforces)
         looks, now_s = self._looks[key], asyncio.get_running_loop().time()
         if needed and (left_s := looks.next_s - now_s) > 0:
             return left_s
@@ -83,7 +83,7 @@ class ObservedReconciler:
             return None
         changed = [*await self._would_hold(key, governed, places), *await self._holding(key, governed, places)]
         if changed:
-            for _ in governed.mark(changed, self._context.first_seen, now()):
+            for _ in governed.assess(self._context.first_seen, now(), names=changed):
                 await asyncio.sleep(0)
             self._context.mark(STATUSES, key)
         pace_s = HOLDING_PACE_S if looks.quiet_since_s else PACE_S
@@ -98,17 +98,17 @@ class ObservedReconciler:
         answers = await asyncio.gather(*(self._counts(broker_id, place) for broker_id, place in places.items()))
         changed = []
         for name in names:
-            before = governed.observed_of(name)
+            before = governed.quotas[name].observed
             found = observed(group_name(key[0], name), answers, before, now())
             if found != before:
-                governed.observed[name] = found
+                governed.quotas[name].observed = found
                 changed.append(name)
         return changed
 
     async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
         """Quotas that are enforced, and of which there is something new to say."""
         looks = self._looks[key]
-        if not enforces(governed) and not any(one.status.holding for one in governed.planner.quotas.values()):
+        if not governed.enforces and not _shows_holding(governed):
             looks.quiet_since_s.clear()
             return ()
         answers = await asyncio.gather(*(self._reading(key, broker_id, place) for broker_id, place in places.items()))
@@ -120,14 +120,14 @@ class ObservedReconciler:
         }
         changed: list[str] = []
         for name, of in _concerned(key[0], governed, seen).items():
-            before = holding_of(governed, name)
+            before = governed.quotas[name].holding
             found = None
             if of is not None:
                 found = holding(of, seen, before, looks.quiet_s(name, holds=holds(of, seen)), now())
             if found != before:
                 if len(changed) >= CHANGES_MAX:
                     continue
-                governed.holding[name] = found
+                governed.quotas[name].holding = found
                 changed.append(name)
             if found is None:
                 looks.quiet_since_s.pop(name, None)
@@ -161,7 +161,7 @@ class ObservedReconciler:
 
 def _shows_holding(governed: GovernedQuotas) -> bool:
     """Whether the status of any quota has a figure, or is about to."""
-    return any(holding_of(governed, name) is not None for name in governed.planner.quotas)
+    return any(known.holding is not None for known in governed.quotas.values())
 
 
 async def _json(place: tuple[str, int], path: str) -> Any:
@@ -175,22 +175,18 @@ async def _json(place: tuple[str, int], path: str) -> Any:
 def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> dict[str, Key | None]:
     """Quotas that brokers have figures of, and those that have one in their status, with what brokers call their
     target; None for one that holds nobody back any more."""
-    planner = governed.planner
-    found: dict[str, Key | None] = {
-        name: None for name, quota in planner.quotas.items() if quota.status.holding or name in governed.holding
-    }
+    found: dict[str, Key | None] = {name: None for name, known in governed.quotas.items() if known.holding is not None}
     found |= dict.fromkeys(_with_figures(namespace, governed, looks))
-    verdicts = planner.plan.verdicts
     for name in found:
-        verdict = verdicts.get(name)
-        if verdict is not None and is_held_to(planner.quotas[name], verdict):
-            found[name] = key_of(namespace, verdict.target, name)
+        ruling = governed.plan.of.get(name)
+        if ruling is not None and is_held_to(governed.quotas[name].quota, ruling.verdicts[name]):
+            found[name] = key_of(namespace, ruling.verdicts[name].target, name)
     return found
 
 
 def _with_figures(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> Iterator[str]:
     keys = {key for look in looks if look.after is not None for key, held in look.after.held.items() if held.total}
     for key in sorted(keys):
-        for name in quotas_of(namespace, key, governed.planner):
-            if name in governed.planner.quotas:
+        for name in quotas_of(namespace, key, governed.plan):
+            if name in governed.quotas:
                 yield name

@@ -1,32 +1,35 @@
-"""All ConnectionQuotas of one cluster, planned again where they have changed: two on one target decide by each other,
-so what is planned again is the target.
+"""All ConnectionQuotas of one cluster, planned at once: a pure function of what they say, of pods and of the clock.
 
-Nothing here reads a clock. `update` is a generator, so that whoever has an event loop lets others have it in between.
+Two quotas decide by each other only where they have the same target. So a target that has the claims of the plan before
+keeps its ruling: a plan costs what has changed, and equals one that was made from nothing.
+
+`plan_in_steps` is a generator, so that other work has the event loop between two steps.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.planning.cluster_layout import cluster_listeners
-from sluicegate_operator.planning.connection_groups import ANYBODY, group_name, membership
+from sluicegate_operator.planning.connection_groups import ANYBODY
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
 from sluicegate_operator.planning.seniority import Seniority, seniority
 from sluicegate_operator.quotas.model import (
     Limits,
-    QuotaPlan,
     TargetKey,
     TargetKind,
     Verdict,
-    Winners,
     cluster_missing,
     ended_keys,
     expired,
     group_of_quota,
-    is_expired,
+    limit_keys,
     limit_values,
     limits_of,
     listener_missing,
@@ -42,310 +45,137 @@ from sluicegate_operator.quotas.model import (
 
 COMPARED_A_TURN = 1000
 PLANNED_A_TURN = 100
-"""So many are looked at before others have the event loop: a few milliseconds."""
-
-_OF_EVERYBODY = (TargetKind.BROKER, TargetKind.DEFAULT_IP)
+"""Quotas of one step: a few milliseconds."""
+BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+AFTER_ALL = datetime.max.replace(tzinfo=UTC)
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+_NOBODY = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
-    """What all quotas of a cluster depend on. `known`: its listeners, None where they are not known."""
+class Scope:
+    """What all quotas of a cluster depend on. `known`: names of its listeners; None where they are not known.
+    `in_all_namespaces`: whether quotas can select pods of other namespaces."""
 
     there: bool = False
     exclusive: bool = True
     known: frozenset[str] | None = None
+    in_all_namespaces: bool = True
 
     @classmethod
-    def of(cls, cluster: BrokerCluster | None, listeners: Sequence[BrokerListener]) -> "_Scope":
+    def of(
+        cls, cluster: BrokerCluster | None, listeners: Sequence[BrokerListener], *, in_all_namespaces: bool = True
+    ) -> "Scope":
         if cluster is None:
-            return cls()
+            return cls(in_all_namespaces=in_all_namespaces)
         bundled = cluster.spec.runtime == "Bundled"
         known = frozenset(one.spec.name for one in cluster_listeners(cluster, listeners)) if bundled else None
-        return cls(True, bundled, known)
+        return cls(True, bundled, known, in_all_namespaces)
 
 
-class QuotaPlanner:
-    """Call `update` with all quotas, then read `plan`. Changes are added to `changed_quotas`, whose statuses are to be
-    written, and to `changed_keys`, which are to be sent. They stay there until the caller has taken them, so a pass
-    that fails in between loses nothing."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """What one quota asks for. Another spec makes another claim, and so do other pods that the quota selects.
 
-    def __init__(self, *, in_all_namespaces: bool = True) -> None:
-        """`in_all_namespaces`: whether pods of other namespaces can be selected."""
-        self._in_all_namespaces = in_all_namespaces
-        self.quotas: dict[str, ConnectionQuota] = {}
-        """By name, as they were given last."""
-        self.changed_quotas: set[str] = set()
-        self.changed_keys: set[LimitKey] = set()
-        self._scope: _Scope | None = None
-        self._targets: dict[str, TargetKey] = {}
-        self._rivals: dict[TargetKey, set[str]] = {}
-        self._set_keys: dict[TargetKey, tuple[LimitKey, ...]] = {}
-        self._configs: dict[str, str] = {}
-        self._client_quotas: dict[QuotaKey, float] = {}
-        self._limits: dict[TargetKey, Limits] = {}
-        self._verdicts: dict[str, Verdict] = {}
-        self._closing: dict[TargetKey, Limits] = {}
-        self._counts: dict[str, tuple[Seniority, int]] = {}
-        self._without_room: frozenset[str] = frozenset()
-        self._counts_changed = False
-        self._touched: set[TargetKey] = set()
-        self._workloads: dict[str, Mapping[str, float]] = {}
-        """By quota: the addresses that it selects, with the numbers of their pods."""
-        self._groups: dict[str, dict[QuotaKey, float]] = {}
-        """By quota: what its connection group is; without those that have none."""
-        self._members: dict[str, int] = {}
-        self._expiring: dict[str, datetime] = {}
-        self._expired: set[str] = set()
-        self._ended: dict[str, frozenset[LimitKey]] = {}
+    `addresses`: those of the pods, each with the number of its pod; None where they are not known.
+    """
 
-    @property
-    def plan(self) -> QuotaPlan:
-        """As of the last `update`; it changes with the next one."""
-        exclusive = self._scope is None or self._scope.exclusive
-        desired = DesiredLimits(self._configs, self._client_quotas, exclusive)
-        return QuotaPlan(desired, self._limits, self._verdicts, self._closing, self._groups, self._members, self._ended)
+    quota: ConnectionQuota
+    target: TargetKey
+    expires: datetime = AFTER_ALL
+    addresses: Mapping[str, float] | None = None
 
-    def quotas_on(self, target: TargetKey) -> Set[str]:
-        """Names of the quotas that limit the target."""
-        return self._rivals.get(target, set())
+    @classmethod
+    def of(cls, quota: ConnectionQuota, addresses: Mapping[str, float] | None = None) -> "Claim":
+        return cls(quota, TargetKey.of_quota(quota), quota.spec.expires or AFTER_ALL, addresses)
 
-    def is_settled(self, name: str) -> bool:
-        """Whether the plan is that of the quota as it is now, and somebody has taken what has changed with it."""
-        target = self._targets.get(name)
-        return name in self._verdicts and name not in self.changed_quotas and target not in self._touched
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The decision on one target. `claims` come oldest first; `ended`: names of quotas that have expired; `room`:
+    whether the count of this address has room among those of others. All else follows from these and the scope.
+
+    `limits`: what is enforced; None for nothing. By quota, `groups` are connection groups, and `members` the numbers of
+    addresses and ranges in them. `closing`: limits of a listener whose BrokerListener is gone, which stay until no
+    broker has its port open.
+    """
+
+    claims: tuple[Claim, ...] = field(compare=False)
+    ended: frozenset[str] = _NOBODY
+    room: bool = True
+    limits: Limits | None = None
+    verdicts: Mapping[str, Verdict] = field(default_factory=lambda: _NOTHING)
+    groups: Mapping[str, Mapping[QuotaKey, float]] = field(default_factory=lambda: _NOTHING)
+    members: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    closing: Limits | None = None
+    count: tuple[Seniority, int] | None = None
+
+    def keys(self, quota: str) -> AbstractSet[LimitKey]:
+        """Limits that brokers must have as planned for this quota to be in force. Where the quota has expired, brokers
+        must have lifted them."""
+        verdict = self.verdicts[quota]
+        if verdict.has_expired:
+            return ended_keys(next(one.quota for one in self.claims if one.quota.name == quota), verdict.target)
+        if verdict.target.is_group:
+            return self.groups.get(quota, _NOTHING).keys()
+        return frozenset(limit_keys(verdict.target, self.limits) if self.limits and verdict.target_found else ())
 
     @property
-    def next_expiry(self) -> datetime | None:
-        """When `update` is to be used again because a limit ends."""
-        return min((at for name, at in self._expiring.items() if name not in self._expired), default=None)
-
-    def select(self, workloads: Mapping[str, Mapping[str, float]]) -> None:
-        """The addresses that these quotas select now, with the numbers of their pods; costs no more than what came and
-        went. To be used before `update`, and of no effect on quotas that it has not seen."""
-        for quota, addresses in workloads.items():
-            before, self._workloads[quota] = self._workloads.get(quota), addresses
-            if quota not in self.quotas:
-                continue
-            self.changed_quotas.add(quota)
-            group = self._groups.get(quota)
-            if group is None or before is None:
-                self._touched.add(self._targets[quota])
-                continue
-            name = group_name(self.quotas[quota].namespace, quota)
-            joined = membership(name, {at: pod for at, pod in addresses.items() if before.get(at) != pod})
-            left = membership(name, {at: pod for at, pod in before.items() if at not in addresses})
-            for key in (*joined, *left):
-                self._put(key, joined.get(key))
-            for key in left:
-                del group[key]
-            group |= joined
-            self._members[quota] = len(addresses)
-
-    def update(
-        self,
-        cluster: BrokerCluster | None,
-        listeners: Sequence[BrokerListener],
-        quotas: Iterable[ConnectionQuota],
-        now: datetime,
-    ) -> Iterator[None]:
-        """Quotas of other clusters are left out; without a cluster all of them miss theirs. `now` ends limits."""
-        scope = _Scope.of(cluster, listeners)
-        if scope != self._scope:
-            self._scope = scope
-            self._touched.update(self._rivals)
-        left = set(self.quotas)
-        for number, quota in enumerate(quotas, 1):
-            if quota.metadata.deletion_timestamp is None and (cluster is None or _is_of(quota, cluster)):
-                left.discard(quota.name)
-                self._take(quota)
-            if number % COMPARED_A_TURN == 0:
-                yield
-        for name in left:
-            self._drop(name)
-        self._end_limits(now)
-        yield from self._judge_touched()
-        if self._counts_changed:
-            self._counts_changed = False
-            value, without_room = overrides(self._counts)
-            self._set({COUNT_PER_IP_OVERRIDES: value} if value else {}, (COUNT_PER_IP_OVERRIDES,))
-            self._touched.update(TargetKey(TargetKind.IP, one) for one in without_room ^ self._without_room)
-            self._without_room = without_room
-            yield from self._judge_touched()
-
-    def _take(self, quota: ConnectionQuota) -> None:
-        before = self.quotas.get(quota.name)
-        if before is quota:
-            return
-        if before is not None and before.spec_version == quota.spec_version:
-            if before.metadata.resource_version != quota.metadata.resource_version:
-                self.quotas[quota.name] = quota
-                if before.status != quota.status:
-                    # Not as it was told last: somebody else's hand.
-                    self.changed_quotas.add(quota.name)
-            return
-        self.quotas[quota.name] = quota
-        if before is not None:
-            self._leave_target(quota.name)
-        target = self._targets[quota.name] = TargetKey.of_quota(quota)
-        if not target.is_group:
-            self._dissolve(quota.name)
-        if target.kind is not TargetKind.WORKLOAD:
-            self._workloads.pop(quota.name, None)
-        if quota.spec.expires is not None:
-            self._expiring[quota.name] = quota.spec.expires
-        self._rivals.setdefault(target, set()).add(quota.name)
-        self._touched.add(target)
-
-    def _drop(self, name: str) -> None:
-        del self.quotas[name]
-        self._leave_target(name)
-        self._dissolve(name)
-        self._verdicts.pop(name, None)
-        self._workloads.pop(name, None)
-        self.changed_quotas.discard(name)
-
-    def _end_limits(self, now: datetime) -> None:
-        """Also the other way round: a clock may be set back."""
-        ended = {name for name in self._expiring if is_expired(self.quotas[name], now)}
-        self._touched.update(self._targets[name] for name in ended ^ self._expired)
-        for name in ended ^ self._expired:
-            self._ended.pop(name, None)
-            if name in ended:
-                self._ended[name] = ended_keys(self.quotas[name], self._targets[name])
-        self._expired = ended
-
-    def _leave_target(self, name: str) -> None:
-        target = self._targets.pop(name)
-        self._expiring.pop(name, None)
-        self._expired.discard(name)
-        self._ended.pop(name, None)
-        rivals = self._rivals[target]
-        rivals.discard(name)
-        if not rivals:
-            del self._rivals[target]
-        self._touched.add(target)
-
-    def _judge_touched(self) -> Iterator[None]:
-        number = 0
-        while self._touched:
-            number += self._judge(self._touched.pop())
-            if number >= PLANNED_A_TURN:
-                number = 0
-                yield
-
-    def _judge(self, target: TargetKey) -> int:
-        """How many quotas it has."""
-        rivals = sorted((self.quotas[name] for name in self._rivals.get(target, ())), key=seniority)
-        self._closing.pop(target, None)
-        limits = self._judged(target, rivals)
-        values = limit_values(target, limits) if limits is not None else {}
-        self._set(values, self._set_keys.get(target, ()))
-        if limits is not None:
-            self._limits[target], self._set_keys[target] = limits, tuple(values)
-        else:
-            self._limits.pop(target, None)
-            self._set_keys.pop(target, None)
-        self.changed_quotas.update(quota.name for quota in rivals)
-        return len(rivals) + 1
-
-    def _judged(self, target: TargetKey, rivals: Sequence[ConnectionQuota]) -> Limits | None:
-        """Verdicts on all of them; None when nothing is enforced on the target."""
-        assert self._scope is not None
-        known = self._scope.known
-        missing = None
-        if not self._scope.there:
-            missing = [cluster_missing(quota) for quota in rivals]
-        elif target.kind is TargetKind.LISTENER and known is not None and target.name not in known:
-            missing = [listener_missing(quota, target) for quota in rivals]
-            if rivals:
-                self._closing[target] = limits_of(winners_of(rivals))
-        elif target.kind in _OF_EVERYBODY and known is not None and not known:
-            missing = [no_clients(quota, target) for quota in rivals]
-        if missing is None:
-            rivals = self._that_limit(target, rivals)
-        if missing is not None or not rivals:
-            self._count(target, None, ())
-            self._verdicts |= {verdict.quota: verdict for verdict in missing or ()}
-            self._group(target, rivals, None)
-            return None
-        winners = winners_of(rivals)
-        limits = limits_of(winners)
-        verdicts = {quota.name: verdict_of(quota, target, winners) for quota in rivals}
-        self._count(target, limits.count, rivals)
-        self._group(target, rivals, winners)
-        if target.kind is TargetKind.IP and target.name in self._without_room and limits.count is not None:
-            limits = replace(limits, count=None)
-            counting = [quota.name for quota in rivals if quota.spec.max_connections is not None]
-            verdicts |= {name: too_many_addresses(verdicts[name]) for name in counting}
-        self._verdicts |= verdicts
-        return limits
-
-    def _dissolve(self, name: str) -> None:
-        for key in self._groups.pop(name, ()):
-            self._put(key, None)
-        self._members.pop(name, None)
-
-    def _that_limit(self, target: TargetKey, rivals: Sequence[ConnectionQuota]) -> list[ConnectionQuota]:
-        """Without those that have ended, or that Apache Kafka cannot enforce; these have their verdicts then."""
-        assert self._scope is not None
-        limiting = []
-        for quota in rivals:
-            ended = expired(quota, target) if quota.name in self._expired else None
-            verdict = ended or (None if self._scope.exclusive else unsupported(quota, target))
-            if verdict is None and not self._in_all_namespaces:
-                verdict = selects_elsewhere(quota, target)
-            if verdict is None and target.kind is TargetKind.WORKLOAD and quota.name not in self._workloads:
-                verdict = pods_unknown(quota, target)
-            if verdict is None:
-                limiting.append(quota)
-                continue
-            self._verdicts[quota.name] = verdict
-            self._group(target, (quota,), None)
-        return limiting
-
-    def _group(self, target: TargetKey, rivals: Sequence[ConnectionQuota], winners: Winners | None) -> None:
-        """Each quota's connection group, where the target is one; without winners there are none."""
-        if not target.is_group:
-            return
-        for quota in rivals:
-            workload = target.kind is TargetKind.WORKLOAD
-            members = self._workloads.get(quota.name, {}) if workload else {target.name: ANYBODY}
-            group = {} if winners is None else group_of_quota(quota, winners, members)
-            for key in {*self._groups.pop(quota.name, ()), *group}:
-                self._put(key, group.get(key))
-            self._members.pop(quota.name, None)
-            if group:
-                self._groups[quota.name], self._members[quota.name] = group, len(members)
-
-    def _count(self, target: TargetKey, count: int | None, rivals: Sequence[ConnectionQuota]) -> None:
-        if target.kind is not TargetKind.IP:
-            return
-        before = self._counts.pop(target.name, None)
-        if count is not None:
-            oldest = next(quota for quota in rivals if quota.spec.max_connections is not None)
-            self._counts[target.name] = (seniority(oldest), count)
-        self._counts_changed |= before != self._counts.get(target.name)
-
-    def _set(self, values: dict[LimitKey, str | float], former: Iterable[LimitKey]) -> None:
-        for key in {*former, *values}:
-            self._put(key, values.get(key))
-
-    def _put(self, key: LimitKey, value: str | float | None) -> None:
-        known: dict[LimitKey, str | float] = self._configs if isinstance(key, str) else self._client_quotas  # type: ignore[assignment]
-        if known.get(key) == value:
-            return
-        self.changed_keys.add(key)
-        if value is None:
-            del known[key]
-        else:
-            known[key] = value
+    def values(self) -> Mapping[str, Mapping[Any, str | float]]:
+        """Limits that brokers have for the target, by quota where each has a connection group."""
+        if self.limits is None or self.claims[0].target.is_group:
+            return self.groups
+        return {"": limit_values(self.claims[0].target, self.limits)}
 
 
-def _is_of(quota: ConnectionQuota, cluster: BrokerCluster) -> bool:
-    return quota.spec.cluster_ref.name == cluster.name and quota.namespace == cluster.namespace
+_NO_RULING = Ruling(())
 
 
-BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+@dataclass(frozen=True, slots=True)
+class QuotaPlan:
+    """`desired`: all limits of the cluster. `of`: the ruling on each quota, by its metadata.name. `changed`: limits
+    that the plan before did not want so. No limit ends between `ended_last` and `next_expiry`."""
+
+    desired: DesiredLimits = field(default_factory=DesiredLimits)
+    rulings: Mapping[TargetKey, Ruling] = field(default_factory=dict)
+    of: Mapping[str, Ruling] = field(default_factory=dict, compare=False)
+    scope: Scope | None = None
+    next_expiry: datetime = AFTER_ALL
+    ended_last: datetime = BEFORE_ALL
+    claims: tuple[Claim, ...] = field(default=(), compare=False)
+    changed: frozenset[LimitKey] = field(default=frozenset(), compare=False)
+
+    @property
+    def limits(self) -> dict[TargetKey, Limits]:
+        """By target: what is enforced."""
+        return {target: one.limits for target, one in self.rulings.items() if one.limits is not None}
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """By the quota's metadata.name."""
+        return {name: verdict for one in self.rulings.values() for name, verdict in one.verdicts.items()}
+
+    @property
+    def closing(self) -> dict[TargetKey, Limits]:
+        """By target: see Ruling."""
+        return {target: one.closing for target, one in self.rulings.items() if one.closing is not None}
+
+    @property
+    def members(self) -> dict[str, int]:
+        """By quota: the number of addresses and ranges in its connection group."""
+        return {name: number for one in self.rulings.values() for name, number in one.members.items()}
+
+    def keys(self, quota: str) -> AbstractSet[LimitKey]:
+        """See Ruling."""
+        return self.of[quota].keys(quota)
+
+    def quotas_on(self, target: TargetKey) -> list[str]:
+        """Names of the quotas that limit the target, the oldest first."""
+        ruling = self.rulings.get(target)
+        return [claim.quota.name for claim in ruling.claims] if ruling is not None else []
+
+
+NOTHING_PLANNED = QuotaPlan()
 
 
 def plan_quotas(
@@ -354,8 +184,181 @@ def plan_quotas(
     quotas: Iterable[ConnectionQuota],
     now: datetime = BEFORE_ALL,
 ) -> QuotaPlan:
-    """All at once, for who has no event loop to share. Without `now` no limit has ended."""
-    planner = QuotaPlanner()
-    for _ in planner.update(cluster, listeners, quotas, now):
-        pass
-    return planner.plan
+    """All in one step, for callers that have no event loop to share. Without `now` no limit has ended."""
+    claims = [Claim.of(quota) for quota in quotas if is_governed(quota, cluster)]
+    steps = plan_in_steps(Scope.of(cluster, listeners), claims, now)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            planned: QuotaPlan = end.value
+            return planned
+
+
+def is_governed(quota: ConnectionQuota, cluster: BrokerCluster | None) -> bool:
+    """Whether the quota counts: it is not being deleted, and it names the cluster, where there is one."""
+    if quota.metadata.deletion_timestamp is not None:
+        return False
+    return cluster is None or (quota.spec.cluster_ref.name, quota.namespace) == (cluster.name, cluster.namespace)
+
+
+def plan_in_steps(
+    scope: Scope, claims: Iterable[Claim], now: datetime, before: QuotaPlan = NOTHING_PLANNED
+) -> Generator[None, None, QuotaPlan]:
+    """Returns the plan of all claims. `now` ends limits. `before`: the plan that is in force, whose rulings are kept
+    where nothing is different."""
+    claims = tuple(claims)
+    same_scope = scope == before.scope
+    if same_scope and claims == before.claims and before.ended_last <= now < before.next_expiry:
+        return replace(before, changed=frozenset())
+    rivals: dict[TargetKey, list[Claim]] = {}
+    ended_last, next_expiry = BEFORE_ALL, AFTER_ALL
+    for number, claim in enumerate(claims, 1):
+        rivals.setdefault(claim.target, []).append(claim)
+        if claim.expires <= now:
+            ended_last = max(ended_last, claim.expires)
+        else:
+            next_expiry = min(next_expiry, claim.expires)
+        if number % COMPARED_A_TURN == 0:
+            yield
+    rulings: dict[TargetKey, Ruling] = {}
+    others: dict[TargetKey, Ruling | None] = {}
+    compared = judged = 0
+    for target, found in rivals.items():
+        known = before.rulings.get(target)
+        room = known.room if known is not None else True
+        rulings[target] = one = _ruling(target, found, scope, now, room, known if same_scope else None)
+        if one is not known:
+            others[target] = known
+            judged += len(found)
+        compared += 1
+        if compared >= COMPARED_A_TURN or judged >= PLANNED_A_TURN:
+            compared = judged = 0
+            yield
+    counts = {at.name: one.count for at, one in rulings.items() if one.count is not None}
+    value, without_room = overrides(counts)
+    for target, one in [(at, one) for at, one in rulings.items() if one.count is not None]:
+        if one.room == (target.name in without_room):
+            others.setdefault(target, before.rulings.get(target))
+            rulings[target] = _ruling(target, one.claims, scope, now, not one.room, None)
+    others |= {target: one for target, one in before.rulings.items() if target not in rulings}
+    pairs = [(known or _NO_RULING, rulings.get(target, _NO_RULING)) for target, known in others.items()]
+    yield
+    desired, changed = yield from _merged(before.desired, pairs, value, exclusive=scope.exclusive)
+    of = dict(before.of)
+    for name in [name for former, _ in pairs for name in former.verdicts]:
+        of.pop(name, None)
+    for _, ruling in pairs:
+        of |= dict.fromkeys(ruling.verdicts, ruling)
+    return QuotaPlan(desired, rulings, of, scope, next_expiry, ended_last, claims, changed)
+
+
+def _merged(
+    before: DesiredLimits, pairs: Iterable[tuple[Ruling, Ruling]], counts: str, *, exclusive: bool
+) -> Generator[None, None, tuple[DesiredLimits, frozenset[LimitKey]]]:
+    """A copy of `before` with what other rulings change, and the limits that differ. `pairs`: these rulings, each after
+    the one on the same target before. `counts`: the value of all addresses' counts."""
+    wanted: dict[LimitKey, str | float | None] = {COUNT_PER_IP_OVERRIDES: counts or None}
+    for number, (former, ruling) in enumerate(pairs, 1):
+        if number % COMPARED_A_TURN == 0:
+            yield
+        old, new = former.values, ruling.values
+        for name in {*old, *new}:
+            for key, value in _differences(old.get(name, _NOTHING), new.get(name, _NOTHING)):
+                # A quota may have left one of these targets for another one, and then its limits are wanted still.
+                wanted[key] = wanted.get(key) if value is None else value
+    configs, quotas = dict(before.configs), dict(before.quotas)
+    changed = []
+    for number, (key, value) in enumerate(wanted.items(), 1):
+        if number % COMPARED_A_TURN == 0:
+            yield
+        limits: dict[Any, Any] = configs if isinstance(key, str) else quotas
+        if limits.get(key) != value:
+            changed.append(key)
+            if value is None:
+                del limits[key]
+            else:
+                limits[key] = value
+    return DesiredLimits(configs, quotas, exclusive), frozenset(changed)
+
+
+def _differences(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Items of the one and not of the other; None for those that have gone."""
+    yield from ((key, value) for key, value in after.items() if before.get(key) != value)
+    # A set takes over what a dictionary knows of its keys, so this takes no time with thousands of addresses.
+    yield from ((key, None) for key in set(before).difference(after))
+
+
+def _ruling(
+    target: TargetKey,
+    claims: Sequence[Claim],
+    scope: Scope,
+    now: datetime,
+    room: bool,
+    known: Ruling | None,
+) -> Ruling:
+    """`known`: the ruling before in the same scope, which is kept where it follows from the same claims."""
+    if len(claims) > 1:
+        claims = sorted(claims, key=lambda claim: seniority(claim.quota))
+    ended = frozenset(claim.quota.name for claim in claims if claim.expires <= now) or _NOBODY
+    claims = tuple(claims)
+    if known is not None and known.claims == claims and known.ended == ended:
+        return known
+    return _judged(Ruling(claims, ended, room), target, scope)
+
+
+def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
+    """`asked` with all that follows from it."""
+    missing = _missing(target, scope)
+    quotas = [claim.quota for claim in asked.claims]
+    if missing is not None:
+        closing = limits_of(winners_of(quotas)) if missing is listener_missing else None
+        return replace(asked, verdicts={one.name: missing(one, target) for one in quotas}, closing=closing)
+    verdicts = {claim.quota.name: _exempt(claim, asked.ended, scope) for claim in asked.claims}
+    limiting = [claim for claim in asked.claims if verdicts[claim.quota.name] is None]
+    decided = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
+    if not limiting:
+        return replace(asked, verdicts=decided)
+    winners = winners_of([claim.quota for claim in limiting])
+    limits, count = limits_of(winners), None
+    decided |= {one.quota.name: verdict_of(one.quota, target, winners) for one in limiting}
+    if target.kind is TargetKind.IP and limits.count is not None:
+        counting = [claim.quota for claim in limiting if claim.quota.spec.max_connections is not None]
+        count = seniority(counting[0]), limits.count
+        if not asked.room:
+            limits = replace(limits, count=None)
+            decided |= {one.name: too_many_addresses(decided[one.name]) for one in counting}
+    if not target.is_group:
+        return replace(asked, limits=limits, verdicts=decided, count=count)
+    groups: dict[str, Mapping[QuotaKey, float]] = {}
+    members: dict[str, int] = {}
+    for claim in limiting:
+        addresses = {target.name: ANYBODY} if claim.addresses is None else claim.addresses
+        if group := group_of_quota(claim.quota, winners, addresses):
+            groups[claim.quota.name], members[claim.quota.name] = group, len(addresses)
+    return replace(asked, limits=limits, verdicts=decided, groups=groups, members=members)
+
+
+def _missing(target: TargetKey, scope: Scope) -> Any:
+    """What makes the verdicts where the target is not there; None where it is."""
+    kind, known = target.kind, scope.known
+    if not scope.there:
+        return cluster_missing
+    if kind is TargetKind.LISTENER and known is not None and target.name not in known:
+        return listener_missing
+    if kind in (TargetKind.BROKER, TargetKind.DEFAULT_IP) and known is not None and not known:
+        return no_clients
+    return None
+
+
+def _exempt(claim: Claim, ended: frozenset[str], scope: Scope) -> Verdict | None:
+    """Why the quota limits nothing: it has ended, or brokers cannot do what it asks for. None where it does."""
+    quota, target = claim.quota, claim.target
+    if quota.name in ended:
+        return expired(quota, target)
+    found = None if scope.exclusive else unsupported(quota, target)
+    if found is None and not scope.in_all_namespaces:
+        found = selects_elsewhere(quota, target)
+    if found is None and target.kind is TargetKind.WORKLOAD and claim.addresses is None:
+        found = pods_unknown(quota, target)
+    return found

@@ -1,99 +1,168 @@
-"""What the quota path knows of one cluster from pass to pass: the plan, what brokers were seen to have of it, and which
-quotas are to be told something else.
+"""All that the quota path knows of one cluster from pass to pass: its quotas, the plan, and what brokers lack of it.
 
-Soft state: lost with the operator, and found again by its first look. Nothing here does I/O.
+It is lost with the operator, and the first pass finds it again. Nothing here does I/O.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Holding, Observed
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.limits import LimitKey
 from sluicegate_operator.planning.paused import PAUSED, paused_status
+from sluicegate_operator.planning.workloads import Members
 from sluicegate_operator.quotas.ledger import LimitLedger, Standing
 from sluicegate_operator.quotas.model import Outcome, TargetKind, Verdict
 from sluicegate_operator.quotas.newest_first import NewestFirst
-from sluicegate_operator.quotas.plan import QuotaPlanner
+from sluicegate_operator.quotas.plan import COMPARED_A_TURN, Claim, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
 from sluicegate_operator.quotas.silences import Silences
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
 
-MARKED_A_TURN = 200
-"""So many are put into the queue before others have the event loop: a millisecond or two."""
+ASSESSED_A_TURN = 500
+"""Quotas of one step: a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all quotas of a cluster say: `expected` brokers should enforce them, `unreachable` ones have been silent for
-    long. `mute`: nothing is said of those that miss their listener. `strategy`: how the brokers measure rates."""
+    """The facts that all quotas of a cluster share. `expected` brokers should enforce them; `unreachable` ones have
+    been silent for long. `mute`: quotas whose listener is missing keep their status. `strategy`: how brokers measure
+    rates. `error`: why brokers lag, where no single limit has an error. `pods_unseen`: why the operator has not seen
+    pods come or go for some time; empty while it sees them."""
 
     expected: tuple[int, ...] = ()
     unreachable: frozenset[int] = frozenset()
     hiding: Hiding = NOT_HIDDEN
     mute: bool = False
     strategy: str = ""
+    error: str = ""
+    pods_unseen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """All that the status of one quota follows from, besides the quota itself. While the cluster is paused, there is
+    neither a ruling nor an enforcement."""
+
+    claim: Claim
+    ruling: Ruling | None
+    enforcement: Enforcement | None
+
+
+@dataclass(slots=True, eq=False)
+class KnownQuota:
+    """One quota, as it was read or written last. Its status is due where `written` is not `assessment`."""
+
+    quota: ConnectionQuota
+    claim: Claim
+    observed: Observed | None = None
+    """Counts of brokers for a quota with mode Observe."""
+    holding: Holding | None = None
+    """The connections that the limit holds back now, as the status has them or will have them."""
+    host_network_pods: int = 0
+    """Pods that the quota selects and that have the address of their node."""
+    assessment: Assessment | None = None
+    assessed_at: datetime | None = None
+    """When brokers were asked for this assessment."""
+    written: Assessment | None = None
+    """The assessment that the status follows from; None before the first one, and after another client wrote it."""
+    was_sent: bool = False
+    """Whether its limits were sent to brokers since its status was written last."""
+    is_being_written: bool = False
+
+    @classmethod
+    def of(cls, quota: ConnectionQuota, before: "KnownQuota | None") -> "KnownQuota":
+        """`before`: another object that had the name."""
+        claim, pods = (None, 0) if before is None else (before.claim, before.host_network_pods)
+        return cls(quota, _claim(quota, claim), quota.status.observed, quota.status.holding, pods)
+
+    def see(self, quota: ConnectionQuota) -> None:
+        """The same object as it is now."""
+        seen, self.quota = self.quota, quota
+        if seen.spec_version != quota.spec_version:
+            self.claim = _claim(quota, self.claim)
+        elif seen.metadata.resource_version != quota.metadata.resource_version and seen.status != quota.status:
+            self.written = None
+
+
+def _claim(quota: ConnectionQuota, before: Claim | None) -> Claim:
+    """A claim of the quota with the pods of the one `before`: pods come with the changes of a selection only."""
+    claim = Claim.of(quota)
+    selects = before is not None and claim.target.kind is TargetKind.WORKLOAD
+    return replace(claim, addresses=before.addresses) if selects and before is not None else claim
 
 
 @dataclass(slots=True)
 class GovernedQuotas:
-    """Of one cluster. `error`: why brokers lag, where nothing is known of a single limit. `resync_at_s`: when all is
-    looked at again, in seconds of the event loop's clock. `starts_until_s`: until then brokers that are not ready are
-    only just starting; 0 once all have been."""
+    """The quota path's knowledge of one cluster. `resync_at_s`: when brokers are asked for everything again.
+    `starts_until_s`: until then brokers that are not ready count as starting; 0 once all were ready. Both are seconds
+    of the event loop's clock."""
 
-    planner: QuotaPlanner = field(default_factory=QuotaPlanner)
+    quotas: dict[str, KnownQuota] = field(default_factory=dict)
+    plan: QuotaPlan = field(default_factory=QuotaPlan)
     ledger: LimitLedger = field(default_factory=LimitLedger)
     silences: Silences = field(default_factory=Silences)
     around: Surroundings = field(default_factory=Surroundings)
-    error: str = ""
+    unsent: frozenset[LimitKey] = frozenset()
+    """Limits that have changed since they were sent to brokers."""
+    waiting: NewestFirst = field(default_factory=NewestFirst)
+    """Quotas whose status is to be written."""
+    states: dict[str, str] = field(default_factory=dict)
+    """By quota, the reason of its condition Enforced; Paused if it has no such condition because of a pause. It is one
+    object, which metrics count at any time."""
     resync_at_s: float = 0.0
     cluster_uid: str = ""
     paused: bool = False
-    """Whether the cluster is: no broker is asked then, and each status says so."""
+    """Whether the cluster is paused: the pass asks no broker then, and each status has the reason Paused."""
     starts_until_s: float = 0.0
-    waiting: NewestFirst = field(default_factory=NewestFirst)
-    states: dict[str, str] = field(default_factory=dict)
-    """By quota, the reason of its condition Enforced; Paused if it has no such condition because of a pause."""
-    news: set[str] = field(default_factory=set)
-    """Quotas whose limits were sent to brokers and that have not been told of since."""
-    observed: dict[str, Observed] = field(default_factory=dict)
-    """By quota with mode Observe: what brokers have counted."""
-    holding: dict[str, Holding | None] = field(default_factory=dict)
-    """By quota that is enforced: what it holds back now, where that differs from its status."""
-    host_network_pods: dict[str, int] = field(default_factory=dict)
-    """By quota on a workload: pods that it selects, and which have the address of their node."""
-    pods_unseen: str = ""
-    """Why pods that come or go have not been seen for some time; empty while they are."""
-    put_off: set[str] = field(default_factory=set)
-    """Quotas without a status, which get none while brokers start: nearly all of them would be written twice."""
-    _enforced_at: dict[str, datetime] = field(default_factory=dict)
+    _of_most: Enforcement = field(default_factory=Enforcement)
+    """The enforcement of all quotas that have nothing of their own. It is one object, so that comparing it is cheap."""
 
-    def mark(
-        self, names: Iterable[str], first_seen: FirstSeen, moment: datetime, *, starting: bool = False
+    def replan(
+        self,
+        cluster: BrokerCluster | None,
+        scope: Scope,
+        quotas: Iterable[ConnectionQuota],
+        selected: Mapping[str, Members],
+        now: datetime,
     ) -> Iterator[None]:
-        """Queue the quotas for a new status, the newest first, in steps that let the event loop run in between.
+        """Plan the quotas of the cluster, all that there are. `selected`: pods of those that select others now."""
+        yield from self._see(cluster, quotas)
+        for known in [self.quotas[name] for name in selected.keys() & self.quotas.keys()]:
+            members = selected[known.quota.name]
+            known.host_network_pods = members.host_network_pods
+            if known.claim.target.kind is TargetKind.WORKLOAD and known.claim.addresses != members.addresses:
+                known.claim = replace(known.claim, addresses=members.addresses)
+        claims = [known.claim for known in self.quotas.values()]
+        self.plan = yield from plan_in_steps(scope, claims, now, self.plan)
+        self.unsent |= self.plan.changed
 
-        `moment` is when the brokers were asked; `starting`: some of them are still starting.
-        """
-        names = set(names)
-        if not starting:
-            names |= self.put_off
-            self.put_off.clear()
-        for number, name in enumerate(names, 1):
-            quota = self.planner.quotas.get(name)
-            if quota is not None:
-                self._enforced_at[name] = moment
-                if starting and self._waits_for_brokers(quota):
-                    self.put_off.add(name)
+    def _see(self, cluster: BrokerCluster | None, quotas: Iterable[ConnectionQuota]) -> Generator[None, None, None]:
+        there: set[str] = set()
+        looked = made = 0
+        for quota in quotas:
+            looked += 1
+            known = self.quotas.get(quota.name)
+            if known is None or known.quota is not quota:
+                if not is_governed(quota, cluster):
+                    continue
+                if known is None or known.quota.metadata.uid != quota.metadata.uid:
+                    self.quotas[quota.name] = KnownQuota.of(quota, known)
+                    made += 1
                 else:
-                    self.put_off.discard(name)
-                    self.waiting.add(name, _rank(quota, first_seen.of(quota)))
-            if number % MARKED_A_TURN == 0:
+                    known.see(quota)
+            there.add(quota.name)
+            if looked >= COMPARED_A_TURN or made >= ASSESSED_A_TURN:
+                looked = made = 0
                 yield
+        for name in self.quotas.keys() - there:
+            del self.quotas[name]
+            self.states.pop(name, None)
 
     def keep_to(self, cluster_uid: str) -> None:
-        """Brokers of another cluster that had the name before have said nothing of this one's."""
+        """Forget the brokers of another cluster that had the name before."""
         if self.cluster_uid != cluster_uid:
             self.forget_brokers()
             self.cluster_uid = cluster_uid
@@ -101,132 +170,193 @@ class GovernedQuotas:
     def forget_brokers(self) -> None:
         self.ledger, self.silences, self.around = LimitLedger(), Silences(), Surroundings()
 
-    def _waits_for_brokers(self, quota: ConnectionQuota) -> bool:
-        """And for nothing else, and has never been told of."""
-        verdict = self.planner.plan.verdicts.get(quota.name)
-        accepted = verdict is not None and verdict.outcome is Outcome.ACCEPTED and verdict.target_found
-        return accepted and not quota.status.conditions and bool(self.lagging(quota.name))
+    def assess(
+        self,
+        first_seen: FirstSeen,
+        moment: datetime,
+        *,
+        sent: frozenset[LimitKey] = frozenset(),
+        starting: bool = False,
+        names: Iterable[str] | None = None,
+    ) -> Iterator[None]:
+        """Assess each quota, and queue those whose status follows from another assessment, the newest first.
 
-    def forget_gone(self) -> None:
-        for name in self.states.keys() - self.planner.quotas.keys():
-            del self.states[name]
-            self._enforced_at.pop(name, None)
-            self.observed.pop(name, None)
-            self.holding.pop(name, None)
-            self.host_network_pods.pop(name, None)
-            self.news.discard(name)
-        self.put_off &= self.planner.quotas.keys()
+        `moment` is when brokers were asked, and `sent` are the limits that were sent to them. `starting`: some brokers
+        still start, so a quota without a status that waits for them stays so; nearly all would be written twice.
+        `names`: only these quotas are assessed, and only where brokers were asked for their present spec.
+        """
+        lacked = frozenset(self.ledger.refused).union(*self.ledger.lacked().values())
+        of_most = self._enforcement_of_most()
+        self._of_most = of_most = self._of_most if of_most == self._of_most else of_most
+        for number, name in enumerate(list(self.quotas if names is None else names), 1):
+            if number % ASSESSED_A_TURN == 0:
+                yield
+            known = self.quotas.get(name)
+            if known is None or (names is not None and not self._is_settled(known)):
+                continue
+            if not lacked and self._is_as_before(known):
+                continue
+            found, before = self._assessed(known, lacked), known.assessment
+            known.assessment = found
+            if found is None:
+                continue
+            if found != before:
+                known.assessed_at = moment
+                if sent and (before is None or before.ruling is not found.ruling):
+                    known.was_sent = known.was_sent or not self.plan.keys(name).isdisjoint(sent)
+            if found == known.written:
+                known.written = found
+            elif not (starting and _waits_for_brokers(known)):
+                self.waiting.add(name, _rank(known.quota, first_seen.of(known.quota)))
 
-    def lagging(self, name: str) -> tuple[int, ...]:
-        """The expected brokers that do not enforce the quota, or were not seen to."""
-        verdict, keys = self.planner.plan.verdicts[name], self.planner.plan.keys(name)
-        return tuple(b for b in self.around.expected if not self._enforces(b, verdict, keys))
-
-    def _enforces(self, broker_id: int, verdict: Verdict, keys: Set[LimitKey]) -> bool:
-        standing = self.ledger.brokers.get(broker_id)
-        if standing is None or broker_id in self.around.unreachable or not _has_open(standing, verdict):
+    def _is_as_before(self, known: KnownQuota) -> bool:
+        """A cheap check that finds nearly all quotas whose status is right."""
+        if self.paused or self.around.mute or known.observed or known.holding or known.assessment is None:
             return False
-        return keys.isdisjoint(standing.lacks) and keys.isdisjoint(self.ledger.kept_back)
+        as_most = known.assessment.enforcement is self._of_most
+        return as_most and known.assessment is known.written and self._is_settled(known)
+
+    def _is_settled(self, known: KnownQuota) -> bool:
+        """Whether brokers were asked for the quota as it is planned now."""
+        found = known.assessment
+        return found is not None and found.claim is known.claim and found.ruling is self.plan.of.get(known.quota.name)
+
+    def _assessed(self, known: KnownQuota, lacked: frozenset[LimitKey]) -> Assessment | None:
+        """None where the status stays as it is for now."""
+        name, ruling = known.quota.name, self.plan.of.get(known.quota.name)
+        if self.paused:
+            return Assessment(known.claim, None, None)
+        if ruling is None:
+            return None
+        verdict = ruling.verdicts[name]
+        if self.around.mute and not verdict.target_found:
+            return None
+        return Assessment(known.claim, ruling, self._enforcement(known, ruling, verdict, lacked))
+
+    def _enforcement(
+        self, known: KnownQuota, ruling: Ruling, verdict: Verdict, lacked: frozenset[LimitKey]
+    ) -> Enforcement:
+        """`lacked`: limits that some broker lacks or refuses."""
+        around, target = self.around, verdict.target
+        unseen = around.pods_unseen if target.kind is TargetKind.WORKLOAD else ""
+        if not verdict.target_found and not verdict.has_expired:
+            return Enforcement(hiding=around.hiding, pods_unseen=unseen)
+        own = target.kind in (TargetKind.LISTENER, TargetKind.WORKLOAD) or known.observed or known.holding
+        keys = ruling.keys(known.quota.name) if lacked or own else frozenset()
+        if not own and keys.isdisjoint(lacked):
+            return self._of_most
+        standings = self.ledger.brokers
+        lagging = tuple(
+            broker_id
+            for broker_id in around.expected
+            if broker_id in self._of_most.lagging
+            or not _has_open(standings[broker_id], verdict)
+            or not keys.isdisjoint(standings[broker_id].lacks)
+            or not keys.isdisjoint(self.ledger.kept_back)
+        )
+        refused = next((why for key, why in self.ledger.refused.items() if key in keys), "")
+        closed = any(not _has_open(standing, verdict) for standing in standings.values())
+        error = f"they do not have listener {target.name} open" if closed else refused or around.error
+        return replace(
+            self._of_most,
+            lagging=lagging,
+            error=error if lagging else "",
+            refused=bool(refused and lagging) and not closed,
+            unreachable=around.unreachable & set(lagging),
+            observed=known.observed,
+            holding=known.holding,
+            host_network_pods=known.host_network_pods,
+            pods_unseen=unseen,
+        )
+
+    def _enforcement_of_most(self) -> Enforcement:
+        """The enforcement of a quota whose limits no broker is known to lack."""
+        around, ledger = self.around, self.ledger
+        lagging = tuple(b for b in around.expected if b not in ledger.brokers or b in around.unreachable)
+        return Enforcement(
+            around.expected,
+            lagging,
+            error=around.error if lagging else "",
+            unreachable=around.unreachable & set(lagging),
+            hiding=around.hiding,
+            strategy=around.strategy,
+        )
+
+    def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
+        """The status that the quota should have now.
+
+        None while brokers have not been asked for the quota's present spec: the pass that asks them queues the quota
+        again.
+        """
+        known = self.quotas.get(name)
+        if known is None or known.assessment is None:
+            return None
+        quota, ruling, enforcement = known.quota, known.assessment.ruling, known.assessment.enforcement
+        if self.paused:
+            paused = paused_status(quota, quota.status, now, {"target": quota.spec.target.describe()})
+            condition = paused.condition(ENFORCED)
+            self.states[name] = PAUSED if condition is None else condition.reason
+            return paused
+        if ruling is None or enforcement is None or not self._is_settled(known):
+            return None
+        enforcement = replace(enforcement, learned_at=learned_at, enforced_at=known.assessed_at)
+        status = quota_status(quota, ruling, enforcement, now)
+        found = status.condition(ENFORCED)
+        self.states[name] = found.reason if found is not None else ""
+        return status
+
+    def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:
+        """Keep the status that was written as that of the quota, until the watch brings the object again."""
+        known = self.quotas.get(before.name)
+        if known is not None and known.quota is before:
+            known.quota = after
+
+    @property
+    def error(self) -> str:
+        """Why brokers lag, where nothing is known of a single limit."""
+        return self.around.error
 
     @property
     def observing(self) -> list[str]:
         """Quotas with mode Observe that brokers have."""
-        plan = self.planner.plan
-        return [name for name in plan.groups if self.planner.quotas[name].spec.is_observing]
+        return [
+            name
+            for name, known in self.quotas.items()
+            if known.quota.spec.is_observing and name in self.plan.of and name in self.plan.of[name].members
+        ]
 
-    def observed_of(self, name: str) -> Observed | None:
-        return self.observed.get(name) or self.planner.quotas[name].status.observed
+    @property
+    def enforces(self) -> bool:
+        """Whether brokers have limits that hold connections back."""
+        # A quota that observes has a target of its own.
+        rulings = self.plan.rulings.values()
+        return any(one.limits is not None and not one.claims[0].quota.spec.is_observing for one in rulings)
 
     @property
     def without_pods(self) -> list[str]:
         """Quotas whose pods are not known: while there are any, what brokers have may be what they ask for."""
-        verdicts = self.planner.plan.verdicts.values()
-        unknown = [verdict.quota for verdict in verdicts if verdict.outcome is Outcome.PODS_UNKNOWN]
+        rulings = [one for at, one in self.plan.rulings.items() if at.kind is TargetKind.WORKLOAD]
+        unknown = [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is Outcome.PODS_UNKNOWN]
         return [f"the pods of ConnectionQuota {name} are not known yet" for name in unknown[:1]]
 
     @property
     def closed_somewhere(self) -> bool:
         """Whether a listener that has a quota is not open on a broker that was asked."""
-        plan = self.planner.plan
-        listeners = {target.name for target in plan.limits if target.kind is TargetKind.LISTENER}
         opened = [standing.listeners for standing in self.ledger.brokers.values() if standing.listeners is not None]
+        listeners = {
+            target.name
+            for target, one in self.plan.rulings.items()
+            if target.kind is TargetKind.LISTENER and one.limits is not None
+        }
         return any(not listeners <= each for each in opened)
 
-    def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
-        """The status that the quota should have now; None if it needs no write.
 
-        It is None, too, until brokers have been asked about the quota's present spec: then the quota is marked again.
-        """
-        plan, quota = self.planner.plan, self.planner.quotas.get(name)
-        if quota is not None and self.paused:
-            status = paused_status(quota, quota.status, now, {"target": quota.spec.target.describe()})
-            found = status.condition(ENFORCED)
-            self.states[name] = PAUSED if found is None else found.reason
-            return status
-        if (
-            quota is None
-            or not self.planner.is_settled(name)
-            or (self.around.mute and not plan.verdicts[name].target_found)
-        ):
-            return None
-        status = quota_status(quota, plan, self._enforcement(name, learned_at), now)
-        found = status.condition(ENFORCED)
-        self.states[name] = found.reason if found is not None else ""
-        return status
-
-    def _enforcement(self, name: str, learned_at: datetime | None) -> Enforcement:
-        plan = self.planner.plan
-        verdict = plan.verdicts[name]
-        unseen = self.pods_unseen if verdict.target.kind is TargetKind.WORKLOAD else ""
-        if not verdict.target_found and not verdict.has_expired:
-            return Enforcement(learned_at=learned_at, hiding=self.around.hiding, pods_unseen=unseen)
-        lagging = self.lagging(name)
-        refused = next((self.ledger.refused[key] for key in plan.keys(name) if key in self.ledger.refused), "")
-        closed = any(not _has_open(standing, verdict) for standing in self.ledger.brokers.values())
-        error = refused or self.error
-        if closed:
-            error = f"they do not have listener {verdict.target.name} open"
-        return Enforcement(
-            self.around.expected,
-            lagging,
-            learned_at,
-            error if lagging else "",
-            refused=bool(refused and lagging) and not closed,
-            unreachable=self.around.unreachable & set(lagging),
-            enforced_at=self._enforced_at.get(name),
-            hiding=self.around.hiding,
-            observed=self.observed.get(name),
-            holding=holding_of(self, name),
-            strategy=self.around.strategy,
-            host_network_pods=self.host_network_pods.get(name, 0),
-            pods_unseen=unseen,
-        )
-
-    def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:
-        """Keep the status that was written as that of the quota, until the watch brings the object again."""
-        if self.planner.quotas.get(before.name) is before:
-            self.planner.quotas[before.name] = after
-        if before.name in self.holding and self.holding[before.name] == after.status.holding:
-            del self.holding[before.name]
-
-    @property
-    def unsettled(self) -> list[str]:
-        """Quotas that say that brokers lag."""
-        settled: Mapping[str, None] = dict.fromkeys(("Enforced", *Outcome))
-        return [name for name, reason in self.states.items() if reason not in settled]
-
-
-def enforces(governed: GovernedQuotas) -> bool:
-    """Whether brokers have limits that hold connections back."""
-    # A quota that observes has a target of its own.
-    return len(governed.planner.plan.limits) > len(governed.observing)
-
-
-def holding_of(governed: GovernedQuotas, name: str) -> Holding | None:
-    """What the status of the quota says, or is about to say."""
-    if name in governed.holding:
-        return governed.holding[name]
-    return governed.planner.quotas[name].status.holding
+def _waits_for_brokers(known: KnownQuota) -> bool:
+    """Whether a quota without a status waits for brokers, and for nothing else."""
+    found = known.assessment
+    if found is None or found.ruling is None or found.enforcement is None or known.quota.status.conditions:
+        return False
+    return found.ruling.verdicts[known.quota.name].outcome is Outcome.ACCEPTED and bool(found.enforcement.lagging)
 
 
 def _has_open(standing: Standing, verdict: Verdict) -> bool:
@@ -235,6 +365,6 @@ def _has_open(standing: Standing, verdict: Verdict) -> bool:
 
 
 def _rank(quota: ConnectionQuota, learned_at: datetime | None) -> tuple[bool, float]:
-    """Those whose newest spec has not been told of come first, the newest of them before the others."""
+    """Quotas whose status is of an older spec come first, and the newest of them before the others."""
     told = quota.status.observed_generation == quota.metadata.generation
     return told, -learned_at.timestamp() if learned_at else 0.0

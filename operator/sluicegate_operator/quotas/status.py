@@ -1,7 +1,7 @@
 """The status of a ConnectionQuota, from its verdict and from what each broker was read back to enforce."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.connection_quota import (
@@ -21,7 +21,8 @@ from sluicegate_operator.planning.conditions import (
     working,
 )
 from sluicegate_operator.planning.exposure import HIDDEN, NOT_HIDDEN, Hiding
-from sluicegate_operator.quotas.model import Limits, Outcome, QuotaPlan, TargetKind, Verdict
+from sluicegate_operator.quotas.model import Limits, Outcome, TargetKind, Verdict
+from sluicegate_operator.quotas.plan import Ruling
 
 ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
 PODS_LEFT_OUT = "PodsLeftOut"
@@ -43,13 +44,13 @@ class Enforcement:
 
     expected: Collection[int] = ()
     lagging: Collection[int] = ()
-    learned_at: datetime | None = None
+    learned_at: datetime | None = field(default=None, compare=False)
     error: str = ""
     """Why brokers lag, where that is known."""
     refused: bool = False
     """`error` is what brokers say whenever they are asked: the limit itself is the trouble."""
     unreachable: Collection[int] = ()
-    enforced_at: datetime | None = None
+    enforced_at: datetime | None = field(default=None, compare=False)
     """When the last broker was seen to enforce it; None: in this moment."""
     hiding: Hiding = NOT_HIDDEN
     """Whether listeners of the cluster hide the addresses of clients."""
@@ -83,13 +84,14 @@ class Enforcement:
 
 
 def quota_status(
-    quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement, now: datetime
+    quota: ConnectionQuota, ruling: Ruling, enforcement: Enforcement, now: datetime
 ) -> ConnectionQuotaStatus:
-    """`plan` must have a verdict on `quota`. Compare the result with quota.status before it is written."""
-    verdict = plan.verdicts[quota.name]
+    """`ruling` is that on `quota`. Compare the result with quota.status before it is written."""
+    verdict = ruling.verdicts[quota.name]
+    members = ruling.members.get(quota.name)
     old = quota.status
-    progress = _progress(quota, plan, enforcement)
-    limits = None if quota.spec.is_observing or verdict.has_expired else plan.limits.get(verdict.target)
+    progress = _progress(quota, verdict, members or 0, enforcement)
+    limits = None if quota.spec.is_observing or verdict.has_expired else ruling.limits
     newly = _newly_enforced(quota, verdict, enforcement)
     enforced_at, apply_seconds = old.enforced_at, old.apply_seconds
     if newly:
@@ -105,7 +107,7 @@ def quota_status(
         enforced_at=enforced_at if verdict.target_found else None,
         apply_seconds=apply_seconds if verdict.target_found else None,
         effective=_effective(limits),
-        members=plan.members.get(quota.name),
+        members=members,
         host_network_pods=enforcement.host_network_pods if verdict.target.kind is TargetKind.WORKLOAD else None,
         observed=(enforcement.observed or old.observed) if quota.spec.is_observing else None,
         holding=enforcement.holding if is_held_to(quota, verdict) else None,
@@ -136,8 +138,7 @@ def _seconds(enforcement: Enforcement, enforced_at: datetime) -> float | None:
     return round(max(0.0, (enforced_at - enforcement.learned_at).total_seconds()), 3)
 
 
-def _progress(quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement) -> Progress:
-    verdict = plan.verdicts[quota.name]
+def _progress(quota: ConnectionQuota, verdict: Verdict, members: int, enforcement: Enforcement) -> Progress:
     if verdict.has_expired and not enforcement.lagging:
         # It is as was asked for, so nothing is waited for and nobody is to do anything.
         return ready(verdict.outcome, verdict.message)
@@ -150,26 +151,25 @@ def _progress(quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement)
         say = stalled if enforcement.refused else working
         return say(enforcement.reason, _lag(verdict, enforcement))
     if enforcement.pods_unseen:
-        return working(Outcome.PODS_UNKNOWN, _unseen(plan, verdict, enforcement))
+        return working(Outcome.PODS_UNKNOWN, _unseen(members, enforcement))
     if quota.spec.is_observing:
         return ready(OBSERVING, f"observed by all {len(enforcement.expected)} brokers, and nothing is held")
-    return ready("Enforced", verdict.message or _enforced_by_all(plan, verdict, enforcement))
+    return ready("Enforced", verdict.message or _enforced_by_all(members, verdict, enforcement))
 
 
-def _enforced_by_all(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement) -> str:
+def _enforced_by_all(members: int, verdict: Verdict, enforcement: Enforcement) -> str:
     by_all = f"enforced by all {len(enforcement.expected)} brokers"
     if verdict.target.kind is not TargetKind.WORKLOAD:
         return by_all
-    members = plan.members.get(verdict.quota, 0)
     return (
         f"{by_all} for {members} addresses of pods" if members else f"{by_all}; no pod that it selects has an address"
     )
 
 
-def _unseen(plan: QuotaPlan, verdict: Verdict, enforcement: Enforcement) -> str:
+def _unseen(members: int, enforcement: Enforcement) -> str:
     return (
         f"pods that come or go are not seen: {enforcement.pods_unseen}; brokers keep the limits of the"
-        f" {plan.members.get(verdict.quota, 0)} addresses that were known before; {_SEE_PODS}"
+        f" {members} addresses that were known before; {_SEE_PODS}"
     )
 
 

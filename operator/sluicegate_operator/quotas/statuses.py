@@ -1,14 +1,13 @@
 """Writes the statuses of ConnectionQuotas in a queue of its own, so that limits never wait for a status.
 
-A status is computed when it is written, so it has every change since it was queued. One that is right by then is not
-written. Events follow the statuses.
+A status is computed when it is written. It is not written where it equals that of the API server. Events follow the
+statuses.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.api.metadata import Condition
@@ -17,29 +16,20 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.quotas.model import Outcome
-from sluicegate_operator.quotas.state import GovernedQuotas
+from sluicegate_operator.quotas.state import GovernedQuotas, KnownQuota
 from sluicegate_operator.quotas.status import WAITING
 
 log = logging.getLogger(__name__)
 
 STATUSES_A_TURN = 10
-"""So many are worked out before others have the event loop: about 5 ms."""
+"""Statuses that are computed in one turn of the event loop: about 5 ms."""
 EVENTS_WAITING_MAX = 20
 """Most Events that wait for a cluster. If more quotas come into force together, their statuses alone say so."""
 
 _Told = tuple[ConnectionQuota, str]
 
-FIRST = (False, 0.0)
-"""Before those that were told already."""
-
-
-@dataclass(frozen=True, slots=True)
-class _UnderWay:
-    """Quotas whose status is being written, and of those the ones that are due `again`. They are written one after the
-    other, as the order of two concurrent writes is not known."""
-
-    names: set[str] = field(default_factory=set)
-    again: set[str] = field(default_factory=set)
+FIRST, LAST = (False, 0.0), (True, 0.0)
+"""Ranks before all other quotas, and after all new ones."""
 
 
 class QuotaStatuses:
@@ -54,11 +44,7 @@ class QuotaStatuses:
         if governed is None or not governed.waiting:
             return None
         events: deque[_Told] = deque(maxlen=EVENTS_WAITING_MAX)
-        under_way = _UnderWay()
-        writers = (
-            self._write_waiting(governed, events, under_way)
-            for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX))
-        )
+        writers = (self._write_waiting(governed, events) for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX)))
         failed = [ended for ended in await asyncio.gather(*writers, return_exceptions=True) if ended is not None]
         while events and not governed.waiting:
             quota, message = events.pop()
@@ -67,56 +53,56 @@ class QuotaStatuses:
             raise failed[0]
         return 0.0 if governed.waiting else None
 
-    async def _write_waiting(self, governed: GovernedQuotas, events: "deque[_Told]", under_way: "_UnderWay") -> None:
+    async def _write_waiting(self, governed: GovernedQuotas, events: "deque[_Told]") -> None:
         number = 0
         while (name := governed.waiting.take()) is not None:
             number += 1
             if number % STATUSES_A_TURN == 0:
                 await asyncio.sleep(0)
-            quota = governed.planner.quotas.get(name)
-            if quota is None:
+            known = governed.quotas.get(name)
+            if known is None:
                 continue
-            if name in under_way.names:
-                under_way.again.add(name)
+            if known.is_being_written:
+                # It is queued again below: the order of two concurrent writes is not known.
                 continue
+            quota = known.quota
             status = governed.status(name, self._context.first_seen.of(quota), now())
             if status is None:
                 continue
-            under_way.names.add(name)
+            known.written, known.is_being_written, rank = known.assessment, True, FIRST
             try:
                 written = await self._context.write_status(quota, status)
                 if written is None:
-                    governed.news.discard(name)
+                    known.was_sent = False
                     continue
             except KubeError as error:
                 if error.retriable:
-                    governed.waiting.add(name, (True, 0.0))
+                    known.written, rank = None, LAST
                     raise
                 if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
                     log.warning("the status of ConnectionQuota %s is refused: %s", name, error)
                 continue
             finally:
-                under_way.names.discard(name)
-                if name in under_way.again:
-                    under_way.again.discard(name)
-                    governed.waiting.add(name, FIRST)
+                known.is_being_written = False
+                if known.written is not known.assessment:
+                    governed.waiting.add(name, rank)
             governed.note_written(quota, written)
-            await self._tell(governed, quota, status, events)
+            await self._tell(known, quota, status, events)
 
     async def _tell(
-        self, governed: GovernedQuotas, quota: ConnectionQuota, status: ConnectionQuotaStatus, events: "deque[_Told]"
+        self, known: KnownQuota, quota: ConnectionQuota, status: ConnectionQuotaStatus, events: "deque[_Told]"
     ) -> None:
         if status.enforced_at is not None and status.enforced_at != quota.status.enforced_at:
             if status.apply_seconds is not None:
                 self._context.figures.note_enforced_after(status.apply_seconds)
-            if quota.name in governed.news:
-                # What brokers had already when it was first seen is no news.
-                governed.news.discard(quota.name)
+            if known.was_sent:
+                # Limits that brokers had already when the quota was first seen get no Event.
+                known.was_sent = False
                 took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
                 events.append((quota, f"in force on {status.brokers} brokers{took}"))
         ready, before = status.condition("Ready"), quota.status.condition("Ready")
-        if ready is not None and ready.reason == Outcome.EXPIRED and _is_news(governed, quota, before):
-            governed.news.discard(quota.name)
+        if ready is not None and ready.reason == Outcome.EXPIRED and _is_news(known, before):
+            known.was_sent = False
             await self._context.post(quota, "Normal", ready.reason, ready.message)
         stalled = status.condition("Stalled")
         before = quota.status.condition("Stalled")
@@ -124,9 +110,9 @@ class QuotaStatuses:
             await self._context.post(quota, "Warning", stalled.reason, ready.message if ready else stalled.message)
 
 
-def _is_news(governed: GovernedQuotas, quota: ConnectionQuota, before: Condition | None) -> bool:
+def _is_news(known: KnownQuota, before: Condition | None) -> bool:
     """Whether a limit that has expired was lifted just now. A quota that waited for brokers to answer, as all do at the
     beginning of a term, was lifted just now only if a change was sent to brokers."""
-    if before is None or quota.name in governed.news:
+    if before is None or known.was_sent:
         return before is None or before.reason != Outcome.EXPIRED
     return before.reason not in (Outcome.EXPIRED, *WAITING)

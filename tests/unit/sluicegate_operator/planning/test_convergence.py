@@ -6,15 +6,12 @@ in the world, and is nobody's of ours, stays as it was.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import (
-    BrokerListener,
-    ConnectionQuota,
     Topic,
     parse_resource,
 )
@@ -51,11 +48,9 @@ from sluicegate_operator.planning.topics import (
     judge_observed,
     managed_keys,
 )
-from sluicegate_operator.quotas.model import QuotaPlan
-from sluicegate_operator.quotas.plan import QuotaPlanner
-from tests.support.bad_manifests import Json, listener, quota, topic
+from tests.support.bad_manifests import topic
 from tests.support.limits_model import diff_limits, listed
-from tests.support.settling_world import NOW, settles, shop, some
+from tests.support.settling_world import settles, some
 
 BROKERS = st.sets(st.integers(0, 3), max_size=3)
 
@@ -306,99 +301,3 @@ def test_listeners(now: dict[str, OpenListener], wanted: dict[str, OpenListener]
     settles(look)
     assert open_listeners(configs, HOST) == wanted
     assert change_to(wanted, wanted, HOST) is None
-
-
-ENDS = [NOW, NOW + timedelta(hours=1)]
-
-
-def written_of(targets: list[Json], **more: Any) -> st.SearchStrategy[Json]:
-    """Specs that the API server takes."""
-    limits = [
-        {"maxConnectionCreationRate": 2},
-        {"maxConnections": 2},
-        {"maxConnectionCreationRate": 1, "maxConnections": 3},
-    ]
-    ends = st.sampled_from([end.isoformat() for end in ENDS])
-    rest = st.fixed_dictionaries({"target": st.sampled_from(targets)}, optional={"expiresAt": ends, **more})
-    return st.builds(lambda one, other: {**one, **other}, st.sampled_from(limits), rest)
-
-
-WORKLOAD: Json = {"workload": {"podSelector": {"matchLabels": {"app": "a"}}}}
-QUOTAS = st.one_of(
-    written_of([{"broker": {}}, {"listener": "EXTERNAL"}, {"ip": "10.0.0.1"}]),
-    written_of([{"cidr": "10.0.0.0/8"}, WORKLOAD], limitIs=st.just("Shared"), mode=st.just("Observe")),
-    written_of([WORKLOAD]),
-)
-SHOP = shop()
-EXTERNAL = cast(BrokerListener, parse_resource(listener()))
-CHANGES = st.lists(
-    st.one_of(
-        st.tuples(st.just("quota"), st.sampled_from(["a", "b"]), st.none() | QUOTAS),
-        st.tuples(st.just("listeners"), st.booleans()),
-        st.tuples(
-            st.just("pods"),
-            st.sampled_from(["a", "b"]),
-            st.dictionaries(st.sampled_from(["10.1.0.1", "::1"]), st.sampled_from([7.0, 8.0])),
-        ),
-        st.tuples(st.just("clock"), st.sampled_from([NOW - timedelta(hours=1), *ENDS, NOW + timedelta(days=1)])),
-    ),
-    max_size=10,
-)
-
-
-@dataclass
-class Written:
-    """What people have written, which pods there are, and the time."""
-
-    quotas: dict[str, ConnectionQuota] = field(default_factory=dict)
-    listeners: list[BrokerListener] = field(default_factory=lambda: [EXTERNAL])
-    pods: dict[str, dict[str, float]] = field(default_factory=dict)
-    now: datetime = NOW
-    generation: int = 0
-
-    def change(self, what: str, *how: Any) -> None:
-        match what, *how:
-            case "quota", name, None:
-                self.quotas.pop(name, None)
-                self.pods.pop(name, None)
-            case "quota", name, spec:
-                self._quota(name, spec)
-            case "listeners", is_there:
-                self.listeners = [EXTERNAL] if is_there else []
-            case "pods", name, addresses:
-                if name in self.quotas and self.quotas[name].spec.target.workload is not None:
-                    self.pods[name] = addresses
-            case "clock", moment:
-                self.now = moment
-
-    def _quota(self, name: str, spec: Json) -> None:
-        self.generation += 1
-        document = quota() | {"metadata": {"name": name, "uid": name, "generation": self.generation}}
-        made = parse_resource(document | {"spec": {"clusterRef": {"name": "shop"}, **spec}})
-        assert isinstance(made, ConnectionQuota)
-        self.quotas[name] = made
-        if made.spec.target.workload is None:
-            self.pods.pop(name, None)
-
-    def plan(self, planner: QuotaPlanner) -> QuotaPlan:
-        planner.select(self.pods)
-        for _ in planner.update(SHOP, self.listeners, self.quotas.values(), self.now):
-            pass
-        return planner.plan
-
-
-@given(CHANGES)
-def test_what_is_planned_change_by_change_is_what_is_planned_at_once(changes: list[Any]) -> None:
-    """And what is said to have changed is all that brokers lack that had what was wanted before."""
-    written, planner, world = Written(), QuotaPlanner(), Brokers({0}, {}, {})
-    for change in changes:
-        written.change(*change)
-        fresh = QuotaPlanner()
-        assert written.plan(planner) == written.plan(fresh)
-        assert planner.next_expiry == fresh.next_expiry
-        actions = diff_limits(planner.plan.desired, world.observed())
-        assert {key for action in actions for key in action.keys} <= planner.changed_keys
-        planner.changed_keys.clear()
-        for action in actions:
-            world.do(action)
-    assert diff_limits(planner.plan.desired, world.observed()) == []

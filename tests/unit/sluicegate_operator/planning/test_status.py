@@ -55,7 +55,7 @@ def a_quota(status: ConnectionQuotaStatus | None = None, generation: int = 1, **
 
 
 def status_of(one: ConnectionQuota, enforcement: Enforcement, now: datetime = NOW) -> ConnectionQuotaStatus:
-    return quota_status(one, plan_quotas(a_cluster(), [a_listener()], [one]), enforcement, now)
+    return quota_status(one, plan_quotas(a_cluster(), [a_listener()], [one]).of[one.name], enforcement, now)
 
 
 ALL = Enforcement(BROKERS, (), NOW - timedelta(seconds=0.25))
@@ -135,7 +135,7 @@ def test_a_quota_without_its_listener_fails_with_a_sentence() -> None:
 def test_a_quota_that_lost_to_a_stricter_one_fails_and_shows_what_is_enforced() -> None:
     loose = a_quota()
     strict: ConnectionQuota = resource(quota(maxConnectionCreationRate=5), name="strict")
-    status = quota_status(loose, plan_quotas(a_cluster(), [a_listener()], [loose, strict]), ALL, NOW)
+    status = quota_status(loose, plan_quotas(a_cluster(), [a_listener()], [loose, strict]).of[loose.name], ALL, NOW)
     assert kstatus(status, 1) == "Failed"
     assert status.effective is not None
     assert status.effective.max_connection_creation_rate == 5

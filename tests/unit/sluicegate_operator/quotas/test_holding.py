@@ -21,8 +21,8 @@ from sluicegate_operator.quotas.holding import (
     reading,
 )
 from sluicegate_operator.quotas.model import TargetKey
-from sluicegate_operator.quotas.plan import QuotaPlanner
 from tests.support.bad_manifests import cluster, listener, manifest
+from tests.support.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=10)
@@ -163,11 +163,11 @@ def test_a_figure_and_its_quota_find_each_other(target: dict[str, Any], key: Key
     spec = {"clusterRef": {"name": "shop"}, "target": target, "maxConnectionCreationRate": 5}
     quota = parse_resource(manifest("ConnectionQuota", spec, "limit"))
     assert isinstance(quota, ConnectionQuota)
-    planner = QuotaPlanner()
+    planner = PlannedQuotas()
     shop: Any = parse_resource(cluster())
     external: Any = parse_resource(listener())
     for _ in planner.update(shop, [external], [quota], NOW):
         pass
     assert key_of("default", TargetKey.of_quota(quota), "limit") == key
-    assert set(quotas_of("default", key, planner)) == {"limit"}
-    assert not quotas_of("default", ("groups", "elsewhere/limit"), planner)
+    assert set(quotas_of("default", key, planner.plan)) == {"limit"}
+    assert not quotas_of("default", ("groups", "elsewhere/limit"), planner.plan)

@@ -5,8 +5,7 @@ from typing import Any
 
 from sluicegate_operator.api import BrokerListener, ConnectionQuota, Manifests, parse_resource
 from sluicegate_operator.quotas.limit_changes import changed_limits
-from sluicegate_operator.quotas.model import QuotaPlan
-from sluicegate_operator.quotas.plan import plan_quotas
+from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 
 
 def resource(kind: str, name: str, spec: dict[str, Any], namespace: str = "default") -> dict[str, Any]:

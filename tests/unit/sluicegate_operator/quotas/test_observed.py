@@ -19,6 +19,7 @@ from sluicegate_operator.quotas.observed import (
     PACE_S,
     ObservedReconciler,
 )
+from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.reconcile import STATUSES
 from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
 from sluicegate_operator.settings import read_settings
@@ -77,12 +78,16 @@ class Shop:
         found = [parse_resource(document) for document in (cluster(2), LISTENER, *quotas)]
         [shop] = [one for one in found if isinstance(one, BrokerCluster)]
         ports = [one for one in found if isinstance(one, BrokerListener)]
-        for _ in self.governed.planner.update(shop, ports, [q for q in found if isinstance(q, ConnectionQuota)], NOW):
+        wanted = [one for one in found if isinstance(one, ConnectionQuota)]
+        for _ in self.governed.replan(shop, Scope.of(shop, ports), wanted, {}, NOW):
             pass
-        self.governed.planner.changed_quotas.clear()
         for number in brokers.places:
             seen = ObservedLimits(listeners=frozenset(("EXTERNAL",)))
             self.governed.ledger.answered(number, ("b", number), None, Missing(frozenset()), seen)
+        for _ in self.governed.assess(self.context.first_seen, NOW):
+            pass
+        while (name := self.governed.waiting.take()) is not None:
+            self.governed.quotas[name].written = self.governed.quotas[name].assessment
         self.again()
 
     def again(self) -> None:
@@ -101,7 +106,8 @@ class Shop:
         """Statuses that would be written now."""
         written = []
         while (name := self.governed.waiting.take()) is not None:
-            before = self.governed.planner.quotas[name]
+            known = self.governed.quotas[name]
+            before, known.written = known.quota, known.assessment
             status = self.governed.status(name, NOW, NOW)
             assert status is not None
             self.governed.note_written(before, before.model_copy(update={"status": status}))
@@ -109,7 +115,7 @@ class Shop:
         return written
 
     def summary(self, name: str) -> str:
-        found = self.governed.planner.quotas[name].status.holding
+        found = self.governed.quotas[name].quota.status.holding
         return found.summary if found is not None else ""
 
 
@@ -137,7 +143,7 @@ async def test_a_listener_that_holds_is_said_and_looked_at_more_often(brokers: B
     assert shop.marked == [STATUSES]
     assert shop.write() == ["on-listener"]
     assert shop.summary("on-listener") == "80% of time"
-    assert shop.governed.planner.quotas["on-listener"].status.strategy == "token-bucket"
+    assert shop.governed.quotas["on-listener"].quota.status.strategy == "token-bucket"
     for share in (0.84, 0.75, 0.88):
         brokers.blocked = share
         await asyncio.sleep(HOLDING_PACE_S)
@@ -229,7 +235,7 @@ async def test_a_broker_that_does_not_answer_holds_up_nothing(brokers: Brokers) 
     brokers.blocked = 0.82
     await shop.look()
     shop.write()
-    found = shop.governed.planner.quotas["on-listener"].status.holding
+    found = shop.governed.quotas["on-listener"].quota.status.holding
     assert found is not None
     assert found.brokers == "1/2"
 

@@ -25,12 +25,11 @@ from sluicegate_operator.quotas import model as quotas
 from sluicegate_operator.quotas.model import (
     Limits,
     Outcome,
-    QuotaPlan,
     TargetKey,
     TargetKind,
     while_open,
 )
-from sluicegate_operator.quotas.plan import plan_quotas
+from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 from tests.support.bad_manifests import cluster, external, listener, quota
 from tests.support.limits_model import apply_actions, diff_limits
 

@@ -12,10 +12,11 @@ from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuo
 from sluicegate_operator.planning.connection_groups import group_limits, membership, number_of_pod
 from sluicegate_operator.planning.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
 from sluicegate_operator.quotas.held_limits import hold
-from sluicegate_operator.quotas.model import Limits, Outcome, QuotaPlan, TargetKey, TargetKind, pods_unknown
-from sluicegate_operator.quotas.plan import QuotaPlanner
+from sluicegate_operator.quotas.model import Limits, Outcome, TargetKey, TargetKind, pods_unknown
+from sluicegate_operator.quotas.plan import QuotaPlan
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.limits_model import apply_actions, diff_limits, group_of, listed, member_of
+from tests.support.planned_quotas import PlannedQuotas
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,8 +50,8 @@ def a_quota(name: str, target: dict[str, Any], age: int = 0, **said: Any) -> Con
 
 
 def updated(
-    planner: QuotaPlanner, *quotas: ConnectionQuota, now: datetime = NOW, pod: float = A, **selected: Collection[str]
-) -> QuotaPlanner:
+    planner: PlannedQuotas, *quotas: ConnectionQuota, now: datetime = NOW, pod: float = A, **selected: Collection[str]
+) -> PlannedQuotas:
     """`selected`: by quota, the addresses of pods where these are others than before; all of one `pod`."""
     planner.changed_keys.clear()
     planner.changed_quotas.clear()
@@ -63,7 +64,7 @@ def updated(
 def plan(*quotas: ConnectionQuota) -> QuotaPlan:
     """With workloads that select nobody."""
     nobody: dict[str, Any] = {one.name: () for one in quotas if one.spec.target.workload}
-    return updated(QuotaPlanner(), *quotas, **nobody).plan
+    return updated(PlannedQuotas(), *quotas, **nobody).plan
 
 
 def groups(keys: Collection[LimitKey]) -> set[str]:
@@ -160,7 +161,7 @@ def test_an_observed_address_leaves_the_enforced_one_alone() -> None:
 
 def test_a_pod_that_comes_or_goes_changes_one_key() -> None:
     pods = a_quota("pods", of_pods(), maxConnections=5)
-    planner = updated(QuotaPlanner(), pods)
+    planner = updated(PlannedQuotas(), pods)
     assert planner.plan.verdicts == {"pods": pods_unknown(pods, TargetKey(TargetKind.WORKLOAD, "pods"))}
     assert planner.plan.desired == DesiredLimits()
     updated(planner, pods, pods={"10.0.0.1", "10.0.0.2"})
@@ -176,7 +177,7 @@ def test_a_pod_that_comes_or_goes_changes_one_key() -> None:
 
 def test_an_address_that_another_pod_has_is_told_to_brokers_and_counted_once() -> None:
     pods = a_quota("pods", of_pods(), maxConnections=5)
-    planner = updated(QuotaPlanner(), pods, pods={"10.0.0.1", "10.0.0.2"})
+    planner = updated(PlannedQuotas(), pods, pods={"10.0.0.1", "10.0.0.2"})
     brokers = apply_actions(diff_limits(planner.plan.desired, {1: ObservedLimits()}), {1: ObservedLimits()})
     updated(planner, pods, pods={"10.0.0.1", "10.0.0.2"}, pod=B)
     told = membership("default/pods", {"10.0.0.1": B, "10.0.0.2": B})
@@ -185,7 +186,7 @@ def test_an_address_that_another_pod_has_is_told_to_brokers_and_counted_once() -
     brokers = apply_actions(diff_limits(planner.plan.desired, brokers), brokers)
     assert told.items() <= brokers[1].quotas.items()
     assert diff_limits(planner.plan.desired, brokers) == []
-    assert planner.plan == updated(QuotaPlanner(), pods, pods={"10.0.0.1", "10.0.0.2"}, pod=B).plan
+    assert planner.plan == updated(PlannedQuotas(), pods, pods={"10.0.0.1", "10.0.0.2"}, pod=B).plan
 
 
 def test_a_limit_ends_at_its_moment_and_comes_back_with_a_later_one() -> None:
@@ -195,7 +196,7 @@ def test_a_limit_ends_at_its_moment_and_comes_back_with_a_later_one() -> None:
         a_quota("always", {"ip": "10.0.0.1"}, maxConnectionCreationRate=50),
         a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnections=5, expiresAt=ends.isoformat()),
     ]
-    planner = updated(QuotaPlanner(), *quotas)
+    planner = updated(PlannedQuotas(), *quotas)
     assert planner.next_expiry == ends
     assert planner.plan.desired.quotas[ip_rate("10.0.0.1")] == 5
     updated(planner, *quotas, now=ends)
@@ -217,7 +218,7 @@ def test_a_limit_ends_at_its_moment_and_comes_back_with_a_later_one() -> None:
 
 def test_a_quota_that_goes_takes_its_group_along() -> None:
     quotas = [a_quota("range", {"cidr": "10.0.0.0/8"}, maxConnections=5), a_quota("pods", of_pods(), maxConnections=5)]
-    planner = updated(QuotaPlanner(), *quotas, pods={"10.0.0.1"})
+    planner = updated(PlannedQuotas(), *quotas, pods={"10.0.0.1"})
     updated(planner)
     assert planner.plan.desired == DesiredLimits()
     assert groups(planner.changed_keys) == {"default/range", "default/pods"}
@@ -275,13 +276,13 @@ STEPS = st.lists(st.tuples(some_quotas(), st.integers(0, 4), PODS, st.sampled_fr
 
 @given(STEPS)
 def test_planning_what_changed_comes_to_the_same_as_planning_all_of_it_and_brokers_get_there(steps: Any) -> None:
-    planner, brokers = QuotaPlanner(), {1: ObservedLimits(), 2: ObservedLimits()}
+    planner, brokers = PlannedQuotas(), {1: ObservedLimits(), 2: ObservedLimits()}
     for quotas, hours, pods, pod in steps:
         now = NOW + timedelta(hours=hours)
         selected = {one.name: pods for one in quotas if one.spec.target.workload is not None}
         before = dict(planner.plan.desired.quotas)
         updated(planner, *quotas, now=now, pod=pod, **selected)
-        anew = updated(QuotaPlanner(), *quotas, now=now)
+        anew = updated(PlannedQuotas(), *quotas, now=now)
         updated(anew, *quotas, now=now, pod=pod, **selected)
         assert planner.plan == anew.plan
         after = planner.plan.desired.quotas
@@ -296,14 +297,14 @@ def test_planning_what_changed_comes_to_the_same_as_planning_all_of_it_and_broke
 def test_an_operator_of_one_namespace_refuses_to_select_others() -> None:
     elsewhere = a_quota("elsewhere", of_pods(namespaceSelector={}), maxConnections=1)
     here = a_quota("here", of_pods(), maxConnections=1)
-    planner = updated(QuotaPlanner(in_all_namespaces=False), elsewhere, here, elsewhere=[], here=[])
+    planner = updated(PlannedQuotas(in_all_namespaces=False), elsewhere, here, elsewhere=[], here=[])
     verdicts = planner.plan.verdicts
     assert (verdicts["elsewhere"].outcome, verdicts["here"].outcome) == (Outcome.UNSUPPORTED, Outcome.ACCEPTED)
     assert "install the operator for all namespaces" in verdicts["elsewhere"].message
 
 
 def test_pods_that_were_selected_before_the_target_was_another_one_are_not_taken_for_those_of_now() -> None:
-    planner = updated(QuotaPlanner(), a_quota("pods", of_pods(), maxConnections=5), pods={"10.0.0.1"})
+    planner = updated(PlannedQuotas(), a_quota("pods", of_pods(), maxConnections=5), pods={"10.0.0.1"})
     updated(planner, a_quota("pods", {"cidr": "10.1.0.0/16"}, maxConnections=5))
     assert members(planner.plan.desired.quotas, "default/pods") == {"10.1.0.0/16"}
     again = a_quota("pods", of_pods(), maxConnections=5)

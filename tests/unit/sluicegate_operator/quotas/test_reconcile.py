@@ -19,8 +19,7 @@ from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.planning.workloads import Members
 from sluicegate_operator.quotas.doubts import AGAIN_S
-from sluicegate_operator.quotas.reconcile import OBSERVED, STARTING_S, STATUSES, QuotaReconciler
-from sluicegate_operator.quotas.selected_pods import SelectedPods
+from sluicegate_operator.quotas.reconcile import OBSERVED, STARTING_S, STATUSES, QuotaReconciler, SelectedPods
 from sluicegate_operator.quotas.state import GovernedQuotas
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import read_settings
@@ -189,6 +188,26 @@ async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_
     assert list(shop.context.progress[SHOP].unreachable) == [2]
     assert set(shop.marked) == {STATUSES, OBSERVED, "clusters"}
     assert shop.marked.count("clusters") == 1
+
+
+async def test_a_pass_that_outlives_its_cluster_notes_no_silent_broker_of_the_next_cluster_of_the_name() -> None:
+    shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
+    await shop.reconcile()
+    shop.silence(2)
+    await asyncio.sleep(RESYNC_MAX_S)
+    for _ in range(2):
+        await shop.enforce()
+        await asyncio.sleep(3.0)
+    late = asyncio.create_task(shop.enforce())
+    await asyncio.sleep(0.1)
+    earlier = shop.context.progress[SHOP]
+    assert not earlier.unreachable
+    await shop.context.forget_cluster(SHOP)
+    shop.kube.put(cluster(3) | {"metadata": {"name": "shop", "uid": "of-the-next"}})
+    await late
+    found = (await shop.gather()).cluster
+    assert found is not None
+    assert (list(earlier.unreachable), shop.context.progress.of(found).unreachable) == ([2], {})
 
 
 async def test_a_changed_limit_is_not_said_to_be_in_force_where_nobody_answers() -> None:

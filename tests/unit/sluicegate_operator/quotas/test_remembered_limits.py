@@ -11,8 +11,8 @@ from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.errors import KubeUnavailableError
 from sluicegate_operator.planning.limits import COUNT, DesiredLimits
 from sluicegate_operator.quotas.brokers import WantedLimits
+from sluicegate_operator.quotas.external import ExternalLimits
 from sluicegate_operator.quotas.ledger import LimitLedger
-from sluicegate_operator.quotas.remembered_limits import ExternalLimits
 from tests.support.scripted_cluster import ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time

@@ -9,7 +9,9 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
+from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.planning.limits import Missing, ObservedLimits
+from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
 
@@ -27,7 +29,6 @@ class Shop:
     def __init__(self, *quotas: dict[str, Any], listeners: bool = True) -> None:
         self.governed = GovernedQuotas(around=Surroundings((0, 1)))
         self.want(*quotas, listeners=listeners)
-        self.governed.planner.changed_quotas.clear()
         for broker_id in (0, 1):
             self.answers(broker_id)
 
@@ -36,7 +37,7 @@ class Shop:
         [broker_cluster] = [one for one in found if isinstance(one, BrokerCluster)]
         ports = [one for one in found if isinstance(one, BrokerListener) and listeners]
         wanted = [one for one in found if isinstance(one, ConnectionQuota)]
-        for _ in self.governed.planner.update(broker_cluster, ports, wanted, NOW):
+        for _ in self.governed.replan(broker_cluster, Scope.of(broker_cluster, ports), wanted, {}, NOW):
             pass
 
     def answers(self, broker_id: int, *lacks: Any, open_: frozenset[str] = frozenset(("EXTERNAL",))) -> None:
@@ -45,10 +46,24 @@ class Shop:
 
     @property
     def keys(self) -> frozenset[Any]:
-        return frozenset(self.governed.planner.plan.keys("one"))
+        return frozenset(self.governed.plan.keys("one"))
+
+    def assess(self) -> None:
+        for _ in self.governed.assess(FirstSeen(), NOW):
+            pass
 
     def status(self, name: str = "one") -> ConnectionQuotaStatus | None:
+        self.assess()
         return self.governed.status(name, NOW, NOW)
+
+    def waiting(self) -> list[str]:
+        """Quotas that are to be told something else; tells them."""
+        self.assess()
+        names = []
+        while (name := self.governed.waiting.take()) is not None:
+            self.governed.quotas[name].written = self.governed.quotas[name].assessment
+            names.append(name)
+        return names
 
     def ready(self, name: str = "one") -> tuple[str, str, str]:
         status = self.status(name)
@@ -62,15 +77,14 @@ def test_a_quota_that_all_brokers_have_is_enforced_and_that_is_noted() -> None:
     shop = Shop(ONE)
     assert shop.ready()[:2] == ("2/2", "Enforced")
     assert shop.governed.states == {"one": "Enforced"}
-    assert shop.governed.unsettled == []
 
 
 def test_nothing_is_told_of_what_is_not_there_or_what_brokers_were_not_asked_for() -> None:
     shop = Shop(ONE)
     assert shop.status("another") is None
+    assert shop.status() is not None
     shop.want(quota("one", "10.0.0.1", rate=9) | {"metadata": {"name": "one", "generation": 2}})
-    assert shop.status() is None
-    shop.governed.planner.changed_quotas.clear()
+    assert shop.governed.status("one", NOW, NOW) is None
     assert shop.status() is not None
 
 
@@ -87,19 +101,22 @@ def test_while_a_listener_cannot_be_read_only_quotas_that_miss_theirs_are_told_n
 
 def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
     shop = Shop(ONE, quota("two", "10.0.0.2"))
-    shop.governed.error = "the connection was lost"
+    shop.governed.around = Surroundings((0, 1), error="the connection was lost")
     shop.answers(1, *shop.keys)
     brokers, reason, message = shop.ready()
     assert (brokers, reason) == ("1/2", "Applying")
     assert "the connection was lost" in message
-    assert shop.governed.unsettled == ["one"]
     assert shop.ready("two")[:2] == ("2/2", "Enforced")
     assert "lost" not in shop.ready("two")[2]
+    assert sorted(shop.waiting()) == ["one", "two"]
+    shop.governed.around = Surroundings((0, 1), error="the connection was refused")
+    assert shop.waiting() == ["one"], "only those that lag say why"
+    assert shop.waiting() == []
 
 
 def test_a_refusal_says_more_than_why_nobody_answers_and_is_none_where_nobody_lacks_it() -> None:
     shop = Shop(ONE)
-    shop.governed.error = "the connection was lost"
+    shop.governed.around = Surroundings((0, 1), error="the connection was lost")
     shop.governed.ledger.refused = dict.fromkeys(shop.keys, "INVALID_REQUEST")
     assert shop.ready()[:2] == ("2/2", "Enforced")
     shop.answers(1, *shop.keys)
@@ -111,7 +128,7 @@ def test_a_refusal_says_more_than_why_nobody_answers_and_is_none_where_nobody_la
 
 def test_a_listener_that_is_not_open_is_no_refusal() -> None:
     shop = Shop(ON_LISTENER)
-    keys = shop.governed.planner.plan.keys("on-listener")
+    keys = shop.governed.plan.keys("on-listener")
     shop.governed.ledger.refused = dict.fromkeys(keys, "INVALID_REQUEST")
     shop.answers(1, *keys, open_=frozenset())
     brokers, reason, message = shop.ready("on-listener")

@@ -6,10 +6,10 @@ from typing import Any
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus, Effective, Observed
-from sluicegate_operator.quotas.plan import QuotaPlanner
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.kstatus import kstatus
+from tests.support.planned_quotas import PlannedQuotas
 from tests.support.quota_manifests import of_pods
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,11 +25,11 @@ def status(
     assert isinstance(parsed, ConnectionQuota)
     assert isinstance(shop, BrokerCluster)
     assert isinstance(external, BrokerListener)
-    planner = QuotaPlanner()
+    planner = PlannedQuotas()
     planner.select({} if selected is None else {"q": dict.fromkeys(selected, 7.0)})
     for _ in planner.update(shop, [external], [parsed], NOW):
         pass
-    return quota_status(parsed, planner.plan, enforcement, NOW)
+    return quota_status(parsed, planner.plan.of[parsed.name], enforcement, NOW)
 
 
 def said(status: ConnectionQuotaStatus, condition: str) -> tuple[str, str, str]:

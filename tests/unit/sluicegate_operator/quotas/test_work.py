@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.kafka_admin import connection
-from sluicegate_operator.quotas import plan as quota_planner
-from sluicegate_operator.quotas import state as governed_quotas
-from sluicegate_operator.quotas.plan import COMPARED_A_TURN, PLANNED_A_TURN, QuotaPlanner
+from sluicegate_operator.quotas import plan, state
+from sluicegate_operator.quotas.plan import COMPARED_A_TURN, PLANNED_A_TURN
 from tests.support.memory_kube import MemoryKube
+from tests.support.planned_quotas import PlannedQuotas
 from tests.unit.sluicegate_operator.quotas.test_reconcile import RESYNC_MAX_S, Shop, cluster, quota
 
 pytestmark = pytest.mark.virtual_time
@@ -52,8 +52,8 @@ async def test_one_changed_quota_of_many_costs_one_quota(monkeypatch: pytest.Mon
     shop = Shop(many_quotas(), BROKERS)
     await shop.reconcile()
     assert shop.said("q7") == ("3/3", "True", "Enforced")
-    planned = Counted(monkeypatch, quota_planner, "verdict_of")
-    told = Counted(monkeypatch, governed_quotas, "quota_status")
+    planned = Counted(monkeypatch, plan, "verdict_of")
+    told = Counted(monkeypatch, state, "quota_status")
     asked, quotas_told, alterations = requests(shop), shop.brokers.quotas_told, shop.brokers.alterations
     shop.kube.put(quota("q7", "10.0.0.8", rate=9))
     await shop.reconcile()
@@ -84,7 +84,7 @@ async def test_two_quotas_on_one_target_are_planned_again_together_and_their_nei
 ) -> None:
     shop = Shop(many_quotas(), BROKERS)
     await shop.reconcile()
-    planned = Counted(monkeypatch, quota_planner, "verdict_of")
+    planned = Counted(monkeypatch, plan, "verdict_of")
     shop.kube.put(quota("stricter", "10.0.0.8", rate=2))
     await shop.reconcile()
     assert planned.calls == 2
@@ -105,7 +105,7 @@ async def test_a_changed_quota_is_not_told_as_in_force_before_brokers_were_seen_
     shop.kube.put(quota("q7", "10.0.0.8", rate=9))
     enforcing = asyncio.create_task(shop.enforce())
     await asyncio.sleep(0.5)
-    for _ in governed.mark(["q7"], shop.context.first_seen, shop.now()):
+    for _ in governed.assess(shop.context.first_seen, shop.now(), names=["q7"]):
         pass
     await shop.tell()
     assert shop.kube.take("ConnectionQuota", "q7")["status"]["observedGeneration"] == 1
@@ -146,10 +146,10 @@ async def test_a_broker_that_comes_is_asked_for_everything_and_the_others_for_no
 
 
 async def test_planning_lets_others_have_the_loop_after_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = Counted(monkeypatch, quota_planner, "verdict_of")
+    planned = Counted(monkeypatch, plan, "verdict_of")
     shop = Shop(many_quotas(), BROKERS)
     snapshot = await shop.gather()
-    planner, most, before = QuotaPlanner(), 0, 0
+    planner, most, before = PlannedQuotas(), 0, 0
     for _ in planner.update(snapshot.cluster, snapshot.listeners, snapshot.quotas, shop.now()):
         most, before = max(most, planned.calls - before), planned.calls
     assert planned.calls == MANY
