@@ -31,20 +31,20 @@ from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
 SINGLES_MIN, SINGLES_SHARE = 8, 40
 """A request for one entity costs about as much as 40 entities in the answer to a request for all."""
 SINGLES_AT_A_TIME = 2
-"""Of one broker: a hundred brokers are asked in the same turn of the event loop."""
+"""The limit for one broker: a hundred brokers are asked in the same turn of the event loop."""
 
 STRAGGLER_A_QUOTA_S = 0.0001
-"""So much longer a broker that has to tell everything may take than those that have to tell little."""
+"""A broker that is asked for everything may take longer than the others by this time for each client quota."""
 TIMED_OUT = "REQUEST_TIMED_OUT"
 """A broker's answer when its controller has not answered it."""
 
 Unanswered = Callable[[int, Iterable[LimitKey]], None]
-"""Told of a broker, and of the limits that it was told and did not answer."""
+"""Called with a broker and with limits whose change it has received and not answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A change that was not made, in the words of whoever did not make it."""
+    """A change that was not made, with the error of the broker or of the connection."""
 
     action: Action
     error: KafkaAdminError | NoBrokerError
@@ -120,8 +120,8 @@ async def _single_quotas(handle: BrokerHandle, left: Iterator[Entity]) -> Mappin
 async def observe_limits(
     pool: BrokerPool, keys: Collection[str] | None = None
 ) -> dict[int, ObservedLimits | Unreachable]:
-    """What each broker itself says. Without `keys` its whole dynamic configuration and all rates of addresses, also
-    limits that nobody wants."""
+    """The limits that each broker shows. Without `keys` these are its whole dynamic configuration and the rates of all
+    addresses, also limits that no quota asks for."""
     asked = None if keys is None else frozenset(keys)
     return await read_limits(pool, Questions({broker.broker_id: asked for broker in pool.brokers}, 0, (IP,)))
 
@@ -139,11 +139,11 @@ def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
 async def apply_actions(
     pool: BrokerPool, actions: Sequence[Action], unanswered: Unanswered = lambda broker_id, keys: None
 ) -> tuple[Failure, ...]:
-    """Makes all changes at once, and says which could not be made. `unanswered` is told of brokers that may yet make
-    them, also when another one has.
+    """Make all changes at once. Returns the changes that could not be made. `unanswered` is called for brokers that may
+    still make a change, also if another broker has made it.
 
-    What holds for the whole cluster goes through any broker, so a broker that is down does not matter; the override of
-    one broker only that broker takes away.
+    A change for the whole cluster goes through any broker, so one that is down does not matter. The override of a
+    broker is taken away by that broker only.
     """
     quotas = {action.key: action for action in actions if isinstance(action, SetQuota)}
     work = [_alter_configs(pool, action, unanswered) for action in actions if isinstance(action, SetBrokerConfigs)]
@@ -156,8 +156,8 @@ async def apply_actions(
 def _doubted(
     broker: BrokerAddress, handle: BrokerHandle, keys: Iterable[LimitKey], unanswered: Unanswered
 ) -> Iterator[None]:
-    """Around a change. Who is no longer waited for, as another broker has answered, counts as well, and so does who has
-    answered when it was told a second time."""
+    """The context of one change: calls `unanswered` unless this broker has answered it. A broker that answered only the
+    second request counts as well, and so does one that is left because another broker has answered."""
     repeated, answered = handle.repeated, False
     try:
         yield
@@ -174,7 +174,7 @@ def _doubted(
 
 
 async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs, unanswered: Unanswered) -> list[Failure]:
-    """Key by key when all together are refused, so that one bad value does not hold up the others."""
+    """If a broker refuses all keys together, each is sent alone, so that one bad value does not stop the others."""
     through = pool if action.broker_id is None else pool.only(action.broker_id)
     change = ConfigChange(action.set, action.delete)
 

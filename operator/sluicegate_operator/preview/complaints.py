@@ -1,4 +1,4 @@
-"""What objects that the API server has taken cannot be all the same: the verdicts of planning, gathered."""
+"""Complaints about objects that the API server accepts and that cannot come into force, by the verdicts of planners."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from sluicegate_operator.planning.topics import TopicOutcome, judge_topics
 from sluicegate_operator.quotas.plan import plan_quotas
 
 _FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISSING)
-"""Whether there is code in a ConfigMap no manifest of ours says."""
+"""Outcomes without a complaint. Manifests do not show whether a ConfigMap has the code of a plugin."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,8 +1,8 @@
-"""What would become of manifests if they were applied: made, changed, refused, and what clusters would do then.
+"""The result of applying manifests: objects that are created, changed or refused, and the actions of their clusters.
 
-The same decisions as the operator's, played on what is there (`World`) and on what would be: nothing here has a rule of
-its own, so that what is foretold is what happens. Objects that the manifests do not name stay in Kubernetes, and go on
-a laptop.
+The operator's own planners decide, on the objects that are there (`World`) and on those that would be there. No rule is
+written twice, so the preview tells what the operator will do. Objects that the manifests do not name stay in
+Kubernetes, and are deleted by `sluicegate up`.
 """
 
 import json
@@ -25,9 +25,9 @@ VALUE_SHOWN_MAX = 120
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is there: objects with their statuses, and nodes by namespace and name of their cluster, where somebody has
-    looked. `kind` of nodes: what restarts one differs between pods and processes, which are those of `sluicegate up`:
-    there what manifests do not name goes. `operator_silence`: see planning.operator_lease."""
+    """The objects that are there, with their statuses, and nodes by namespace and name of their cluster, if they were
+    read. `kind`: pods, or processes of `sluicegate up`. Different changes restart them, and `sluicegate up` deletes
+    objects that manifests do not name. `operator_silence`: see planning.operator_lease."""
 
     manifests: Manifests = field(default_factory=Manifests)
     nodes: Mapping[tuple[str, str], RunningNodes] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def _cluster_of(resource: Resource) -> tuple[str, str]:
 
 
 def _as_applied(resource: Resource, old: Resource | None, now: datetime) -> Resource:
-    """As the API server would have it: what nobody writes into a file is kept, or begins."""
+    """The object as the API server would keep it: its status and the server's metadata stay, or begin."""
     if old is None:
         metadata = resource.metadata.model_copy(update={"creation_timestamp": now})
         return resource.model_copy(update={"metadata": metadata})

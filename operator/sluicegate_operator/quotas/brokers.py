@@ -182,7 +182,7 @@ class _Run:
         return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))
 
     def _unasked_for(self, lacks: Missing) -> Missing:
-        """Without limits that have changed on purpose, and without those that a late change of our own may have set."""
+        """The limits that another client has changed: not those that we have changed, and not those in doubt."""
         return Missing(lacks.limits - self._wanted.changed - self._closing - self._in_doubt, lacks.own)
 
     def _judge(self, broker_id: int, asked: frozenset[LimitKey] | None, seen: ObservedLimits) -> Missing:

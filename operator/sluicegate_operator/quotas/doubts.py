@@ -1,8 +1,8 @@
-"""Changes whose outcome is not known: a broker was told and has not answered, so that it may yet do it.
+"""Changes that a broker has received and not answered: their outcome is not known, and the broker may still make them.
 
-It may then undo what it was told after, or what others were. So the limits are looked at again every few seconds, until
-the broker has had all the time that it takes for one change, and, where it is silent (frozen, or not reachable), until
-it has had that time from its next answer on. Pure; times are seconds of the caller's clock.
+A late change may undo newer ones, also those that went through other brokers. So the limits are read again every
+`AGAIN_S`, until the broker has had `LATE_S` for the change. If the broker is silent (frozen, or not reachable), these
+begin with its next answer. Pure; times are seconds of the caller's clock.
 """
 
 from collections.abc import Iterable, Set
@@ -13,12 +13,12 @@ from sluicegate_operator.planning.limits import LimitKey
 
 AGAIN_S = 5.0
 LATE_S = 60.0
-"""So long a broker of Kafka goes on trying to reach its controller with a change that it has taken."""
+"""For this time a broker of Kafka tries to pass a change on to its controller."""
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """`waits`: its broker is silent, and has had its time otherwise."""
+    """`waits`: the time is over, but the broker is still silent."""
 
     keys: set[LimitKey]
     look_s: float
@@ -27,7 +27,7 @@ class _Doubt:
 
 
 class Doubts:
-    """Of one cluster, by the broker that did not answer: each has no more of them than there are limits."""
+    """Limits of one cluster in doubt, by the broker that did not answer. A broker has each limit at most once."""
 
     def __init__(self) -> None:
         self._of: dict[int, _Doubt] = {}
@@ -38,7 +38,7 @@ class Doubts:
 
     @property
     def keys_awaited(self) -> frozenset[LimitKey]:
-        """Without those of brokers that have had their time, and are silent."""
+        """Limits in doubt, without those of brokers that have had their time and are still silent."""
         return frozenset(key for doubt in self._of.values() if not doubt.waits for key in doubt.keys)
 
     def note(self, broker_id: int, keys: Iterable[LimitKey], now_s: float) -> None:
@@ -48,7 +48,7 @@ class Doubts:
         doubt.look_s, doubt.until_s, doubt.waits = min(doubt.look_s, look_s), until_s, False
 
     def take(self, silent: Set[int], now_s: float) -> frozenset[LimitKey]:
-        """Those that are to be looked at now. `silent`: brokers that did not answer when they were asked last."""
+        """The limits that are due to be read again. `silent`: brokers that did not answer the newest request."""
         taken: set[LimitKey] = set()
         for broker_id, doubt in list(self._of.items()):
             if doubt.waits and broker_id not in silent:
@@ -65,7 +65,7 @@ class Doubts:
         return frozenset(taken)
 
     def next_look_s(self, silent: Set[int]) -> float:
-        """When `take` has something; infinity when nobody's answer is waited for."""
+        """The time at which `take` returns limits next; infinity if none are in doubt."""
         due = (
             0.0 if doubt.waits else doubt.look_s for b, doubt in self._of.items() if not doubt.waits or b not in silent
         )

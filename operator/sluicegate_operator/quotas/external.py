@@ -1,7 +1,7 @@
-"""The quota path on brokers that others run: as quotas.brokers, but only what was set for ConnectionQuotas is lifted.
+"""The quota path on brokers that others run: as quotas.brokers, but only limits of ConnectionQuotas are lifted.
 
-What will be set is remembered before it is, so that an operator that was away when a quota was deleted lifts its limit
-all the same.
+Each limit is written into the cluster's status before brokers get it. So an operator that was away while a quota was
+deleted still lifts the limit of that quota.
 """
 
 import asyncio
@@ -39,28 +39,28 @@ from sluicegate_operator.quotas.shared_limits import (
 LIMITS_SET = "limitsSet"
 """The field of the status."""
 LIMITS_MAX = LIMITS_SET_MAX
-"""Of one cluster, while those that are to be lifted count as well."""
+"""Limits of one cluster, with those that have yet to be lifted."""
 
 SHOWN_AFTER_S = 0.3
-"""A change that anybody has made is shown by brokers that follow their controllers within this time."""
+"""Within this time brokers that follow their controller show a change, whichever client made it."""
 READINGS_MAX = 5
 
 Remember = Callable[[Mine], Awaitable[None]]
-"""Keeps it for good: it has returned before anything is set."""
+"""Keeps these texts for good. It returns before brokers get a limit."""
 
 
 async def enforce_beside_others(
     pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger, before: Mine, remember: Remember
 ) -> EnforcementResult:
-    """`before`: what was set for ConnectionQuotas, and perhaps more. Raises what `remember` raises, and nothing that a
+    """`before`: limits that ConnectionQuotas have set, and perhaps others. Raises errors of `remember`, and none that a
     broker can cause."""
     now = mine_of(wanted.desired)
     if (count := len(now | before)) > LIMITS_MAX:
-        # Those that are lifted make room for those that were never set.
+        # Limits that are lifted now make room for new ones.
         kept = replace(wanted, desired=those_of(wanted.desired, before))
         result = await enforce_beside_others(pool, kept, ledger, before, remember)
         ledger.kept_back |= keys_of(now - before)
-        # Not as changed: what was never set may be somebody else's, and is not to be lifted.
+        # Not as changed limits: one that was never set may belong to another client, and must not be lifted.
         ledger.look_at_all()
         return _too_many(result, count)
     mine = now | before
@@ -68,14 +68,14 @@ async def enforce_beside_others(
         await remember(mine)
     ours = keys_of(mine)
     pool, desired = await _with_others(pool, wanted, mine)
-    # What has changed and was never set may be somebody else's.
+    # A changed limit that was never set may belong to another client.
     changed = frozenset(key for key in wanted.changed if key in ours)
     released = frozenset[LimitKey]() if wanted.hold else ours
     wanted = replace(wanted, desired=desired, changed=changed, released=released, ours=ours)
     result = await enforce(pool, wanted, ledger)
     states = {broker.state for broker in result.brokers}
     lifted = not result.failures and EnforcementState.ENFORCED in states and EnforcementState.LAGGING not in states
-    # A broker may yet set again what it was told and has not answered.
+    # A broker may still set limits whose change it has not answered.
     left = now | those_with(mine, ledger.doubts.keys_awaited)
     if mine != left and lifted and not wanted.hold:
         await remember(left)
@@ -95,7 +95,7 @@ def _too_many(result: EnforcementResult, count: int) -> EnforcementResult:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What brokers said of the shared key; `defaults`: the cluster's default by broker, of those that answered."""
+    """The brokers' answers about the shared key. `defaults`: the cluster's default as each broker shows it."""
 
     answers: Mapping[int, tuple[ConfigSynonym, ...] | Unreachable]
 
@@ -114,7 +114,7 @@ class _Reading:
 
     @property
     def overrides(self) -> Overrides:
-        """Where brokers differ the default is what most say: one of them may not have followed for long."""
+        """If brokers differ, the default of most counts: a broker may have stopped following its controller."""
         counted = Counter(self.defaults.values()).most_common(1)
         default = counted[0][0] if counted else None
         own, files = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.STATIC_BROKER_CONFIG
@@ -122,8 +122,8 @@ class _Reading:
 
 
 async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> tuple[BrokerPool, DesiredLimits]:
-    """And the brokers that have told what others have set there: without that, theirs would be replaced. Brokers show a
-    change a moment after it was made, so the key is only written when it has been the same for that moment."""
+    """The limits with the entries of other clients, and the brokers that have shown these entries. Another broker would
+    replace them. Brokers show a change late, so the key is written only after two equal readings."""
     addresses = overridden(mine)
     if not addresses:
         return pool, wanted.desired
@@ -150,17 +150,17 @@ async def _read(pool: BrokerPool) -> _Reading:
 
 
 class ExternalLimits:
-    """Remembers for each cluster what it has set there."""
+    """Remembers for each cluster the limits that it has set."""
 
     def __init__(self, context: ReconcileContext) -> None:
         self._context = context
         self._mine: dict[ClusterKey, tuple[str, Mine]] = {}
-        """The BrokerCluster's uid, and what was written into its status last: what is read of it may be older."""
+        """The BrokerCluster's uid, and the limits that its status got last: a status that was read may be older."""
 
     async def enforce(
         self, cluster: BrokerCluster, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger
     ) -> EnforcementResult:
-        """Raises what the context raises while it remembers."""
+        """One pass over the brokers. Raises what `ReconcileContext.remember` raises."""
         key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
 
         async def remember(mine: Mine) -> None:

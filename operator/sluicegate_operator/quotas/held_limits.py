@@ -1,6 +1,7 @@
-"""Limits while some of what they follow from cannot be read: they may become stricter, none is lifted or loosened.
+"""Limits while some object that they follow from cannot be read: they may become stricter, and none is lifted.
 
-What cannot be read may be the reason of any limit that is in force, and a storm does not wait for it to be corrected.
+An object that cannot be read may be the reason for any limit that is in force, and a storm may come before a user
+corrects it.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,8 +19,8 @@ from sluicegate_operator.planning.limits import (
 def hold(
     desired: DesiredLimits, observed: Mapping[int, ObservedLimits], ours: Collection[LimitKey] | None = None
 ) -> DesiredLimits:
-    """`desired`, with every limit that the cluster has now where that is stricter, or not in `desired` at all. Limits
-    that are not `ours` are left alone; None: all are."""
+    """`desired` with each limit of the brokers that is stricter, or that `desired` does not have. Limits that are not
+    `ours` stay as they are; None: all limits are ours."""
     configs, quotas = dict(desired.configs), dict(desired.quotas)
     for view in observed.values():
         quotas = never_looser(quotas, view.quotas)
@@ -30,14 +31,14 @@ def hold(
             if ours is not None and quota not in ours:
                 continue
             known = quotas.get(quota, number)
-            # Of a member the number tells who has the address, and not how much he may have.
+            # The number of a member stands for the pod that has the address, and is no limit.
             quotas[quota] = known if quota[1] == MEMBER else min(number, known)
     return DesiredLimits(configs, quotas, desired.exclusive)
 
 
 def differing(stated: DesiredLimits, held: DesiredLimits) -> frozenset[LimitKey]:
-    """What brokers are not given as it is stated. The counts of single addresses are left out: they are one key, and
-    that one is held says nothing of the others."""
+    """Limits of which brokers do not get the stated value. The counts of single addresses are not among them: they
+    share one key, which does not show the count that is held."""
     keys: set[LimitKey] = {*held.configs, *held.quotas}
     keys.discard(COUNT_PER_IP_OVERRIDES)
     return frozenset(key for key in keys if stated.value(key) != held.value(key))

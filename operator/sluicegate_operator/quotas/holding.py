@@ -1,7 +1,7 @@
-"""What the limit of a ConnectionQuota holds back now, from brokers' answers to GET /connection-limits?held=true. Pure.
+"""How much the limit of a ConnectionQuota holds back now, from answers to GET /connection-limits?held=true. Pure.
 
-A figure that changes a little is not written again, and one that is gone stays for a while: a status that followed
-every look would wake all of its watchers all the time.
+A status keeps a figure that has changed little, and for a while one that has gone. A status that changed with every
+look would wake all of its watchers every time.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,16 +16,16 @@ from sluicegate_operator.quotas.model import TargetKey, TargetKind
 from sluicegate_operator.quotas.plan import QuotaPlan
 
 SHARE_MIN = 0.01
-"""A limit for which an acceptor waited for a smaller share of the time holds nothing worth a write."""
+"""A limit counts only if acceptors waited for it for at least this share of the time."""
 QUIET_S = 60.0
-"""A figure is taken back when the limit has held nothing for so long, or no broker has answered."""
+"""A figure goes after the limit has held nothing, or no broker has answered, for this time."""
 _PERCENT_STEP = 5
 _PERCENT_KEPT = 10
 _RATE_KEPT = 1.5
-"""A rate is written again when it is so many times the one that was written, or the other way round."""
+"""A rate is written again if it is larger or smaller than the written one by this factor."""
 
 Key = tuple[str, str]
-"""What brokers have figures of: the kind, and the name of the listener, the address or the group."""
+"""The key of a figure in brokers' answers: a kind, and the name of the listener, the address or the group."""
 _KINDS = {
     TargetKind.BROKER: "broker",
     TargetKind.LISTENER: "listeners",
@@ -61,7 +61,7 @@ class Look:
 
 
 def key_of(namespace: str, target: TargetKey, quota: str) -> Key:
-    """What brokers call the target of a quota that is enforced."""
+    """The brokers' key for the target of an enforced quota."""
     if target.kind in _KINDS:
         return _KINDS[target.kind], target.name
     return "groups", group_name(namespace, quota)
@@ -96,9 +96,9 @@ def _of_acceptors(document: Mapping[str, Any]) -> Held:
 
 
 def holding(key: Key, looks: Sequence[Look], old: Holding | None, quiet_s: float, now: datetime) -> Holding | None:
-    """What the limit holds on all brokers together; None for nothing, and if no broker has answered for QUIET_S.
+    """The figure of all brokers together; None if the limit holds nothing, and if no broker has answered for QUIET_S.
 
-    `old` is what was written last; `quiet_s`: for how long the limit has not been seen to hold anything.
+    `old`: the figure that was written last. `quiet_s`: seconds since the limit was last seen to hold something.
     """
     answered = [look for look in looks if look.after is not None]
     if not answered:
@@ -127,7 +127,7 @@ def holds(key: Key, looks: Sequence[Look]) -> bool:
 
 
 def is_known(key: Key, looks: Sequence[Look]) -> bool:
-    """Whether the figures of the limit are in the answers; a rate needs two of one broker."""
+    """Whether the answers have the figures of the limit. A rate needs two answers of one broker."""
     for look in looks:
         if look.after is None or (key not in look.after.held and not look.after.complete):
             continue
@@ -137,7 +137,7 @@ def is_known(key: Key, looks: Sequence[Look]) -> bool:
 
 
 def _blocks_nobody(key: Key) -> bool:
-    """Connections over the limit are refused, and the others do not wait."""
+    """Whether brokers refuse connections over this limit, so that no other connection waits."""
     return key[0] not in ("broker", "listeners")
 
 
@@ -166,7 +166,7 @@ def _percent(share: float, old: int | None) -> int:
 
 
 def _rate(exact: float, old: float) -> float:
-    """Two digits, which is what a person reads."""
+    """`exact` with two digits, or `old` if they differ little."""
     if exact <= 0:
         return 0.0
     if old and old / _RATE_KEPT <= exact <= old * _RATE_KEPT:

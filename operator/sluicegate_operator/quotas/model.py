@@ -1,7 +1,7 @@
-"""What ConnectionQuotas mean: their targets, which of several on one target decides, and what that is to Kafka.
+"""The meaning of ConnectionQuotas: targets, the stricter of several quotas on one target, and Kafka's keys for them.
 
-Owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities. All of a cluster
-are planned by quotas.plan; limits as brokers have them are in planning.limits.
+Owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities. quotas.plan plans
+all quotas of a cluster; planning.limits has limits as brokers keep them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,11 +32,11 @@ from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.seniority import Seniority
 
 OVERRIDES_BYTES_MAX = 32767
-"""Of a configuration value in Kafka: the counts of all addresses of a cluster are one."""
+"""The longest configuration value in Kafka. The counts of all addresses of a cluster share one value."""
 
 
 class TargetKind(StrEnum):
-    """What a ConnectionQuota limits."""
+    """The kind of a ConnectionQuota's target."""
 
     BROKER = "broker"
     LISTENER = "listener"
@@ -55,9 +55,9 @@ class LimitField(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TargetKey:
-    """What is limited; `name` is the listener, the address or the range in its canonical form, the quota of a workload,
-    else empty. `apart`: limits that hold beside the others on the same name, not in their place: of a range those that
-    its addresses share, and those that one quota only observes."""
+    """The target of limits. `name` is the listener, the address or range in its canonical form, or the quota of a
+    workload; else empty. `apart` names limits that hold beside others on the same name: limits that the addresses of
+    a range share, and limits that one quota only observes."""
 
     kind: TargetKind
     name: str = ""
@@ -93,14 +93,14 @@ class TargetKey:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is enforced on one target; None: no limit."""
+    """The limits that brokers enforce on one target; None: no limit."""
 
     rate: int | None = None
     count: int | None = None
 
 
 class Outcome(StrEnum):
-    """What became of a ConnectionQuota; also the reason in its conditions."""
+    """The result for a ConnectionQuota; also the reason in its conditions."""
 
     ACCEPTED = "Accepted"
     CONFLICTED = "Conflicted"
@@ -141,7 +141,7 @@ class Verdict:
 
     @property
     def needs_a_person(self) -> bool:
-        """Nothing that brokers do can make it be in force as it is written."""
+        """Whether the quota cannot come into force before a user changes something."""
         return self.outcome not in (Outcome.ACCEPTED, Outcome.EXPIRED, Outcome.PODS_UNKNOWN)
 
 
@@ -157,7 +157,7 @@ _WITHOUT_LIMITS = (
 def while_open(
     desired: DesiredLimits, closing: Mapping[TargetKey, Limits], open_somewhere: Collection[str] | None
 ) -> DesiredLimits:
-    """`desired`, and what counts until no broker that was seen has the port open; None: any may be."""
+    """`desired` with the limits of closing listeners that some broker has open. `open_somewhere`: None if all may."""
     still = [at for at in closing if open_somewhere is None or at.name in open_somewhere]
     if not still:
         return desired
@@ -172,7 +172,7 @@ def cluster_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
 
 
 def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
-    """A limit would be one for the brokers themselves and for the operator, who would not come back to lift it."""
+    """Such a limit would hit brokers and the operator, which could not connect again to lift it."""
     message = (
         f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"
         " limited; create one"
@@ -198,8 +198,8 @@ def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:
 
 
 def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]:
-    """What brokers have of a quota that is in force; of a connection group without its members, who are in none once
-    it has no limits."""
+    """The limits that brokers have while the quota is in force. For a connection group they are without the members,
+    which are in no group once it has no limits."""
     winners = winners_of([quota])
     return frozenset(group_of_quota(quota, winners, {}) if target.is_group else limit_keys(target, limits_of(winners)))
 
@@ -210,7 +210,7 @@ def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
 
 
 def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
-    """Of an operator that sees one namespace only; None where that is all that the quota asks for."""
+    """The verdict of an operator that sees one namespace only; None if the quota selects pods of that one."""
     workload = quota.spec.target.workload
     if workload is None or workload.namespace_selector is None:
         return None
@@ -222,7 +222,7 @@ def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | No
 
 
 def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
-    """Of a cluster that runs Apache Kafka; None where that has all that the quota asks for."""
+    """The verdict for a cluster that runs Apache Kafka; None if Kafka can do all that the quota asks for."""
     lacks = ""
     if quota.spec.is_observing:
         lacks = "cannot observe a limit without enforcing it; say mode Enforce"
@@ -237,8 +237,8 @@ def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
 
 
 def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[str, float]) -> dict[QuotaKey, float]:
-    """The connection group of a quota, with the limits that did not lose against another quota on the same range: the
-    groups of a range hold its addresses together. Empty when all limits have lost."""
+    """The connection group of a quota, with those of its limits that are the strictest on the range. Other groups hold
+    the addresses of the range to the other limits. Empty if no limit of the quota is the strictest."""
     name = group_name(quota.namespace, quota.name)
     rate, count = (value if winner == quota.name else None for value, winner in (winners[one] for one in LimitField))
     limits = group_limits(name, rate, count, shared=quota.spec.is_shared, observe=quota.spec.is_observing)
@@ -246,7 +246,7 @@ def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[
 
 
 def too_many_addresses(verdict: Verdict) -> Verdict:
-    """Of a quota whose count has no room among those of other addresses; its rate, if it has one, is in force."""
+    """The verdict if the count has no room among the counts of other addresses. The rate, if there is one, holds."""
     message = (
         f"maxConnections of {verdict.target.name} is not in force: Kafka keeps the counts of all addresses of a cluster"
         f" in one value ({COUNT_PER_IP_OVERRIDES}) of at most {OVERRIDES_BYTES_MAX} bytes, and older ConnectionQuotas"
@@ -294,7 +294,7 @@ def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> V
 
 
 def limit_values(target: TargetKey, limit: Limits) -> dict[LimitKey, str | float]:
-    """What one target adds to the desired limits; the counts of single addresses share one key, see `overrides`."""
+    """The desired limits of one target. The counts of single addresses share one key, see `overrides`."""
     values: dict[LimitKey, str | float] = {key: str(value) for key, value in config_limits(target, limit).items()}
     if target.kind in (TargetKind.IP, TargetKind.DEFAULT_IP) and limit.rate is not None:
         values[ip_rate(target.name or None)] = float(limit.rate)
@@ -302,7 +302,7 @@ def limit_values(target: TargetKey, limit: Limits) -> dict[LimitKey, str | float
 
 
 def limit_keys(target: TargetKey, limit: Limits) -> tuple[LimitKey, ...]:
-    """All that one target needs of brokers."""
+    """The limits that brokers must have for one target."""
     keys = tuple(limit_values(target, limit))
     return (*keys, COUNT_PER_IP_OVERRIDES) if target.kind is TargetKind.IP and limit.count is not None else keys
 
@@ -331,6 +331,6 @@ def overrides(counts: Mapping[str, tuple[Seniority, int]]) -> tuple[str, frozens
         room -= len(entries[address]) + 1
         if room < 0:
             over.add(address)
-    # Once one has no room no younger one has, however short: it would come and go with others' digits.
+    # Younger entries have no room either, however short: they would come and go with the lengths of others.
     kept = sorted(entry for address, entry in entries.items() if address not in over)
     return ",".join(kept), frozenset(over)

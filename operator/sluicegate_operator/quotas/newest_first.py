@@ -1,19 +1,19 @@
-"""Names of what is to be told, the newest first; each is in it once, however often it was added.
+"""A queue of names, the newest first. A name is in it once, however often it was added.
 
-One of `OLDEST_EVERY` that are taken is the one that has waited longest: where more is changed than can be told, what
-was changed first is told as well.
+One of `OLDEST_EVERY` names that are taken is the one that has waited longest. So it leaves the queue even if new names
+come faster than names are taken.
 """
 
 import heapq
 
 Rank = tuple[bool, float]
-"""What is smaller comes first."""
+"""A smaller rank comes first."""
 
 OLDEST_EVERY = 4
 
 
 class NewestFirst:
-    """`add` with another rank moves a name. Bounded by the number of names that there are."""
+    """`add` with another rank moves a name. It holds each name once, so the number of names bounds it."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, Rank] = {}

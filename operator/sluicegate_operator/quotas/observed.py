@@ -1,7 +1,7 @@
-"""Asks brokers what ConnectionQuotas hold back now, and what those with mode Observe would have held.
+"""Asks brokers how much ConnectionQuotas hold back now, and how much those with mode Observe would hold back.
 
-A cluster is asked every half a minute, more often while a limit holds connections back. Of one look at most
-CHANGES_MAX statuses are written for figures alone; the others follow at the next looks.
+The brokers of a cluster are asked every `PACE_S`, and every `HOLDING_PACE_S` while a limit holds connections back. One
+look changes at most CHANGES_MAX statuses because of such figures; later looks change the others.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ CHANGES_MAX = 100
 LIMITS_HELD = "/connection-limits?held=true"
 
 HttpPlaces = Mapping[int, tuple[str, int]]
-"""Where the brokers of a cluster answer over HTTP, by id."""
+"""Host and HTTP port of each broker of a cluster, by id."""
 
 
 @dataclass(slots=True)
 class _Looks:
-    """What is remembered of one cluster: `readings` by broker, and since when a quota that has a figure in its status
-    has held nothing."""
+    """The newest reading of each broker of a cluster. For each quota with a figure in its status: the time since which
+    it has held nothing."""
 
     next_s: float = 0.0
     readings: dict[int, Reading] = field(default_factory=dict)
     quiet_since_s: dict[str, float] = field(default_factory=dict)
 
     def quiet_s(self, name: str, *, holds: bool) -> float:
-        """For how long the quota has held nothing, if it does not now."""
+        """Seconds since the quota last held something; 0 if it `holds` something now."""
         now_s = asyncio.get_running_loop().time()
         if holds:
             self.quiet_since_s[name] = now_s
@@ -56,7 +56,7 @@ class _Looks:
 
 
 class ObservedReconciler:
-    """Looks at the brokers of a cluster at a pace of its own, however often it is asked to."""
+    """Asks the brokers of a cluster at most once in each interval, however often it is called."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ObservedReconciler:
         governed: Mapping[ClusterKey, GovernedQuotas],
         places_of: Callable[[ClusterKey], Awaitable[HttpPlaces]],
     ) -> None:
-        """`places_of` has none for a cluster that has gone."""
+        """`places_of` returns no places for a cluster that has gone."""
         self._context = context
         self._governed = governed
         self._places_of = places_of
@@ -91,7 +91,7 @@ class ObservedReconciler:
         return pace_s
 
     async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
-        """Quotas with mode Observe of which there is something new to say."""
+        """Names of the quotas with mode Observe whose counts have changed."""
         names = governed.observing
         if not (names and places):
             return ()
@@ -106,7 +106,7 @@ class ObservedReconciler:
         return changed
 
     async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
-        """Quotas that are enforced, and of which there is something new to say."""
+        """Names of the enforced quotas whose figure has changed."""
         looks = self._looks[key]
         if not governed.enforces and not _shows_holding(governed):
             looks.quiet_since_s.clear()
@@ -134,7 +134,7 @@ class ObservedReconciler:
         return changed
 
     async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
-        """None where it gives no answer, as one of an earlier release."""
+        """None if the broker gives no such answer: one of an earlier release cannot."""
         try:
             return reading(await _json(place, LIMITS_HELD), asyncio.get_running_loop().time())
         except (OSError, ValueError) as error:
@@ -144,7 +144,7 @@ class ObservedReconciler:
         return None
 
     async def _counts(self, broker_id: int, place: tuple[str, int]) -> Counts | None:
-        """None where it gives no answer: its counts are missing then, and status.observed.brokers says so."""
+        """None if the broker gives no answer. status.observed.brokers shows then that its counts are missing."""
         counts: dict[str, Mapping[str, int]] = {}
         after = ""
         try:
@@ -160,12 +160,12 @@ class ObservedReconciler:
 
 
 def _shows_holding(governed: GovernedQuotas) -> bool:
-    """Whether the status of any quota has a figure, or is about to."""
+    """Whether the status of any quota has a figure, or will get one."""
     return any(known.holding is not None for known in governed.quotas.values())
 
 
 async def _json(place: tuple[str, int], path: str) -> Any:
-    """Raises OSError and ValueError."""
+    """The JSON that a GET of this path returns. Raises OSError, and ValueError for any other answer."""
     answer = await http_get(place, path, timeout_s=ASK_TIMEOUT_S)
     if answer.status != 200:
         raise ValueError(f"HTTP {answer.status}")
@@ -173,8 +173,8 @@ async def _json(place: tuple[str, int], path: str) -> Any:
 
 
 def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> dict[str, Key | None]:
-    """Quotas that brokers have figures of, and those that have one in their status, with what brokers call their
-    target; None for one that holds nobody back any more."""
+    """Quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target. The key
+    is None if the quota holds back no connection any more."""
     found: dict[str, Key | None] = {name: None for name, known in governed.quotas.items() if known.holding is not None}
     found |= dict.fromkeys(_with_figures(namespace, governed, looks))
     for name in found:

@@ -1,4 +1,4 @@
-"""What brokers say together of connection groups that only observe, as a ConnectionQuota's status has it. Pure."""
+"""The counts of all brokers for connection groups that only observe, as field status.observed has them. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ TOO_MANY = "too_many"
 """The brokers' reason of a connection that was over a count; all others are over a rate."""
 
 Counts = Mapping[str, Mapping[str, int]]
-"""By group and reason, of one broker."""
+"""The counts of one broker, by group and reason."""
 
 
 def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Of one answer to GET /connection-quotas. Raises ValueError when it is none."""
+    """The counts in one answer to GET /connection-quotas. Raises ValueError if `page` is no such answer."""
     try:
         return {name: {k: int(v) for k, v in group["would_hold"].items()} for name, group in page["groups"].items()}
     except (AttributeError, KeyError, TypeError) as error:
@@ -23,7 +23,7 @@ def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def observed(group: str, answers: Sequence[Counts | None], before: Observed | None, now: datetime) -> Observed:
-    """`answers` has None for a broker that gave none."""
+    """The sum of the brokers' counts. `answers` has None for a broker that did not answer."""
     counts: Counter[str] = Counter()
     for answer in answers:
         counts.update((answer or {}).get(group, {}))

@@ -217,8 +217,8 @@ class QuotaReconciler:
         return governed.silences.unreachable(now_s)
 
     async def _in_turns(self, work: Iterator[object]) -> None:
-        """Others have the event loop in between; of all clusters one goes on in a turn, for each takes its milliseconds
-        and at a start all are due at once."""
+        """Do the work, and let other tasks run after each step. One cluster at a time does a step: a step takes
+        milliseconds, and all clusters are due together at a start."""
         goes_on = True
         while goes_on:
             async with self._turns:

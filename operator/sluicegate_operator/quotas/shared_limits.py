@@ -1,7 +1,7 @@
-"""Limits on brokers that have others' limits as well: which are ours, and how ours stand beside theirs.
+"""Limits on brokers where other clients set limits too: the texts that name ours, and one key that both share.
 
-Pure. What is set for ConnectionQuotas is written down limit by limit, so that only that is lifted when a quota goes or
-loses a field. `max.connections.per.ip.overrides` is one key for all addresses: entries of others stay in it.
+Pure. The operator keeps a text for each limit that it sets, and lifts only these when a quota goes or loses a field.
+`max.connections.per.ip.overrides` is one key for all addresses: entries of other clients stay in it.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
@@ -24,7 +24,7 @@ _RATE_OF = f"{CONNECTION_CREATION_RATE} {IP}"
 
 
 def mine_of(desired: DesiredLimits) -> Mine:
-    """What ConnectionQuotas want."""
+    """The texts of all limits that ConnectionQuotas ask for."""
     texts = {key for key in desired.configs if key != COUNT_PER_IP_OVERRIDES}
     texts |= {f"{COUNT_PER_IP_OVERRIDES} {_address(entry)}" for entry in _entries(_overrides(desired))}
     for entity, name in desired.quotas:
@@ -34,7 +34,7 @@ def mine_of(desired: DesiredLimits) -> Mine:
 
 
 def those_of(desired: DesiredLimits, mine: Mine) -> DesiredLimits:
-    """Without what is not in `mine`."""
+    """The limits of `desired` that are in `mine`."""
     counted, keys = overridden(mine), keys_of(mine)
     entries = [entry for entry in _entries(_overrides(desired)) if _address(entry) in counted]
     configs = {key: value for key, value in desired.configs.items() if key in mine}
@@ -45,12 +45,12 @@ def those_of(desired: DesiredLimits, mine: Mine) -> DesiredLimits:
 
 
 def keys_of(mine: Mine) -> frozenset[LimitKey]:
-    """What they are on brokers."""
+    """The limits of these texts, as brokers name them."""
     return frozenset(_key(text) for text in mine)
 
 
 def those_with(mine: Mine, keys: Set[LimitKey]) -> Mine:
-    """Those that are one of these on brokers."""
+    """The texts that name one of these limits."""
     return frozenset(text for text in mine if _key(text) in keys)
 
 
@@ -63,15 +63,15 @@ def _key(text: str) -> LimitKey:
 
 
 def overridden(mine: Mine) -> frozenset[str]:
-    """Addresses with an entry in the key that all share."""
+    """Addresses that have an entry of ours in the shared key."""
     prefix = f"{COUNT_PER_IP_OVERRIDES} "
     return frozenset(text.removeprefix(prefix) for text in mine if text.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What brokers say of the shared key: the cluster's default, None where there is none; and a value of each that has
-    one of its own, or one in its properties, which a dynamic value hides."""
+    """Values of the shared key on brokers. `default`: the cluster's, None if it has none. `own`: those of single
+    brokers. `in_files`: those in the properties of brokers, which a dynamic value hides."""
 
     default: str | None = None
     own: Sequence[str] = ()
@@ -79,8 +79,8 @@ class Overrides:
 
 
 def beside_others(desired: DesiredLimits, addresses: Collection[str], seen: Overrides) -> DesiredLimits:
-    """`desired` with the overrides of `addresses` that are not ours. A broker's own value would hide ours and is taken
-    away, so its entries are kept in the value of all; where brokers differ the strictest stays."""
+    """`desired` with the entries of all addresses but ours, which are `addresses`. A broker's own value would hide the
+    default and is taken away, so its entries go into the default. If brokers differ, the strictest count stays."""
     if not addresses:
         return desired
     wanted, files = _counts([_overrides(desired)]), _counts(seen.in_files)
@@ -98,7 +98,7 @@ def beside_others(desired: DesiredLimits, addresses: Collection[str], seen: Over
 
 
 def _counts(values: Iterable[str]) -> dict[str, int]:
-    """By address, in the order in which they stand there."""
+    """The strictest count of each address, in the order of the values."""
     counts: dict[str, int] = {}
     for entry in (entry for value in values for entry in _entries(value)):
         address, count = _address(entry), int(entry.rpartition(":")[2])
@@ -115,5 +115,5 @@ def _entries(value: str) -> list[str]:
 
 
 def _address(entry: str) -> str:
-    """Of `address:count`; the address may have colons of its own."""
+    """The address of `address:count`. An address may contain colons."""
     return entry.rpartition(":")[0]

@@ -1,7 +1,7 @@
-"""Which brokers of one cluster have been silent over several looks, so that one late answer is no verdict.
+"""Brokers of one cluster that have not answered several looks in a row: one late answer makes no broker unreachable.
 
-A broker counts as silent for good only after `SILENT_LOOKS` looks in a row and `SILENT_S` seconds; until then what it
-said last still holds. Times are seconds of the caller's clock.
+A broker is unreachable after `SILENT_LOOKS` looks without an answer and `SILENT_S` seconds. Until then its last answer
+counts. Times are seconds of the caller's clock.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """Of the brokers that did not answer the newest look."""
+    """The brokers that did not answer the newest look."""
 
     of: Mapping[int, Silence] = field(default_factory=dict)
 
     def after(self, silent: Mapping[int, str], now_s: float) -> "Silences":
-        """`silent` are the brokers that should have answered, with why they did not."""
+        """`silent`: the brokers that should have answered, each with the reason why it did not."""
         return Silences({broker_id: self._silence(broker_id, why, now_s) for broker_id, why in silent.items()})
 
     def _silence(self, broker_id: int, why: str, now_s: float) -> Silence:
@@ -35,7 +35,7 @@ class Silences:
         return replace(before, looks=before.looks + 1, why=why)
 
     def unreachable(self, now_s: float) -> dict[int, str]:
-        """Why, for each broker that has been silent for so long that it counts."""
+        """The unreachable brokers, each with the newest reason."""
         return {
             broker_id: silence.why
             for broker_id, silence in self.of.items()

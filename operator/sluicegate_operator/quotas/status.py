@@ -30,7 +30,7 @@ PODS_LEFT_OUT = "PodsLeftOut"
 OBSERVING = "Observing"
 REFUSED, UNREACHABLE, APPLYING = "Refused", "BrokersUnreachable", "Applying"
 WAITING = frozenset({REFUSED, UNREACHABLE, APPLYING})
-"""Reasons of a quota that not all brokers were seen to enforce, or to have lifted."""
+"""Reasons while some broker was not seen to enforce the limit, or to have lifted it."""
 _SEE_PODS = "see that the operator reaches the API server, and may list and watch pods and namespaces"
 _LISTED_MAX = 10
 """Broker ids named in a message."""
@@ -46,28 +46,28 @@ class Enforcement:
     lagging: Collection[int] = ()
     learned_at: datetime | None = field(default=None, compare=False)
     error: str = ""
-    """Why brokers lag, where that is known."""
+    """Why brokers lag; empty if that is not known."""
     refused: bool = False
-    """`error` is what brokers say whenever they are asked: the limit itself is the trouble."""
+    """Whether brokers refuse the limit itself, so that trying again does not help."""
     unreachable: Collection[int] = ()
     enforced_at: datetime | None = field(default=None, compare=False)
     """When the last broker was seen to enforce it; None: in this moment."""
     hiding: Hiding = NOT_HIDDEN
     """Whether listeners of the cluster hide the addresses of clients."""
     host_network_pods: int = 0
-    """Of a workload: pods that it selects, and which have the address of their node."""
+    """Pods that a workload selects, and that have the address of their node."""
     pods_unseen: str = ""
-    """Of a workload: why pods that come or go have not been seen for some time; empty while they are."""
+    """The reason why the operator does not see which pods of a workload come or go; empty while it sees them."""
     observed: Observed | None = None
-    """Of a quota that only observes: what brokers have counted; None where none has been asked yet."""
+    """The counts of brokers for a quota that only observes; None before any broker was asked."""
     holding: Holding | None = None
-    """Of a quota that is enforced: what it holds back now; None for nothing."""
+    """The figure of what an enforced quota holds back now; None for nothing."""
     strategy: str = ""
     """How the brokers measure rates."""
 
     @property
     def reason(self) -> str:
-        """Of the conditions: what is waited for."""
+        """The reason for the conditions Ready and Enforced."""
         if self.complete:
             return "Enforced"
         if self.refused:
@@ -140,7 +140,7 @@ def _seconds(enforcement: Enforcement, enforced_at: datetime) -> float | None:
 
 def _progress(quota: ConnectionQuota, verdict: Verdict, members: int, enforcement: Enforcement) -> Progress:
     if verdict.has_expired and not enforcement.lagging:
-        # It is as was asked for, so nothing is waited for and nobody is to do anything.
+        # The limit is lifted, as expiresAt asks for, so no step is left for brokers or users.
         return ready(verdict.outcome, verdict.message)
     if verdict.needs_a_person:
         return stalled(verdict.outcome, verdict.message)
@@ -231,7 +231,7 @@ def _left_out(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]
 
 
 def _hidden(verdict: Verdict, hiding: Hiding) -> tuple[Finding, ...]:
-    """Of limits of addresses: they hit whoever stands before the client where its address is hidden."""
+    """The finding for limits of addresses: where a listener hides the client's address, they limit a proxy instead."""
     if verdict.target.kind not in (TargetKind.IP, TargetKind.DEFAULT_IP, TargetKind.CIDR, TargetKind.WORKLOAD):
         return ()
     return (Finding(HIDDEN, hiding.hidden, hiding.reason, hiding.message),)
