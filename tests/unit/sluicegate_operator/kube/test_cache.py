@@ -232,7 +232,9 @@ async def test_an_api_server_whose_storage_was_restored_is_believed() -> None:
         script.pages = [page(quota("a", 3, generation=7), quota("c", 9), version=20)]
         script.said.put_nowait(aiohttp.ClientPayloadError("it was ended"))
         await until_named(cache, "a", "c")
-        assert told[2:] == [("a", "a"), (None, "c"), ("b", None)]
+        # kopf calls handlers of different objects in any order. What a list no longer has goes after them.
+        assert sorted(told[2:4], key=str) == [("a", "a"), (None, "c")]
+        assert told[4:] == [("b", None)]
         script.said.put_nowait(event("MODIFIED", quota("a", 21)) + event("DELETED", quota("c", 22)))
         await until_named(cache, "a")
         cache.note(CONNECTION_QUOTA, quota("d", 23))
