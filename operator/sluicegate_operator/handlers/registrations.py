@@ -15,7 +15,7 @@ from sluicegate_operator.api.broker_registration import BrokerRegistration
 from sluicegate_operator.engine.context import look_again_s, now
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
-from sluicegate_operator.engine.telling import pass_over
+from sluicegate_operator.engine.telling import pass_over, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.controller_lease import end_term_of_gone
@@ -31,7 +31,7 @@ from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.held import read_object
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, POD
 from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.conditions import NAME_TAKEN
+from sluicegate_operator.planning.conditions import NAME_TAKEN, REFUSED
 from sluicegate_operator.planning.external_registrations import plan_external_registrations
 from sluicegate_operator.planning.registrations import (
     UNKNOWN,
@@ -39,6 +39,7 @@ from sluicegate_operator.planning.registrations import (
     RegistrationsPlan,
     SeenBrokers,
     plan_registrations,
+    status_without_broker,
     unfenced_gate,
 )
 from sluicegate_operator.planning.unknown_registrations import plan_unknown_registrations
@@ -203,7 +204,10 @@ class RegistrationReconciler:
     async def _write(
         self, cluster: BrokerCluster, make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan]
     ) -> Sequence[BrokerRegistration]:
-        """Write what `make_plan` makes of the BrokerRegistrations that there are, and return these."""
+        """Write what `make_plan` makes of the BrokerRegistrations that there are, and return these.
+
+        A BrokerRegistration that is being deleted or cannot be read is left alone. The watch reports when it is gone.
+        """
         kube = self._context.kube
         listed = await kube.cache.list(BROKER_REGISTRATION, cluster.namespace, cluster.name)
         found = [read_object(item) for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
@@ -213,17 +217,17 @@ class RegistrationReconciler:
         plan = make_plan(existing)
         by_name = {registration.name: registration for registration in existing}
         owned = {item["metadata"]["name"] for item in listed if is_controlled_by(item, cluster.metadata.uid)}
-        strange = {item.body["metadata"]["name"] for item in unreadable}
-        for registration in (planned for planned in plan.registrations if planned.name not in strange):
+        left = {item.body["metadata"]["name"] for item in unreadable}
+        left |= {item["metadata"]["name"] for item in listed if item["metadata"].get("deletionTimestamp")}
+        for registration in (planned for planned in plan.registrations if planned.name not in left):
             known = by_name.get(registration.name) if registration.name in owned else None
             await self._unless_refused(cluster, registration.name, self._write_one(cluster, registration, known))
         for name in plan.delete:
-            await kube.delete(BROKER_REGISTRATION, cluster.namespace, name, uid=by_name[name].metadata.uid)
-            await self._context.post(cluster, "Normal", "BrokerUnregistered", f"{name} is registered no more")
+            await self._unless_refused(cluster, name, self._delete(cluster, by_name[name]))
         return existing
 
     async def _unless_refused(self, cluster: BrokerCluster, name: str, writing: Awaitable[None]) -> None:
-        """Await `writing`. A refusal for good is logged once, and the other BrokerRegistrations are written."""
+        """Await `writing`. A refusal for good is reported once, and the other BrokerRegistrations are written."""
         try:
             await writing
         except KubeError as error:
@@ -231,6 +235,21 @@ class RegistrationReconciler:
                 raise
             if error.status != 404 and self._context.is_news(str(error), "registration", cluster.metadata.uid, name):
                 log.warning("BrokerRegistration %s is refused: %s", name, error)
+                message = f"the API server refuses BrokerRegistration {name}: {error}"
+                await self._context.post(cluster, "Warning", REFUSED, message)
+
+    async def _delete(self, cluster: BrokerCluster, registration: BrokerRegistration) -> None:
+        """Delete the BrokerRegistration of a broker that is not registered any more. A refusal is in its status."""
+        kube, uid = self._context.kube, registration.metadata.uid
+        try:
+            await kube.delete(BROKER_REGISTRATION, cluster.namespace, registration.name, uid=uid)
+        except KubeError as error:
+            if not error.retriable:
+                status = status_without_broker(registration, str(error), now())
+                await write_one_of_many(self._context, registration, status)
+            raise
+        message = f"broker {registration.spec.broker_id} is not registered any more: {registration.name} is deleted"
+        await self._context.post(cluster, "Normal", "BrokerUnregistered", message)
 
     async def _write_one(
         self, cluster: BrokerCluster, plan: RegistrationPlan, existing: BrokerRegistration | None
@@ -244,12 +263,16 @@ class RegistrationReconciler:
             except NameTakenError as taken:
                 await self._context.post(cluster, "Warning", NAME_TAKEN, str(taken))
                 return
-            [registration] = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], [])
-        if plan.status.manifest() != registration.status.manifest():
-            status, uid = plan.status.manifest(), registration.metadata.uid
-            await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, status, uid=uid)
+            unreadable: list[Unreadable] = []
+            found = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], unreadable)
+            await self._context.say_unreadable(unreadable)
+            if not found:
+                # It is being deleted, or another version of its CRD has changed it.
+                return
+            registration = found[0]
+        await self._context.write_status(registration, plan.status)
         if plan.events:
-            # Who has come may say something else of itself.
+            # A broker that has registered again may have other tags and another version.
             self._context.mark("descriptions", (cluster.namespace, cluster.name))
         for event in plan.events:
             await self._context.post(registration, event.type, event.reason, event.message)

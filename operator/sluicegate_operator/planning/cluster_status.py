@@ -13,6 +13,7 @@ from sluicegate_operator.planning.conditions import (
     CLAIMS_TAKEN,
     NAME_TAKEN,
     NOT_APPLIED,
+    REFUSED,
     Finding,
     Progress,
     conditions,
@@ -195,7 +196,7 @@ def _stuck(seen: ObservedCluster) -> Progress | None:
     if seen.claims_taken:
         return stalled(CLAIMS_TAKEN, seen.claims_taken)
     if seen.refusal:
-        return stalled("Refused", seen.refusal)
+        return stalled(REFUSED, seen.refusal)
     if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
         return stalled("RackUnknown", stuck[0].message)
     failing = seen.not_starting

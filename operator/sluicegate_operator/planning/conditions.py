@@ -16,6 +16,8 @@ NAME_TAKEN = "NameTaken"
 """Reason: an object that is not ours has the name of a child."""
 CLAIMS_TAKEN = "ClaimsTaken"
 """Reason: the volume claims of the nodes hold another cluster's data."""
+REFUSED = "Refused"
+"""Reason: the API server refuses a change, and a user must do something."""
 NOT_APPLIED = "NotApplied"
 """Reason: the API server refuses a change for now, again and again."""
 MESSAGE_MAX = 32768

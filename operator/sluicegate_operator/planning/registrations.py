@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import TAGS_MAX, BrokerRegistration, BrokerRegistrationStatus
-from sluicegate_operator.planning.conditions import Finding, conditions, ready, working
+from sluicegate_operator.planning.conditions import REFUSED, Finding, conditions, ready, stalled, working
 from sluicegate_operator.planning.fencing import BrokerPod, why_gone
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
@@ -132,6 +132,24 @@ def _status(
         protocol_version_min=words.protocol_version_min,
         protocol_version_max=words.protocol_version_max,
         tags=dict(sorted(words.tags.items())[:TAGS_MAX]) or None,
+    )
+
+
+def status_without_broker(
+    registration: BrokerRegistration, refusal: str, now: datetime
+) -> BrokerRegistrationStatus:
+    """The status of a BrokerRegistration whose broker is not registered any more, and that the API server refuses to
+    delete. `refusal` has the API server's words."""
+    broker = f"broker {registration.spec.broker_id}"
+    why = f"{broker} is not registered any more, and the API server refuses to delete this BrokerRegistration"
+    message = f"{why}: {refusal}; delete it, or allow the operator to delete it"
+    findings = (*stalled(REFUSED, message).findings, Finding("InSync", None, "NotRegistered", ""))
+    return BrokerRegistrationStatus(
+        observed_generation=registration.metadata.generation,
+        conditions=conditions(registration, registration.status, findings, now),
+        state=BrokerState.OFFLINE.value,
+        broker_epoch=registration.status.broker_epoch,
+        incarnation_id=registration.status.incarnation_id,
     )
 
 

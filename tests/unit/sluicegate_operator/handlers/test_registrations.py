@@ -149,6 +149,82 @@ async def test_one_registration_that_is_refused_keeps_no_other_from_being_writte
         await shop.reconcile()
     assert shop.states() == ["Online"]
     assert caplog.text.count("BrokerRegistration shop-0 is refused: 422 denied by a policy") == 1
+    [event] = shop.kube.events("Refused")
+    assert (event["involvedObject"]["kind"], event["type"], event["count"]) == ("BrokerCluster", "Warning", 1)
+    await shop.context.close()
+
+
+async def test_a_registration_that_is_being_deleted_keeps_no_other_from_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch, seen(BOTH, ONLINE))
+    await shop.reconcile()
+    shop.kube.take("BrokerRegistration", "shop-0")["metadata"]["finalizers"] = ["example.org/backup"]
+    shop.kube.delete_as_a_person("BrokerRegistration", "shop-0")
+    shop.sighting = seen(BOTH, [broker(0), replace(broker(1), state=BrokerState.FENCED)])
+    for _ in range(2):
+        await shop.reconcile()
+    assert shop.states() == ["Online", "Fenced"]
+    going = shop.kube.take("BrokerRegistration", "shop-0")["metadata"]["uid"]
+    shop.kube.remove("BrokerRegistration", "shop-0")
+    await shop.reconcile()
+    assert shop.kube.take("BrokerRegistration", "shop-0")["metadata"]["uid"] != going
+    assert shop.states() == ["Online", "Fenced"]
+    await shop.context.close()
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+async def test_a_registration_of_an_earlier_cluster_that_is_being_deleted_keeps_no_other_from_being_written(
+    monkeypatch: pytest.MonkeyPatch, labelled: bool
+) -> None:
+    old = broker_registration(CLUSTER, 0)
+    old["metadata"] |= {"namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]}
+    if labelled:
+        old["metadata"]["ownerReferences"][0]["uid"] = "of-the-earlier-cluster"
+    else:
+        del old["metadata"]["labels"]
+    shop = Shop(monkeypatch, seen(BOTH, ONLINE), old)
+    uid = shop.kube.take("BrokerCluster", "shop")["metadata"]["uid"]
+    if not labelled:
+        shop.kube.take("BrokerRegistration", "shop-0")["metadata"]["ownerReferences"][0]["uid"] = uid
+    for _ in range(2):
+        await shop.reconcile()
+    assert "status" not in shop.kube.take("BrokerRegistration", "shop-0")
+    assert shop.kube.take("BrokerRegistration", "shop-1")["status"]["state"] == "Online"
+    await shop.context.close()
+
+
+async def test_a_refused_deletion_is_in_the_status_and_keeps_no_other_from_being_deleted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(monkeypatch, seen(BOTH, [*ONLINE, broker(2)]))
+    await shop.reconcile()
+    delete = shop.kube.delete
+
+    async def refuse(kind: Any, namespace: str, name: str, **options: Any) -> None:
+        if name == "shop-1":
+            raise KubeError("403 denied by a policy", 403)
+        await delete(kind, namespace, name, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shop.kube, "delete", refuse)
+        shop.sighting = seen([pod(0)], [broker(0)])
+        for _ in range(2):
+            await shop.reconcile()
+    assert shop.kube.names("BrokerRegistration") == ["shop-0", "shop-1"]
+    assert shop.states() == ["Online", "Offline"]
+    stalled = shop.kube.condition("BrokerRegistration", "shop-1", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "Refused")
+    assert "broker 1 is not registered any more" in stalled["message"]
+    assert "403 denied by a policy" in stalled["message"]
+    assert [event["count"] for event in shop.kube.events("Refused")] == [1]
+    assert caplog.text.count("BrokerRegistration shop-1 is refused: 403 denied by a policy") == 1
+    shop.sighting = seen(BOTH, ONLINE)
+    await shop.reconcile()
+    assert shop.states() == ["Online", "Online"], "the broker has registered again"
+    shop.sighting = seen([pod(0)], [broker(0)])
+    await shop.reconcile()
+    assert shop.kube.names("BrokerRegistration") == ["shop-0"]
     await shop.context.close()
 
 
