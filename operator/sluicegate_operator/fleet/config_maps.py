@@ -6,19 +6,32 @@ from typing import Any, Protocol
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, node_set_name
-from sluicegate_operator.resources.owner import is_controlled_by
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, labels, node_set_name
+from sluicegate_operator.resources.observer_code import observer_code_name
+from sluicegate_operator.resources.owner import child_metadata, is_controlled_by, why_not_ours
 
 Json = Mapping[str, Any]
 
 
-async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster) -> None:
-    """Raises KubeError. What the cache shows to be unused is looked at again where it is."""
+async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster) -> tuple[str, ...]:
+    """Delete the ConfigMaps of the cluster that no pod uses. Those that the cache shows are read again before.
+
+    Returns a sentence for each ConfigMap that the API server refuses to delete: it does no harm, and the rest of the
+    cluster does not wait for it. Raises KubeError for what may pass.
+    """
+    refused = []
     if await _unused(_Cached(kube, cluster)):
         for meta in await _unused(_Fresh(kube, cluster)):
-            await kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])
+            try:
+                await kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])
+            except KubeError as error:
+                if error.retriable:
+                    raise
+                refused.append(f"ConfigMap {meta['name']}, which no pod uses, cannot be deleted: {error}")
+    return tuple(refused)
 
 
 class _Looking(Protocol):
@@ -69,7 +82,7 @@ async def _unused(looking: _Looking) -> list[Json]:
     """Metadata of those that no pod uses, nor will. The order matters: once both StatefulSets' templates are taken up,
     every pod that is not in the list yet is made of them."""
     cluster = looking.cluster
-    config_maps = [found for found in await looking.config_maps() if is_controlled_by(found, cluster.metadata.uid)]
+    config_maps = [found for found in await looking.config_maps() if _is_ours(cluster, found)]
     if len(config_maps) <= len(Role):
         return []
     templates, expected = [], set()
@@ -86,6 +99,17 @@ async def _unused(looking: _Looking) -> list[Json]:
         return []
     used = set(config_maps_of([*templates, *pods]))
     return [found["metadata"] for found in config_maps if found["metadata"]["name"] not in used]
+
+
+def _is_ours(cluster: BrokerCluster, found: Json) -> bool:
+    """Whether the cluster controls the ConfigMap, or an earlier cluster of the name has left it without a controller,
+    as `kubectl delete --cascade=orphan` does. Such a ConfigMap is known by its labels and by its name."""
+    if is_controlled_by(found, cluster.metadata.uid):
+        return True
+    name = found["metadata"]["name"]
+    of_nodes = any(name.startswith(f"{node_set_name(cluster.name, role)}-") for role in Role)
+    ours = {"metadata": child_metadata(cluster, name, labels(cluster.name))}
+    return (of_nodes or name == observer_code_name(cluster.name)) and not why_not_ours(found, ours)
 
 
 def taken_up(node_set: Json) -> bool:

@@ -66,10 +66,12 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class AppliedNodes:
-    """`scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed."""
+    """`scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed. `uncollected`:
+    a sentence for each unused ConfigMap that cannot be deleted."""
 
     scaled_by_others: tuple[str, ...]
     volumes: VolumesSeen
+    uncollected: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -126,8 +128,8 @@ class KubernetesFleet:
                 if child["kind"] == STATEFUL_SET.kind:
                     await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
                 await self._kube.apply(child, seen)
-            await collect_config_maps(self._kube, cluster)
-            return AppliedNodes(tuple(scaled), claims.volumes)
+            uncollected = await collect_config_maps(self._kube, cluster)
+            return AppliedNodes(tuple(scaled), claims.volumes, uncollected)
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]

@@ -9,6 +9,7 @@ import pytest
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.config_maps import collect_config_maps
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, Kind
 from tests.support.memory_kube import MemoryCache
 
@@ -45,6 +46,8 @@ class FakeKube:
     config_maps: Sequence[Json]
     pods: Sequence[Json]
     node_sets: Mapping[str, Json]
+    refuses: str = ""
+    """The name of a ConfigMap that is protected from deletion."""
     deleted: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -60,6 +63,8 @@ class FakeKube:
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
         assert kind is CONFIG_MAP
+        if name == self.refuses:
+            raise KubeError(f"DELETE {name}: 403 denied by a policy", 403)
         self.deleted.append((name, uid))
 
 
@@ -76,6 +81,33 @@ BROKER, CONTROLLER = "shop-brokers-0", "shop-controllers-0"
 
 async def test_what_nobody_uses_goes() -> None:
     assert await deleted(FakeKube(MAPS, [using("brokers", BROKER), using("controllers", CONTROLLER)], SETS)) == ["old"]
+
+
+async def test_a_config_map_that_may_not_be_deleted_is_named_and_keeps_no_other() -> None:
+    pods = [using("brokers", BROKER), using("controllers", CONTROLLER)]
+    kube = FakeKube([config_map("older"), *MAPS], pods, SETS, refuses="older")
+    [sentence] = await collect_config_maps(cast(KubeClient, kube), CLUSTER)
+    assert sentence == "ConfigMap older, which no pod uses, cannot be deleted: DELETE older: 403 denied by a policy"
+    assert [name for name, _ in kube.deleted] == ["old"]
+
+
+def orphan(name: str, **labels: str) -> Json:
+    ours = {"app.kubernetes.io/managed-by": "sluicegate-operator", "sluicegate.dev/cluster": "shop"}
+    return {"metadata": {"name": name, "uid": f"uid of {name}", "labels": ours | labels}}
+
+
+async def test_what_a_deletion_has_orphaned_goes_if_its_name_is_one_of_this_cluster() -> None:
+    pods = [using("brokers", BROKER), using("shop-controllers-0a", CONTROLLER)]
+    other = {"sluicegate.dev/cluster": "other"}
+    orphans = [
+        *(orphan(name) for name in ("shop-brokers-0a", "shop-controllers-0a", "shop-controllers-0b", "shop-observers")),
+        *(orphan("handed-over"), orphan("shop-brokers-0c", **other)),
+    ]
+    assert await deleted(FakeKube([*MAPS[1:], *orphans], pods, SETS)) == [
+        "shop-brokers-0a",
+        "shop-controllers-0b",
+        "shop-observers",
+    ]
 
 
 async def test_the_file_of_a_pod_that_waits_for_its_restart_stays() -> None:
