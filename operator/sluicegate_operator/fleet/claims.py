@@ -8,8 +8,8 @@ already when it is written.
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +19,15 @@ from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError,
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
 from sluicegate_operator.planning.claims import Claim, ClaimsPlan, misowned, plan_claims
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
-from sluicegate_operator.planning.volumes import NewVolume, Volume, VolumesPlan, VolumesSeen, plan_volumes, volumes_seen
+from sluicegate_operator.planning.volumes import (
+    SENTENCE_MAX,
+    NewVolume,
+    Volume,
+    VolumesPlan,
+    VolumesSeen,
+    plan_volumes,
+    volumes_seen,
+)
 from sluicegate_operator.resources.claim import claim_owner, volume_claim
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL, node_set_name, selector
 from sluicegate_operator.resources.owner import other_controller
@@ -63,12 +71,27 @@ async def look_after_claims(
     if plan.taken:
         await _keep_with_others(kube, cluster, node_sets)
         raise ClaimsTakenError(plan.taken)
-    await _mark(kube, cluster, plan)
+    refused = await _mark(kube, cluster, plan)
     if plan.misowned:
         # Read again, as some have just been marked.
-        await own_claims(kube, cluster)
+        refused += await _refusals(own_claims(kube, cluster))
     volumes = plan_volumes(cluster, [_volume(*one) for one in found], counts, going)
-    return ClaimsSeen(await _grow(kube, cluster, volumes), volumes.make)
+    seen = await _grow(kube, cluster, volumes)
+    if refused and not seen.refused:
+        # Nodes can use such a claim, so they do not wait for it.
+        seen = replace(seen, refused=f"the API server refuses a change of volume claims: {'; '.join(refused)}"[:SENTENCE_MAX])
+    return ClaimsSeen(seen, volumes.make)
+
+
+async def _refusals(patching: Awaitable[None]) -> list[str]:
+    """Await `patching`. Returns the API server's words if it refuses for good. Raises KubeError for what may pass."""
+    try:
+        await patching
+    except KubeError as error:
+        if error.retriable:
+            raise
+        return [str(error)]
+    return []
 
 
 async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
@@ -119,26 +142,57 @@ async def _keep_with_others(
             await kube.patch_metadata(STATEFUL_SET, cluster.namespace, meta["name"], {}, seen, spec=spec)
 
 
-async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan) -> None:
+async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan) -> list[str]:
+    """Returns what the API server says of the claims that it refuses to change."""
+    refused = []
     for claim in plan.unlabelled:
         labels = {"labels": selector(cluster.name, claim.role.value)}
-        await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, labels, {"uid": claim.uid})
+        refused += await _refusals(_patch(kube, cluster, claim.name, labels, {"uid": claim.uid}))
     for claim in plan.unmarked:
         mark, as_seen = {"annotations": {CLUSTER_ID: cluster_id(cluster)}}, {"uid": claim.uid}
-        await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, mark, as_seen)
+        refused += await _refusals(_patch(kube, cluster, claim.name, mark, as_seen))
+    return refused
+
+
+async def _patch(
+    kube: KubeClient,
+    cluster: BrokerCluster,
+    claim: str,
+    fields: Mapping[str, object],
+    seen: Mapping[str, str],
+    *,
+    spec: Mapping[str, object] | None = None,
+) -> None:
+    """Patch a claim as `KubeClient.patch_metadata` does. Raises KubeConflictError also if the claim has been deleted
+    since it was read: the next reconcile reads the claims again."""
+    try:
+        await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim, fields, seen, spec=spec)
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        raise KubeConflictError(f"volume claim {claim} has been deleted meanwhile: {error}") from error
 
 
 def template_size(node_set: Mapping[str, Any]) -> str:
-    """What the claims are asked to hold that a StatefulSet makes."""
-    size: str = node_set["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
+    """Return the size of the volume claims that a StatefulSet makes; empty if it makes none."""
+    template = next(iter(node_set["spec"].get("volumeClaimTemplates") or ()), {})
+    size: str = template.get("spec", {}).get("resources", {}).get("requests", {}).get("storage", "")
     return size
 
 
 def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) -> dict[str, Any]:
-    """`child` as it can be applied to the StatefulSet that is there, whose claims nobody can change."""
+    """Return `child` as it can be applied to the existing StatefulSet, whose volumeClaimTemplates are immutable.
+
+    Raises KubeError if that StatefulSet makes no volume claims.
+    """
+    size, name = template_size(node_set), child["metadata"]["name"]
+    if not size:
+        raise KubeError(
+            f"StatefulSet {name} has no volumeClaimTemplates that make claims of a size, and Kubernetes lets nobody add"
+            f" them; delete it (kubectl delete statefulset {name}), and the operator makes a new one"
+        )
     [template] = child["spec"]["volumeClaimTemplates"]
-    resources = {"requests": {"storage": template_size(node_set)}}
-    kept = {**template, "spec": {**template["spec"], "resources": resources}}
+    kept = {**template, "spec": {**template["spec"], "resources": {"requests": {"storage": size}}}}
     return {**child, "spec": {**child["spec"], "volumeClaimTemplates": [kept]}}
 
 
@@ -148,14 +202,8 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> 
     for growth in plan.grow:
         volume = growth.volume
         try:
-            await kube.patch_metadata(
-                PERSISTENT_VOLUME_CLAIM,
-                cluster.namespace,
-                volume.claim,
-                {},
-                {"uid": volume.uid},
-                spec={"resources": {"requests": {"storage": growth.size}}},
-            )
+            wanted = {"resources": {"requests": {"storage": growth.size}}}
+            await _patch(kube, cluster, volume.claim, {}, {"uid": volume.uid}, spec=wanted)
         except KubeError as error:
             if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
                 raise
@@ -168,11 +216,12 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> 
 async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
     """Make the cluster an owner of the claims with its data, or take it off, as spec.storage.deleteClaims says.
 
-    `cluster` may be deleted already. Raises KubeError. A claim that another client changes meanwhile is left for the
-    next reconcile.
+    `cluster` may be deleted already. A claim that another client changes or deletes meanwhile is left for the next
+    reconcile. Raises KubeError, when all other claims have been tried; one that may pass comes first.
     """
     found = await _claims(kube, cluster)
     wrong = misowned(cluster, [claim for claim, _ in found])
+    refused: list[KubeError] = []
     for claim, item in found:
         if claim not in wrong:
             continue
@@ -181,10 +230,16 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
         owners = [*others, claim_owner(cluster)] if cluster.spec.deletes_claims else others
         seen = {key: meta[key] for key in ("uid", "resourceVersion")}
         try:
-            fields = {"ownerReferences": owners}
-            await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, fields, seen)
+            await _patch(kube, cluster, claim.name, {"ownerReferences": owners}, seen)
         except KubeConflictError as conflict:
             log.info("volume claim %s is not owned yet: %s", claim.name, conflict)
+        except KubeError as error:
+            if error.status is None or isinstance(error, NamespaceGoingError):
+                # Requests for the other claims would fail alike.
+                raise
+            refused.append(error)
+    if refused:
+        raise min(refused, key=lambda error: not error.retriable)
 
 
 async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[Claim, Mapping[str, Any]]]:
@@ -203,7 +258,7 @@ def _volume(claim: Claim, found: Mapping[str, Any]) -> Volume:
         claim.role,
         claim.ordinal,
         spec["resources"]["requests"]["storage"],
-        status["capacity"]["storage"] if bound else "",
+        (status.get("capacity") or {}).get("storage", "") if bound else "",
         spec.get("storageClassName") or "",
         shown,
     )

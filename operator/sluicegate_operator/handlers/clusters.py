@@ -30,7 +30,7 @@ from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_access import client_listeners, version_range
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
-from sluicegate_operator.planning.conditions import STALLED
+from sluicegate_operator.planning.conditions import REFUSED, STALLED
 from sluicegate_operator.planning.lost_nodes import lost_words
 from sluicegate_operator.planning.start_failures import FailureHistory, NodesNotStarting
 from sluicegate_operator.planning.volumes import VolumesSeen
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 STARTING_RETRY = Retry(2.0, 10.0)
 REFUSED_RETRY = Retry(10.0, 60.0)
 """Nothing tells when a quota has room again."""
+DEPARTED_MAX = 16
+"""Deleted BrokerClusters of one name whose claims the API server refuses to change. The oldest is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,12 @@ class ClusterReconciler:
             await context.say_unreadable([error.unreadable])
             raise
         await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
-        cluster = snapshot.cluster
-        await self._let_claims_go(key, cluster)
+        left = await self._let_claims_go(key, snapshot.cluster)
+        again = await self._reconcile(snapshot, key)
+        return again if left is None or isinstance(again, Retry) else left
+
+    async def _reconcile(self, snapshot: Snapshot, key: ClusterKey) -> Again:
+        context, cluster = self._context, snapshot.cluster
         if cluster is not None and cluster.spec.is_external:
             return await self._external.reconcile(cluster)
         if cluster is None or cluster.spec.brokers is None:
@@ -106,18 +112,44 @@ class ClusterReconciler:
             return REFUSED_RETRY
         return look_again_s(context, cluster) if _is_settled(seen) else STARTING_RETRY
 
-    async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> None:
-        """Of a cluster that was deleted before its claims were told that they go with it. Raises KubeError."""
-        departed = self._context.departed.get(key)
-        if departed is None:
-            return
+    async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> Retry | None:
+        """Make deleted BrokerClusters with deleteClaims the owners of their claims, which Kubernetes then deletes.
+
+        Returns when to try again what has still to be done. The present cluster of the name does not wait for that.
+        """
+        departed, left = self._context.departed.get(key, {}), None
+        for uid, cluster in list(departed.items()):
+            retry = await self._let_claims_of_one_go(key, cluster, now_there)
+            if retry is None:
+                departed.pop(uid, None)
+            elif left is not STARTING_RETRY:
+                left = retry
+        for uid in list(departed)[: max(0, len(departed) - DEPARTED_MAX)]:
+            log.error("volume claims of the deleted BrokerCluster %s with uid %s stay: delete them by hand", key[1], uid)
+            del departed[uid]
+        if not departed:
+            self._context.departed.pop(key, None)
+        return left
+
+    async def _let_claims_of_one_go(
+        self, key: ClusterKey, departed: BrokerCluster | Misread, now_there: BrokerCluster | None
+    ) -> Retry | None:
         if isinstance(departed, Misread):
             log.warning("what cluster %s said of its volume claims cannot be read, they stay: %s", key[1], departed.why)
-        elif departed.spec.deletes_claims:
-            taken_up = now_there is not None and cluster_id(now_there) == cluster_id(departed)
-            if not taken_up:
-                await own_claims(self._context.kube, departed)
-        del self._context.departed[key]
+            return None
+        taken_up = now_there is not None and cluster_id(now_there) == cluster_id(departed)
+        if not departed.spec.deletes_claims or taken_up:
+            return None
+        try:
+            await own_claims(self._context.kube, departed)
+        except KubeError as error:
+            if self._context.is_news(str(error), "claims of departed", departed.metadata.uid):
+                said = f"the volume claims of the deleted BrokerCluster {key[1]} cannot be deleted with it yet: {error}"
+                log.warning("%s", said)
+                if not error.retriable:
+                    await self._context.post(departed if now_there is None else now_there, "Warning", REFUSED, said)
+            return STARTING_RETRY if error.retriable else REFUSED_RETRY
+        return None
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
         """Raises KubeError for what may pass, until that has lasted."""
@@ -138,6 +170,9 @@ class ClusterReconciler:
             return _Applied(not_applied=error)
         self._context.mark("rolls", (cluster.namespace, cluster.name))
         await say_scaled_by_others(self._context, cluster, nodes.scaled_by_others)
+        for sentence in nodes.uncollected:
+            if self._context.is_news(sentence, "uncollected", cluster.metadata.uid, sentence):
+                log.warning("cluster %s: %s", cluster.name, sentence)
         return _Applied(volumes=nodes.volumes)
 
     async def _observe(

@@ -34,6 +34,8 @@ from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
 
+Departed = dict[ClusterKey, dict[str, BrokerCluster | Misread]]
+"""Deleted BrokerClusters by key and uid, as they were last, until what they say of their volume claims is done."""
 
 class Context(SharedContext[KubernetesFleet]):
     """Lives as long as this operator leads."""
@@ -46,8 +48,7 @@ class Context(SharedContext[KubernetesFleet]):
         self.settings = settings
         self.events = EventRecorder(kube)
         self.figures = TermFigures()
-        self.departed: dict[ClusterKey, BrokerCluster | Misread] = {}
-        """The last word of BrokerClusters that were deleted, until what it says of their claims is done."""
+        self.departed: Departed = {}
         self.ending: dict[ClusterKey, str] = {}
         """Clusters whose namespace is being deleted, with their uids; see handlers.ending_namespaces."""
         self.followers = Followers(lambda key: self.mark("registrations", key), settings.view_every_s)

@@ -10,6 +10,7 @@ from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods import node_pod
+from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.kube.held import Held, Misread
 from sluicegate_operator.kube.kinds import (
     BROKER_CLUSTER,
@@ -33,9 +34,8 @@ class Watch:
         self,
         first_seen: FirstSeen,
         queues: Mapping[str, WorkQueue[ClusterKey]],
-        departed: dict[ClusterKey, BrokerCluster | Misread],
+        departed: Departed,
     ) -> None:
-        """`departed`: see Context."""
         self._first_seen = first_seen
         self._departed = departed
         self._queues = queues
@@ -61,8 +61,8 @@ class Watch:
             self._first_seen.note({"metadata": {"uid": after.uid, "generation": _generation(after)}})
         if before is not None and (after is None or after.uid != before.uid):
             self._first_seen.forget(before.uid)
-            if kind == BROKER_CLUSTER and after is None and isinstance(before.value, BrokerCluster | Misread):
-                self._departed[before.namespace, before.cluster] = before.value
+            if kind == BROKER_CLUSTER and isinstance(before.value, BrokerCluster | Misread):
+                self._departed.setdefault((before.namespace, before.cluster), {})[before.uid] = before.value
         for key in _clusters(before, after):
             for queue in KINDS[kind.kind].queues:
                 self._queues[queue].mark(key)

@@ -9,6 +9,8 @@ from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL
 Json = dict[str, Any]
 
 CHILD_MANAGER = "sluicegate-operator"
+_NOT_HANDED_OVER = ("StatefulSet",)
+"""Kinds whose selector and volumeClaimTemplates are immutable, so the operator could not use another user's object."""
 
 
 def applied_fields(found: Mapping[str, Any]) -> Json:
@@ -29,12 +31,14 @@ def applied_fields(found: Mapping[str, Any]) -> Json:
 def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
     meta = child["metadata"]
     owner = next((reference["kind"] for reference in meta.get("ownerReferences") or ()), "object")
-    cluster = meta["labels"][CLUSTER_LABEL]
-    return NameTakenError(
+    sentence = (
         f"the name of {child['kind']} {meta['name']} is taken by one that is not ours ({why}), and it is left alone:"
-        f" delete it, or make the {owner} under another name; to hand over one that nobody controls, label it"
-        f" {MANAGED_BY_LABEL}={MANAGER} and {CLUSTER_LABEL}={cluster}"
+        f" delete it, or make the {owner} under another name"
     )
+    if child["kind"] not in _NOT_HANDED_OVER:
+        labels = f"{MANAGED_BY_LABEL}={MANAGER} and {CLUSTER_LABEL}={meta['labels'][CLUSTER_LABEL]}"
+        sentence += f"; to hand over one that nobody controls, label it {labels}"
+    return NameTakenError(sentence)
 
 
 def who_set(found: Mapping[str, Any], *path: str) -> str:

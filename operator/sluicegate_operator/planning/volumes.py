@@ -70,7 +70,7 @@ class VolumesPlan:
 
 @dataclass(frozen=True, slots=True)
 class VolumesSeen:
-    """What the status says; `refused` is the sentence of the first claim that may not grow."""
+    """What the status says. `refused`: a sentence of the first claim that may not grow or be changed otherwise."""
 
     status: VolumesStatus
     refused: str = ""

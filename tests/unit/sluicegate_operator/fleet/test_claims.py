@@ -23,6 +23,7 @@ from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster
 from tests.support.memory_kube import Json, MemoryKube
 
+FIRST, SECOND, THIRD = (f"5a9d8f64-0000-4000-8000-00000000000{number}" for number in (1, 2, 3))
 MADE = "2026-01-01T00:00:00+00:00"
 STATEFUL_SET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-set"}
 
@@ -108,6 +109,85 @@ async def test_claims_that_the_next_cluster_has_taken_up_are_not_those_of_the_on
     kube = MemoryKube(claim(0, of_both), shop(uid="of-the-next", clusterId=of_both, paused=True))
     await _reconcile(kube, gone)
     assert owners(kube, 0) == []
+
+
+class Protecting(MemoryKube):
+    """Refuses to change the claim of broker 0, with this `status`."""
+
+    status: int | None = 403
+
+    async def patch_metadata(self, kind: Any, namespace: str, name: str, *more: Any, **spec: Any) -> None:
+        if name == "data-shop-brokers-0" and self.status is not None:
+            raise KubeError(f"PATCH {name}: {self.status} denied by a policy", self.status)
+        await super().patch_metadata(kind, namespace, name, *more, **spec)
+
+
+async def test_a_refused_claim_of_a_deleted_cluster_keeps_neither_its_other_claims_nor_the_next_cluster_waiting() -> None:
+    first, second = (parsed(shop(uid=uid, storage={"deleteClaims": True})) for uid in (FIRST, SECOND))
+    ids = cluster_id(first), cluster_id(second)
+    kube = Protecting(claim(0, ids[0]), claim(8, ids[0]), claim(9, ids[1]), shop(uid=THIRD))
+    context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    context.departed["default", "shop"] = {FIRST: first, SECOND: second}
+    reconciler = ClusterReconciler(context)
+    for _ in range(2):
+        await reconciler.reconcile(("default", "shop"))
+    assert (owners(kube, 0), owners(kube, 8), owners(kube, 9)) == ([], [FIRST], [SECOND])
+    assert list(context.departed["default", "shop"]) == [FIRST]
+    assert kube.take("BrokerCluster", "shop")["status"]["conditions"] != []
+    [event] = kube.events("Refused")
+    assert (event["type"], event["count"]) == ("Warning", 1)
+    assert "PATCH data-shop-brokers-0: 403 denied by a policy" in event["message"]
+    kube.status = None
+    await reconciler.reconcile(("default", "shop"))
+    assert owners(kube, 0) == [FIRST]
+    assert not context.departed
+    await context.close()
+
+
+@pytest.mark.parametrize("spec", [{"storage": {"deleteClaims": True}}, {}, {"brokers": {"replicas": 2, "storage": {"size": "20Gi"}}}])
+@pytest.mark.parametrize("label", [True, False])
+async def test_a_claim_that_is_deleted_between_reading_and_writing_is_read_again(spec: Json, label: bool) -> None:
+    of = parsed(shop(**spec))
+    kube = Protecting(claim(0, cluster_id(of) if label else None), claim(1, cluster_id(of)))
+    kube.status = 404
+    if not label:
+        with pytest.raises(KubeConflictError, match="data-shop-brokers-0 has been deleted meanwhile"):
+            await look_after_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
+    elif "brokers" in spec:
+        with pytest.raises(KubeConflictError, match="data-shop-brokers-0 has been deleted meanwhile"):
+            await look_after_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
+    else:
+        await look_after_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
+        assert owners(kube, 1) == (["of-the-shop"] if spec else [])
+
+
+@pytest.mark.parametrize("holds", [True, False])
+async def test_a_claim_that_may_not_be_changed_is_named_and_keeps_no_node_waiting(holds: bool) -> None:
+    of = parsed(shop(storage={"deleteClaims": True}))
+    own = cluster_id(of)
+    kube = Protecting(claim(0, own if holds else None), claim(1, own))
+    seen = await look_after_claims(kube, of, 3, started=True)  # type: ignore[arg-type]
+    assert owners(kube, 1) == ["of-the-shop"]
+    assert "PATCH data-shop-brokers-0: 403 denied by a policy" in seen.volumes.refused
+    assert [(new.role, new.ordinal) for new in seen.make] == [(Role.BROKER, 2), (Role.CONTROLLER, 0)]
+
+
+@pytest.mark.parametrize("templates", [None, [], [{"metadata": {"name": "data"}, "spec": {}}]])
+async def test_a_stateful_set_without_claims_that_was_handed_over_is_refused_in_words(templates: Any) -> None:
+    labels = {"app.kubernetes.io/managed-by": "sluicegate-operator", CLUSTER_LABEL: "shop"}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {}}
+    spec = {"replicas": 1, "template": template, **({} if templates is None else {"volumeClaimTemplates": templates})}
+    handed = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "shop-brokers", "labels": labels}}
+    kube = MemoryKube(shop(), {**handed, "spec": spec})
+    context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    await ClusterReconciler(context).reconcile(("default", "shop"))
+    stalled = kube.condition("BrokerCluster", "shop", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "Refused")
+    assert "StatefulSet shop-brokers has no volumeClaimTemplates" in stalled["message"]
+    assert "kubectl delete statefulset shop-brokers" in stalled["message"]
+    await context.close()
 
 
 def asked(kube: MemoryKube, ordinal: int) -> str:
@@ -288,7 +368,8 @@ async def test_a_claim_that_is_going_is_waited_for_and_one_that_is_refused_is_th
 async def _reconcile(kube: MemoryKube, gone: Json) -> None:
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
-    context.departed["default", "shop"] = parsed(gone)
+    departed = parsed(gone)
+    context.departed["default", "shop"] = {departed.metadata.uid: departed}
     await ClusterReconciler(context).reconcile(("default", "shop"))
     assert not context.departed
     await context.close()

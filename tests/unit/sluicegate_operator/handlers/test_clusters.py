@@ -78,6 +78,8 @@ async def test_a_cluster_whose_childs_name_is_taken_is_stalled(stranger: Json, m
     assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
     assert f"{kind} {name}" in stalled["message"]
     assert [event["count"] for event in kube.events("NameTaken")] == [1]
+    # A StatefulSet of another user has another selector, which Kubernetes lets nobody change.
+    assert ("to hand over" in stalled["message"]) is (kind != "StatefulSet")
     # What needs it is not made.
     ours = [found for found in kube.names("StatefulSet") if "labels" in kube.take("StatefulSet", found)["metadata"]]
     assert ours == made
@@ -305,6 +307,27 @@ async def test_what_the_api_server_refuses_is_a_matter_for_a_person(monkeypatch:
     await reconcile(kube)
     assert stalled_of(kube) == ("True", "Refused", str(refusal))
     assert len(kube.events("Refused")) == 1
+
+
+async def test_a_config_map_that_may_not_be_deleted_is_no_matter_of_the_clusters_status(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kube = MemoryKube(cluster())
+    await reconcile(kube)
+    kube.put(cluster(config={"num.partitions": "3"}))
+    await reconcile(kube)
+    for name in ("shop-controllers-0", "shop-brokers-0"):
+        node_set = kube.take("StatefulSet", name.rpartition("-")[0])
+        node_set["status"] = {"observedGeneration": node_set["metadata"]["generation"]}
+        kube.put(ready_pod(kube, name) | {"spec": node_set["spec"]["template"]["spec"]})
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise KubeError("DELETE configmap: 403 denied by a policy", 403)
+
+    monkeypatch.setattr(kube, "delete", refuse)
+    assert "rolls" in await reconcile(kube)
+    assert kube.condition("BrokerCluster", "shop", "Stalled")["status"] == "False"
+    assert "which no pod uses, cannot be deleted: DELETE configmap: 403 denied by a policy" in caplog.text
 
 
 @pytest.mark.virtual_time

@@ -87,7 +87,7 @@ class World:
         """As the watch notes it when the cluster is deleted."""
         gone = parse_resource(self.kube.take("BrokerCluster", "shop"))
         assert isinstance(gone, BrokerCluster)
-        self._context.departed[KEY] = gone
+        self._context.departed[KEY] = {gone.metadata.uid: gone}
 
     def said(self, name: str) -> list[str]:
         """Reasons of conditions and Events that name the object."""

@@ -8,6 +8,7 @@ import pytest
 
 from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.engine.first_seen import FirstSeen
+from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.held import Held, Reader
 from sluicegate_operator.kube.kinds import (
@@ -118,6 +119,22 @@ def test_an_event_marks_the_queues_that_it_concerns(
 
     asyncio.run(run())
     assert {queue for queue, marks in queues.items() if marks.keys == [SHOP]} == marked
+
+
+def test_each_deleted_cluster_of_a_name_is_remembered_until_its_claims_are_looked_at(queues: dict[str, Marks]) -> None:
+    departed: Departed = {}
+    watch = Watch(FirstSeen(), queues, departed)  # type: ignore[arg-type]
+    spec = {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}, "storage": {"deleteClaims": True}}
+    item = body(BROKER_CLUSTER, "shop", spec)
+
+    def of(uid: str) -> Held:
+        return Reader().held(BROKER_CLUSTER, {**item, "metadata": {**item["metadata"], "uid": uid}})
+
+    watch.on_change(BROKER_CLUSTER, of("first"), None)
+    # The watch may report the next one in place of the one before.
+    watch.on_change(BROKER_CLUSTER, of("second"), of("third"))
+    watch.on_change(BROKER_CLUSTER, of("third"), None)
+    assert list(departed[SHOP]) == ["first", "second", "third"]
 
 
 def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dict[str, Marks]) -> None:
