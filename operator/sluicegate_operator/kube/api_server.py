@@ -1,7 +1,6 @@
 """The one way to the API server: the `kubernetes` client's connections, off the event loop, with a time limit each."""
 
 import asyncio
-import json
 import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from sluicegate_operator.kube.errors import (
     KubeUnavailableError,
     NamespaceGoingError,
 )
-from sluicegate_operator.kube.json_body import json_body
+from sluicegate_operator.kube.json_body import json_body, json_object, refusal_text
 
 Json = dict[str, Any]
 
@@ -166,8 +165,7 @@ class ApiServer:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error
         text = answer.data.decode("utf-8", "replace")
         if answer.status < 300:
-            parsed: Json = json.loads(text)
-            return parsed
+            return json_object(text, f"{method} {url.split('?')[0]}")
         refusal = refusal_of(method, url, answer.status, text)
         refusal.retry_after_s = _seconds(answer.headers.get("Retry-After"))
         raise refusal
@@ -179,10 +177,8 @@ def _seconds(text: str | None) -> float | None:
 
 
 def refusal_of(method: str, url: str, status: int, text: str) -> KubeError:
-    try:
-        reason = json.loads(text).get("message", text)
-    except ValueError:
-        reason = text[:300]
+    """Return the error for an answer with this `status`, whatever its `text` is: a proxy may have given it."""
+    reason = refusal_text(text)
     message = f"{method} {url.split('?')[0]}: {status} {reason}"
     # The second is the API server's way to say that a uid is that of another object.
     if status == 409 or (status == 422 and "metadata.uid" in reason):
