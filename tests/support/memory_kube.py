@@ -16,6 +16,7 @@ from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.held import Held, Misread, cluster_of, read_object
 from sluicegate_operator.kube.informer import Informer
 from sluicegate_operator.kube.kinds import CUSTOM, EVENT, Kind, kind_of
+from sluicegate_operator.kube.undeclared import UndeclaredFields, without_fields
 from sluicegate_operator.kube.watched import Watched
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
@@ -28,6 +29,10 @@ class MemoryKube:
     def __init__(self, *objects: Mapping[str, Any]) -> None:
         self.refuses: dict[str, str] = {}
         """Kinds that are refused as invalid, with the API server's sentence."""
+        self.undeclared = UndeclaredFields()
+        self.lacks: dict[str, tuple[str, ...]] = {}
+        """Fields below status, as paths, that the CRD of a kind does not declare."""
+        self.statuses_written = 0
         self._uids = (f"uid-{number}" for number in count(1))
         self._objects: dict[Key, Json] = {}
         self._statuses: dict[Key, dict[str, Json]] = {}
@@ -150,6 +155,11 @@ class MemoryKube:
             raise KubeError(f"{name} not found", 404)
         if uid not in ("", self._objects[key]["metadata"]["uid"]):
             raise KubeConflictError(f"{name} is another one by now")
+        self.statuses_written += 1
+        if lacked := self.lacks.get(kind.kind, ()):
+            if (declared := without_fields(status, lacked)) != status:
+                self.undeclared.note(kind.crd, lacked)
+            status = declared
         managed = self._statuses.setdefault(key, {})
         managed[manager] = deepcopy(dict(status))
         found = self._objects[key]

@@ -27,6 +27,7 @@ from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, Kind, kind_of
+from sluicegate_operator.kube.undeclared import without_fields
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
 from sluicegate_operator.quotas.external import LIMITS_SET
@@ -66,8 +67,11 @@ class Context(SharedContext[KubernetesFleet]):
         manifest, before = ({k: v for k, v in s.manifest().items() if k not in without} for s in (status, old))
         if manifest == before:
             return None
+        kind, uid = api_kind(resource), resource.metadata.uid
+        undeclared = self.kube.undeclared.of(kind.crd)
+        if undeclared and without_fields(manifest, undeclared) == without_fields(before, undeclared):
+            return None
         async with self._status_slots:
-            kind, uid = api_kind(resource), resource.metadata.uid
             held = await self.kube.apply_status(kind, resource.namespace, resource.name, manifest, uid=uid)
         written = resource.model_copy(update={"status": status})
         known = held.value if held is not None else None

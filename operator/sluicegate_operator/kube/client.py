@@ -14,11 +14,11 @@ from sluicegate_operator.kube.applied import AppliedChildren
 from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
 from sluicegate_operator.kube.denials import DENIED_FOR_S
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
 from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 from sluicegate_operator.kube.rounds import Rounds
-from sluicegate_operator.kube.undeclared import undeclared_fields, without_fields
+from sluicegate_operator.kube.undeclared import UndeclaredFields, undeclared_fields, without_fields
 from sluicegate_operator.kube.watched import Watched
 from sluicegate_operator.resources.owner import why_not_ours
 
@@ -69,8 +69,7 @@ class KubeClient:
         self.text = self.server.text
         """GET of a path whose answer is not JSON."""
         self._applied = AppliedChildren()
-        self._untold: set[tuple[str, tuple[str, ...]]] = set()
-        """Fields of statuses that CRDs do not have, as they were said in the log."""
+        self.undeclared = UndeclaredFields()
         self._lists: Rounds[list[Json]] = Rounds()
         self.cache = Cache(watched)
 
@@ -95,8 +94,10 @@ class KubeClient:
             selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
             query = {name: selector for name, selector in selectors.items() if selector}
             found = await self._request("GET", kind.path(namespace), query=query)
+            if "items" not in found:
+                raise KubeUnavailableError(f"GET {kind.path(namespace)}: the answer is not a list of the API server")
             # The items of a list come without their kind.
-            return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found["items"]]
+            return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found.get("items") or ()]
 
         return await self._lists.ask((kind, namespace, label_selector, field_selector), fetch)
 
@@ -206,8 +207,7 @@ class KubeClient:
         except KubeError as error:
             if not (fields := undeclared_fields(str(error))):
                 raise
-            if (kind.crd, fields) not in self._untold:
-                self._untold.add((kind.crd, fields))
+            if self.undeclared.note(kind.crd, fields):
                 log.warning("%s is older than this operator, apply crds/: not told are %s", kind.crd, ", ".join(fields))
             told = await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
         held = self.cache.note(kind, told)

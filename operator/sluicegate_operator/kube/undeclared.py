@@ -2,9 +2,12 @@
 not know, so what it names is left out, and the rest is told."""
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
+KNOWN_FOR_S = 300.0
+"""A newer CRD may have been applied since: then the fields are written again."""
 _NAMED = re.compile(r"\.status((?:\.\w+)+): field not declared in schema")
 
 
@@ -22,3 +25,28 @@ def without_fields(status: Mapping[str, Any], paths: tuple[str, ...]) -> dict[st
         elif isinstance(told.get(name), Mapping):
             told[name] = without_fields(told[name], (rest,))
     return told
+
+
+class UndeclaredFields:
+    """The fields of statuses that CRDs do not declare, by the name of the CRD, as the API server has named them.
+
+    A status that differs from the object's status in such fields alone needs no write. `now_s` returns seconds.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._known: dict[str, dict[str, float]] = {}
+        """Paths below status, with the time when the API server named them last."""
+        self._logged: set[tuple[str, tuple[str, ...]]] = set()
+
+    def note(self, crd: str, paths: tuple[str, ...]) -> bool:
+        """Note that the API server has refused these fields. Returns whether it refuses them for the first time."""
+        self._known.setdefault(crd, {}).update(dict.fromkeys(paths, self._now_s()))
+        is_first = (crd, paths) not in self._logged
+        self._logged.add((crd, paths))
+        return is_first
+
+    def of(self, crd: str) -> tuple[str, ...]:
+        """Return the paths below status that the CRD did not declare when a status was written last."""
+        oldest_s = self._now_s() - KNOWN_FOR_S
+        return tuple(path for path, at_s in self._known.get(crd, {}).items() if at_s > oldest_s)

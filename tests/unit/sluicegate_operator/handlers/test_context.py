@@ -8,8 +8,9 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota, Connection
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeConflictError
-from sluicegate_operator.kube.held import Held, Reader
+from sluicegate_operator.kube.held import Held, Reader, read_object
 from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
+from sluicegate_operator.kube.undeclared import UndeclaredFields
 from sluicegate_operator.planning.conditions import conditions, ready
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import MemoryKube
@@ -28,6 +29,7 @@ class OneWrite:
     def __init__(self, **since: Any) -> None:
         self._since = since
         self.held: Held | None = None
+        self.undeclared = UndeclaredFields()
 
     async def apply_status(self, kind: Any, namespace: str, name: str, status: Any, **_: Any) -> Held:
         meta = {**WRITTEN["metadata"], "resourceVersion": "4", **self._since.get("metadata", {})}
@@ -62,6 +64,19 @@ async def test_what_is_kept_of_an_object_is_what_was_written_and_the_caches_own_
     assert (written is kube.held.value) is is_known
     assert (written.spec_version, written.status) == (("u", 1), status)
     assert await context.write_status(written, status) is None
+    await context.close()
+
+
+async def test_a_field_that_the_crd_does_not_declare_makes_no_write_of_its_own() -> None:
+    kube = MemoryKube(WRITTEN)
+    kube.lacks["ConnectionQuota"] = ("enforcedAt",)
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    for brokers, writes in (("3/3", 1), ("3/3", 1), ("2/3", 2), ("2/3", 2)):
+        quota = read_object(kube.take("ConnectionQuota", "all"))
+        assert isinstance(quota, ConnectionQuota)
+        await context.write_status(quota, ConnectionQuotaStatus(brokers=brokers, enforced_at=now()))
+        assert kube.statuses_written == writes
+    assert kube.take("ConnectionQuota", "all")["status"]["brokers"] == "2/3"
     await context.close()
 
 

@@ -1,6 +1,6 @@
 """What an API server says of fields that its CRD does not have."""
 
-from sluicegate_operator.kube.undeclared import undeclared_fields, without_fields
+from sluicegate_operator.kube.undeclared import KNOWN_FOR_S, UndeclaredFields, undeclared_fields, without_fields
 
 REFUSAL = (
     "PATCH https://k/apis/sluicegate.dev/v1alpha1/namespaces/a/connectionquotas/one/status: 500 failed to create typed"
@@ -24,3 +24,15 @@ def test_other_refusals_name_nothing() -> None:
 
 def test_a_field_that_is_not_there_is_no_fault() -> None:
     assert without_fields({"brokers": "3/3"}, ("applySeconds", "effective.mode")) == {"brokers": "3/3"}
+
+
+def test_what_a_crd_lacks_is_known_until_a_newer_one_may_have_been_applied() -> None:
+    at_s = 0.0
+    fields = UndeclaredFields(lambda: at_s)
+    assert fields.of("topics") == ()
+    assert [fields.note("topics", ("a", "b.c")) for _ in range(2)] == [True, False]
+    at_s = KNOWN_FOR_S / 2
+    fields.note("topics", ("a",))
+    assert (fields.of("topics"), fields.of("connectionquotas")) == (("a", "b.c"), ())
+    at_s = KNOWN_FOR_S
+    assert fields.of("topics") == ("a",)
