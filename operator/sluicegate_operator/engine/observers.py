@@ -56,14 +56,15 @@ class ObserverReconciler:
         await context.say_unreadable(unreadable)
         cluster = snapshot.cluster
         progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
-        plan = plan_observers(cluster, snapshot.observers, await self._code.find(key, snapshot.observers))
+        code = await self._code.find(key, snapshot.observers)
+        plan = plan_observers(cluster, snapshot.observers, code)
         if cluster is None or cluster.spec.brokers is None:
             await self._write(snapshot, plan, (), ObserversResult(), progress)
             return None
         if cluster.spec.paused:
             await self._write_paused(snapshot, plan)
             return context.resync_s(cluster)
-        hold = bool(unreadable)
+        hold = bool(unreadable) or code.hold
         try:
             await self._code.give(cluster, plan, hold=hold)
         except NameTakenError as error:

@@ -6,6 +6,7 @@ requests.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.finding_pods import why_not_a_node
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
 from sluicegate_operator.planning.children import node_set, wanted_revision
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
@@ -30,6 +32,8 @@ from sluicegate_operator.planning.start_failures import FailingNode, StartFailur
 from sluicegate_operator.resources.container_resources import memory_limit
 from sluicegate_operator.resources.labels import REVISION, node_set_name
 from sluicegate_operator.resources.statefulset import CLAIM, is_node_set_of
+
+log = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
@@ -88,7 +92,14 @@ class SetEvents:
             self._asked[key] = before
             return before.found
         pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before is not None and same else FIRST_PAUSE_S
-        found = await ask()
+        try:
+            found = await ask()
+        except KubeError as error:
+            if error.retriable:
+                raise
+            # The status says the rest: that a node is missing, and which.
+            log.info("cluster %s: why nodes do not start is not known: %s", cluster.name, error)
+            found = []
         self._asked[key] = _Asked(*attempt, found, pause_s, now_s + pause_s)
         return found
 

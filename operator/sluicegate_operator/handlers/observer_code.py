@@ -6,6 +6,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import CONFIG_MAP
 from sluicegate_operator.planning.observer_code import ModulesFound, find_modules
 from sluicegate_operator.planning.observers import ObserverPlan, nobody_lands
@@ -14,15 +15,22 @@ from sluicegate_operator.resources.owner import why_not_ours
 
 
 class CodeInConfigMaps:
-    """What observers are given by Kubernetes. Raises KubeError."""
+    """Code of observers in ConfigMaps. Raises KubeError; `find` only for what may pass."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
         names = {name for plugin in plugins if (name := plugin.spec.config_map_name) is not None}
-        found = {name: await self._context.kube.get(CONFIG_MAP, key[0], name) for name in sorted(names)}
-        return find_modules({plugin.name: plugin for plugin in plugins}, found)
+        found, refused = {}, {}
+        for name in sorted(names):
+            try:
+                found[name] = await self._context.kube.get(CONFIG_MAP, key[0], name)
+            except KubeError as error:
+                if error.retriable:
+                    raise
+                refused[name] = str(error)
+        return find_modules({plugin.name: plugin for plugin in plugins}, found, refused)
 
     async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
         if not cluster.spec.allows_config_map_code:

@@ -14,6 +14,7 @@ from sluicegate_operator.api.observer_plugin import ObserverPlugin
 MODULE_BYTES_MAX = 48 << 10
 """Sixteen of them are less than the 1 MiB of a ConfigMap."""
 _DIGITS = 10
+_NONE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,17 @@ class ModulesFound:
 
     modules: Mapping[str, ObserverModule] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    hold: bool = False
+    """Whether a ConfigMap cannot be read: brokers keep the modules that they have."""
 
 
 def find_modules(
-    plugins: Mapping[str, ObserverPlugin], config_maps: Mapping[str, Mapping[str, Any] | None]
+    plugins: Mapping[str, ObserverPlugin],
+    config_maps: Mapping[str, Mapping[str, Any] | None],
+    refused: Mapping[str, str] = _NONE,
 ) -> ModulesFound:
-    """`plugins` by name; `config_maps`: those that they name, None for one that is not there."""
+    """`plugins` by name; `config_maps`: those that they name, None for one that is not there. `refused`: those that the
+    API server lets nobody read, with its words."""
     modules, missing = {}, {}
     for name, plugin in plugins.items():
         source = plugin.spec.config_map_name
@@ -53,7 +59,11 @@ def find_modules(
         module, _, class_name = plugin.observes.partition(".")
         found = config_maps.get(source)
         text = ((found or {}).get("data") or {}).get(f"{module}.py")
-        if found is None:
+        if source in refused:
+            missing[name] = (
+                f"ConfigMap {source} cannot be read: {refused[source]}; brokers keep the code that they have"
+            )
+        elif found is None:
             missing[name] = f"there is no ConfigMap {source}; create it or correct source.configMap"
         elif text is None:
             missing[name] = f"ConfigMap {source} has no key {module}.py, which class {plugin.observes} asks for"
@@ -62,4 +72,4 @@ def find_modules(
         else:
             digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
             modules[name] = ObserverModule(f"{module}_{digest}", f"{module}_{digest}.{class_name}", text)
-    return ModulesFound(modules, missing)
+    return ModulesFound(modules, missing, hold=bool(refused))
