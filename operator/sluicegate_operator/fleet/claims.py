@@ -79,7 +79,8 @@ async def look_after_claims(
     seen = await _grow(kube, cluster, volumes)
     if refused and not seen.refused:
         # Nodes can use such a claim, so they do not wait for it.
-        seen = replace(seen, refused=f"the API server refuses a change of volume claims: {'; '.join(refused)}"[:SENTENCE_MAX])
+        sentence = f"the API server refuses to change volume claims; allow the operator to: {'; '.join(refused)}"
+        seen = replace(seen, refused=sentence[:SENTENCE_MAX])
     return ClaimsSeen(seen, volumes.make)
 
 

@@ -66,8 +66,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class AppliedNodes:
-    """`scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed. `uncollected`:
-    a sentence for each unused ConfigMap that cannot be deleted."""
+    """`scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed.
+
+    `uncollected`: a sentence for each unused ConfigMap that cannot be deleted.
+    """
 
     scaled_by_others: tuple[str, ...]
     volumes: VolumesSeen
