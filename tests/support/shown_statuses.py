@@ -134,6 +134,7 @@ _NODES: tuple[Json, ...] = (
     {"claims_taken": "the claims are another cluster's"},
     {"refusal": "422: no"},
     {"unreadable": "ObserverPlugin x cannot be read"},
+    {"silence": "no active controller has answered for 60 s: controller 1000: refused"},
 )
 _SETTLING: tuple[Json, ...] = (
     {},

@@ -69,7 +69,7 @@ class BrokerClusterStatus(Status):
     cluster_id: str = Field(default="", max_length=64)
     """Kafka's id of the cluster."""
     controller_id: int = NO_CONTROLLER
-    """The node id of the active controller, -1 while unknown."""
+    """The node id of the active controller; -1 while unknown, and once none has answered the operator for a minute."""
     rollout: RolloutStatus | None = None
     """How far a roll is."""
     volumes: VolumesStatus | None = None

@@ -35,6 +35,8 @@ class ClusterProgress:
     damage: Mapping[int, BrokerDamage] | None = None
     """Damaged offsets by broker id; None before a broker has answered."""
     controller_id: int | None = None
-    """The active controller that was seen last; None before one was."""
+    """The active controller that was seen last; None before one was, -1 once none has answered for a minute."""
+    silence: str = ""
+    """Why the active controller is not known; empty if one answers, and before none has answered for a minute."""
     unreachable: Mapping[int, str] = field(default_factory=dict)
     """Brokers that have not answered the quota path for long, with why."""

@@ -29,7 +29,12 @@ from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_access import client_listeners, version_range
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
-from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.cluster_status import (
+    CONTROLLERS_READY,
+    CONTROLLERS_UNREACHABLE,
+    ObservedCluster,
+    cluster_status,
+)
 from sluicegate_operator.planning.conditions import REFUSED, STALLED
 from sluicegate_operator.planning.lost_nodes import lost_words
 from sluicegate_operator.planning.start_failures import FailureHistory, NodesNotStarting
@@ -125,7 +130,9 @@ class ClusterReconciler:
             elif left is not STARTING_RETRY:
                 left = retry
         for uid in list(departed)[: max(0, len(departed) - DEPARTED_MAX)]:
-            log.error("volume claims of the deleted BrokerCluster %s with uid %s stay: delete them by hand", key[1], uid)
+            log.error(
+                "volume claims of the deleted BrokerCluster %s with uid %s stay: delete them by hand", key[1], uid
+            )
             del departed[uid]
         if not departed:
             self._context.departed.pop(key, None)
@@ -193,6 +200,7 @@ class ClusterReconciler:
             controllers_expected=len(layout.controller_ids),
             controllers_ready=sum(pod.ready for pod in controllers),
             cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
+            silence=_silence(cluster, progress),
             controller_id=progress.controller_id,
             refusal=applied.refusal,
             not_applied="" if applied.not_applied is None else str(applied.not_applied),
@@ -240,6 +248,15 @@ class ClusterReconciler:
         """With a Warning when it turns out that a person is needed."""
         await self._context.write_status(cluster, status, without=without)
         await say_stalled(self._context, cluster, status)
+
+
+def _silence(cluster: BrokerCluster, progress: ClusterProgress) -> str:
+    """Why the active controller is not known; empty if one answers. An operator that has just started keeps what the
+    status says until it has asked the controllers itself."""
+    said = cluster.status.condition(CONTROLLERS_READY)
+    if progress.controller_id is None and said is not None and said.reason == CONTROLLERS_UNREACHABLE:
+        return said.message
+    return progress.silence
 
 
 def _open_to_clients(snapshot: Snapshot, cluster: BrokerCluster) -> tuple[ListenerAddresses, ...]:

@@ -11,8 +11,10 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.api.broker_registration import BrokerRegistration
 from sluicegate_operator.engine.context import look_again_s, now
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
@@ -78,7 +80,8 @@ class RegistrationReconciler:
         if cluster is None or cluster.spec.brokers is None:
             self._external.forget(key)
             return None
-        progress = context.progress.of(cluster)
+        progress, uid = context.progress.of(cluster), cluster.metadata.uid
+        context.figures.keep_brokers(key, uid)
         seen = await context.fleet.look(cluster)
         fenced = await self._fence(cluster, seen)
         await self._set_gates(cluster, seen)
@@ -87,15 +90,15 @@ class RegistrationReconciler:
             await self._end_term_of_gone(cluster)
             if self._are_unknown(cluster):
                 why = f"no active controller has answered for {UNKNOWN_AFTER_S:g} s: {seen.view.unseen}"
+                # Before anything is written that the API server may refuse.
+                self._note_controller(cluster, progress, NO_CONTROLLER, why)
                 existing = await self._write_unknown(cluster, why)
-                context.figures.note_brokers(key, cluster.spec.brokers.replicas, [UNKNOWN] * len(existing))
+                context.figures.note_brokers(key, uid, cluster.spec.brokers.replicas, [UNKNOWN] * len(existing))
             return UNSEEN_RETRY
-        self._silences.forget(cluster.metadata.uid)
+        self._silences.forget(uid)
         states = [broker.state.value for broker in seen.view.overview.brokers]
-        context.figures.note_brokers(key, cluster.spec.brokers.replicas, states)
-        if progress.controller_id != seen.view.overview.controller_id:
-            progress.controller_id = seen.view.overview.controller_id
-            context.mark("clusters", key)
+        context.figures.note_brokers(key, uid, cluster.spec.brokers.replicas, states)
+        self._note_controller(cluster, progress, seen.view.overview.controller_id)
         brokers = SeenBrokers(seen.view.overview, seen.broker_pods, progress.told)
         await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()))
         if fenced or not settled(cluster, seen):
@@ -103,6 +106,14 @@ class RegistrationReconciler:
         if context.followers.follow(key, seen.view):
             return look_again_s(context, cluster)
         return context.settings.view_every_s * random.uniform(0.8, 1.2)
+
+    def _note_controller(
+        self, cluster: BrokerCluster, progress: ClusterProgress, controller_id: int, silence: str = ""
+    ) -> None:
+        """Note the active controller for the status of the BrokerCluster, or why none answers."""
+        if (progress.controller_id, progress.silence) != (controller_id, silence):
+            progress.controller_id, progress.silence = controller_id, silence
+            self._context.mark("clusters", (cluster.namespace, cluster.name))
 
     def _forget_bundled(self, key: ClusterKey) -> None:
         self._context.fleet.forget(*key)
@@ -161,7 +172,17 @@ class RegistrationReconciler:
         """While no controller is active: the one that was may be gone."""
         if not cluster.spec.shares_journal or cluster.spec.paused:
             return
-        if why := await end_term_of_gone(self._context.kube, cluster):
+        try:
+            why = await end_term_of_gone(self._context.kube, cluster)
+        except KubeError as error:
+            if error.retriable:
+                raise
+            said = f"the Lease of a controller that is gone cannot be ended: {error}; standbys wait until it expires"
+            if self._context.is_news(said, "lease", cluster.metadata.uid):
+                log.warning("cluster %s: %s", cluster.name, said)
+                await self._context.post(cluster, "Warning", REFUSED, said)
+            return
+        if why:
             await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease has ended")
 
     async def _mend_labels(self, cluster: BrokerCluster, seen: Sighting) -> None:

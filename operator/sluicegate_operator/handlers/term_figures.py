@@ -32,6 +32,8 @@ class TermFigures(Collector):
     def __init__(self) -> None:
         self._quotas: dict[ClusterKey, Mapping[str, str]] = {}
         self._brokers: dict[ClusterKey, Mapping[str, int]] = {}
+        self._brokers_of: dict[ClusterKey, str] = {}
+        """The uid of the BrokerCluster whose brokers are shown."""
         self._wanted: dict[ClusterKey, int] = {}
         self._blocked: dict[ClusterKey, str] = {}
         self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
@@ -46,13 +48,20 @@ class TermFigures(Collector):
         else:
             self._quotas[key] = states
 
-    def note_brokers(self, key: ClusterKey, wanted: int, states: Collection[str]) -> None:
-        """`states` has one for each broker that is registered."""
+    def note_brokers(self, key: ClusterKey, uid: str, wanted: int, states: Collection[str]) -> None:
+        """`uid` is that of the BrokerCluster. `states` has one for each broker that is registered."""
+        self._brokers_of[key] = uid
         self._wanted[key] = wanted
         self._brokers[key] = Counter(states)
 
+    def keep_brokers(self, key: ClusterKey, uid: str) -> None:
+        """Show no brokers of an earlier BrokerCluster of the name: `uid` is that of the present one."""
+        if self._brokers_of.get(key) != uid:
+            self.forget_brokers(key)
+
     def forget_brokers(self, key: ClusterKey) -> None:
         """Show no brokers of this cluster until `note_brokers` is called for it again."""
+        self._brokers_of.pop(key, None)
         self._wanted.pop(key, None)
         self._brokers.pop(key, None)
 

@@ -34,6 +34,10 @@ from sluicegate_operator.planning.volumes import VolumesSeen
 
 MESSAGE_MAX = 4096
 PAUSED = "spec.paused is true: nothing is changed until it is false"
+CONTROLLERS_READY = "ControllersReady"
+"""Condition of a BrokerCluster."""
+CONTROLLERS_UNREACHABLE = "ControllersUnreachable"
+"""Reason: pods of controllers are ready, and no active controller has answered the operator for a minute."""
 RESTARTING = "Restarting"
 """Reason of status.rollout."""
 _NOTHING_UNFINISHED = frozenset({"Done", NO_NODES.reason})
@@ -82,6 +86,8 @@ class ObservedCluster:
     away: str = ""
     damage: Mapping[int, BrokerDamage] | None = None
     """Damaged offsets by broker id; None before a broker has answered."""
+    silence: str = ""
+    """Why the active controller is not known, once none has answered for a minute; empty otherwise."""
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
@@ -91,12 +97,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
     brokers = f"{seen.brokers_ready}/{seen.brokers_expected}"
     own = (
         Finding("BrokersReady", _all(seen.brokers_ready, seen.brokers_expected), "Counted", brokers),
-        Finding(
-            "ControllersReady",
-            seen.controllers_ready >= seen.controllers_expected,
-            "Counted",
-            f"{seen.controllers_ready}/{seen.controllers_expected}",
-        ),
+        _controllers_ready(seen),
         _paused(cluster, seen),
         *_rolling(cluster, seen),
         *((_racks_known(seen.racks),) if seen.racks is not None else ()),
@@ -119,6 +120,14 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         rollout=_rollout(old, seen),
         volumes=old.volumes if seen.volumes is None else seen.volumes.status,
     )
+
+
+def _controllers_ready(seen: ObservedCluster) -> Finding:
+    """Unknown while all pods of controllers are ready and no controller answers the operator."""
+    all_ready = seen.controllers_ready >= seen.controllers_expected
+    if all_ready and seen.silence:
+        return Finding(CONTROLLERS_READY, None, CONTROLLERS_UNREACHABLE, seen.silence)
+    return Finding(CONTROLLERS_READY, all_ready, "Counted", f"{seen.controllers_ready}/{seen.controllers_expected}")
 
 
 def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ...]:
@@ -229,6 +238,9 @@ def _missing(seen: ObservedCluster) -> Progress | None:
         return working(failing.node.failure.reason, failing.node.sentence)
     if seen.controllers_ready < seen.controllers_expected:
         return working("ControllersStarting", f"{seen.controllers_ready}/{seen.controllers_expected} controllers ready")
+    if seen.silence:
+        message = f"{seen.silence[:MESSAGE_MAX]}; check the controllers' logs and the network from the operator to them"
+        return working(CONTROLLERS_UNREACHABLE, message)
     if not _all(seen.brokers_ready, seen.brokers_expected):
         return working("BrokersStarting", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
     return None

@@ -135,9 +135,7 @@ def _status(
     )
 
 
-def status_without_broker(
-    registration: BrokerRegistration, refusal: str, now: datetime
-) -> BrokerRegistrationStatus:
+def status_without_broker(registration: BrokerRegistration, refusal: str, now: datetime) -> BrokerRegistrationStatus:
     """The status of a BrokerRegistration whose broker is not registered any more, and that the API server refuses to
     delete. `refusal` has the API server's words."""
     broker = f"broker {registration.spec.broker_id}"

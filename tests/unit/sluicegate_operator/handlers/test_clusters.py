@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.clusters import STARTING_RETRY, ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, EVENT, Kind
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
@@ -309,6 +310,21 @@ async def test_what_the_api_server_refuses_is_a_matter_for_a_person(monkeypatch:
     assert len(kube.events("Refused")) == 1
 
 
+async def test_events_that_may_not_be_read_keep_no_status_from_being_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = MemoryKube(cluster())
+    listed = kube.list
+
+    async def refuse(kind: Kind, *more: Any, **options: Any) -> Any:
+        if kind == EVENT:
+            raise KubeError("GET events: 403 forbidden", 403)
+        return await listed(kind, *more, **options)
+
+    monkeypatch.setattr(kube, "list", refuse)
+    for _ in range(2):
+        await reconcile(kube)
+    assert kube.condition("BrokerCluster", "shop")["reason"] == "ControllersStarting"
+
+
 async def test_a_config_map_that_may_not_be_deleted_is_no_matter_of_the_clusters_status(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -447,6 +463,34 @@ async def test_the_status_says_which_controller_is_active_and_keeps_it_until_ano
         await ClusterReconciler(context).reconcile(SHOP)
         assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == said
     await context.close()
+
+
+async def test_a_cluster_whose_controllers_are_silent_is_not_ready_also_for_an_operator_that_has_just_started() -> None:
+    kube = MemoryKube(cluster())
+    await reconcile(kube)
+    for name in ("shop-controllers-0", "shop-brokers-0"):
+        kube.put(ready_pod(kube, name))
+    silence = "no active controller has answered for 60 s: controller 1000: refused"
+    for controller_id, said, ready, controllers in (
+        (1000, "", "True", "True"),
+        (-1, silence, "False", "Unknown"),
+        (None, "", "False", "Unknown"),
+        (1000, "", "True", "True"),
+    ):
+        context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
+        context.mark = lambda queue, key: None
+        uid = kube.take("BrokerCluster", "shop")["metadata"]["uid"]
+        looked = ClusterProgress(uid, roll_generation=1, config_generation=1, controller_id=controller_id, silence=said)
+        context.progress[SHOP] = looked
+        await ClusterReconciler(context).reconcile(SHOP)
+        assert kube.condition("BrokerCluster", "shop")["status"] == ready
+        found = kube.condition("BrokerCluster", "shop", "ControllersReady")
+        assert found["status"] == controllers
+        if ready == "False":
+            assert found["message"] == silence
+            assert kube.condition("BrokerCluster", "shop")["reason"] == "ControllersUnreachable"
+        assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == (1000 if ready == "True" else -1)
+        await context.close()
 
 
 async def test_the_status_says_where_clients_begin_and_what_an_autoscaler_reads() -> None:

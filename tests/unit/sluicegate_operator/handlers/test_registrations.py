@@ -249,10 +249,36 @@ async def test_a_pod_that_a_policy_protects_keeps_no_other_from_being_opened_to_
 
 
 @pytest.mark.virtual_time
+async def test_a_lease_that_may_not_be_ended_is_told_and_keeps_no_broker_from_being_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(monkeypatch, seen(BOTH, ONLINE))
+    shop.kube.put(cluster(controllers={"replicas": 3}))
+
+    async def refuse(*_: Any) -> str:
+        raise KubeError("PUT lease: 403 denied by a policy", 403)
+
+    monkeypatch.setattr("sluicegate_operator.handlers.registrations.end_term_of_gone", refuse)
+    await shop.reconcile()
+    shop.sighting = Sighting(ControllerView(unseen="controller 1000: refused"), tuple(BOTH))
+    for _ in range(2):
+        await shop.reconcile()
+        await asyncio.sleep(UNKNOWN_AFTER_S)
+    await shop.reconcile()
+    assert shop.states() == ["Unknown", "Unknown"]
+    [event] = shop.kube.events("Refused")
+    assert event["count"] == 1
+    assert "the Lease of a controller that is gone cannot be ended: PUT lease: 403 denied" in event["message"]
+    await shop.context.close()
+
+
+@pytest.mark.virtual_time
 async def test_brokers_are_unknown_once_no_controller_has_answered_for_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch, seen(BOTH, [broker(0), replace(broker(1), state=BrokerState.FENCED)]))
+    marked: list[str] = []
+    shop.context.mark = lambda queue, key: marked.append(queue)
     await shop.reconcile()
     silent = Sighting(ControllerView(unseen="controller 1000 does not answer within 2 s"), tuple(BOTH))
     shop.sighting = silent
@@ -271,8 +297,12 @@ async def test_brokers_are_unknown_once_no_controller_has_answered_for_a_minute(
     assert (status["brokerEpoch"], status.get("lastHeartbeatAgeSeconds"), status.get("leaders")) == (7, None, None)
     assert shop.figures() == {"Unknown": 2}
     assert len(shop.kube.events("BrokerUnknown")) == 2
+    progress = shop.context.progress[SHOP]
+    assert (progress.controller_id, marked.count("clusters")) == (-1, 2)
+    assert "controller 1000 does not answer" in progress.silence
     shop.sighting = seen(BOTH, ONLINE)
     await shop.reconcile()
+    assert (progress.controller_id, progress.silence, marked.count("clusters")) == (1000, "", 3)
     assert (shop.states(), shop.figures()) == (["Online", "Online"], {"Online": 2})
     shop.sighting = silent
     await shop.reconcile()

@@ -36,7 +36,7 @@ def shown(figures: TermFigures) -> dict[str, float]:
 
 def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(figures: TermFigures) -> None:
     figures.note_quotas(SHOP, {"a": "Enforced", "b": "Applying", "c": "Enforced"})
-    figures.note_brokers(SHOP, 3, ["Online", "Fenced", "Online"])
+    figures.note_brokers(SHOP, "uid", 3, ["Online", "Fenced", "Online"])
     found = shown(figures)
     assert found[f'sluicegate_quotas{{{OF_SHOP},state="Enforced"}}'] == 2
     assert found[f'sluicegate_quotas{{{OF_SHOP},state="Applying"}}'] == 1
@@ -99,6 +99,30 @@ async def test_the_last_pod_of_a_deleted_cluster_takes_no_figure_of_its_quotas_a
     for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
         await work[queue](SHOP)
     assert shown(context.figures) == before
+    await context.close()
+
+
+async def test_brokers_of_an_earlier_cluster_of_the_name_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = MemoryKube(cluster())
+    context = context_of(kube)
+    online = ClusterOverview("c", 1000, 1, 9, (BrokerOverview(0, 7, "i", BrokerState.ONLINE),))
+    view = ControllerView(online)
+
+    async def look(*_: Any, **__: Any) -> Sighting:
+        return Sighting(view, ())
+
+    monkeypatch.setattr(KubernetesFleet, "look", look)
+    registrations = reconcilers(context, context.settings)["registrations"]
+    await registrations(SHOP)
+    before = shown(context.figures)
+    assert before[f'sluicegate_brokers{{{OF_SHOP},state="Online"}}'] == 1
+    view = ControllerView(unseen="no controller has an address yet")
+    await registrations(SHOP)
+    assert shown(context.figures) == before, "it is the same cluster"
+    kube.remove("BrokerCluster", "shop")
+    kube.put(cluster())
+    await registrations(SHOP)
+    assert shown(context.figures) == {}
     await context.close()
 
 

@@ -265,6 +265,9 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param({}, {"roll": BLOCKED}, "Rolling", "InProgress", id="a blocked roll may pass by itself"),
         pytest.param({}, {"roll": PAUSED}, "RolloutPaused", "Current", id="a paused roll is what a person wants"),
         pytest.param({}, {"roll": Done(), "scale": REMAIN}, "ReplicasRemain", "Failed", id="a broker that cannot go"),
+        pytest.param({}, {"silence": "none"}, "ControllersUnreachable", "InProgress", id="silent controllers"),
+        pytest.param({}, {"silence": "none", "roll": PAUSED}, "RolloutPaused", "InProgress", id="a pause, and silence"),
+        pytest.param({"paused": True}, {"silence": "none"}, "Paused", "InProgress", id="paused, and silence"),
         pytest.param({}, {"unreachable": {2: "no answer"}}, "BrokersUnreachable", "InProgress", id="silent brokers"),
         pytest.param(
             {}, {"roll": Done(), "config_lagging": {1: "a is not b"}}, "ConfigApplying", "InProgress", id="dynamic keys"
@@ -297,6 +300,16 @@ def test_what_volumes_were_asked_for_stays_while_nobody_looks() -> None:
 def conditions_of(**seen: Any) -> dict[str, tuple[str, str, str]]:
     status = cluster_status(a_cluster(), ObservedCluster(**(RUNNING | seen)), NOW)
     return {c.type: (c.status, c.reason, c.message) for c in status.conditions}
+
+
+def test_whether_controllers_are_ready_is_unknown_while_none_answers() -> None:
+    silence = "no active controller has answered for 60 s: controller 1000 does not answer within 2 s"
+    found = conditions_of(silence=silence)
+    assert found["ControllersReady"] == ("Unknown", "ControllersUnreachable", silence)
+    assert found["Ready"][0] == "False"
+    assert found["Ready"][2].startswith(f"{silence}; check the controllers' logs")
+    assert conditions_of(silence=silence, controllers_ready=0)["ControllersReady"][:2] == ("False", "Counted")
+    assert conditions_of()["ControllersReady"][:2] == ("True", "Counted")
 
 
 @pytest.mark.parametrize(
