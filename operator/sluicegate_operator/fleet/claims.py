@@ -176,9 +176,11 @@ async def _patch(
 
 def template_size(node_set: Mapping[str, Any]) -> str:
     """Return the size of the volume claims that a StatefulSet makes; empty if it makes none."""
-    template = next(iter(node_set["spec"].get("volumeClaimTemplates") or ()), {})
-    size: str = template.get("spec", {}).get("resources", {}).get("requests", {}).get("storage", "")
-    return size
+    templates = node_set["spec"].get("volumeClaimTemplates")
+    if not templates:
+        return ""
+    resources = templates[0]["spec"].get("resources") or {}
+    return str((resources.get("requests") or {}).get("storage") or "")
 
 
 def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,7 +122,8 @@ class ClusterReconciler:
 
         Returns when to try again what has still to be done. The present cluster of the name does not wait for that.
         """
-        departed, left = self._context.departed.get(key, {}), None
+        departed = self._context.departed.get(key, {})
+        left: Retry | None = None
         for uid, cluster in list(departed.items()):
             retry = await self._let_claims_of_one_go(key, cluster, now_there)
             if retry is None:
