@@ -29,7 +29,7 @@ from sluicegate_operator.kafka_admin.api import batched
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
-from sluicegate_operator.planning.conditions import not_applied_words
+from sluicegate_operator.planning.conditions import NOT_APPLIED, not_applied_words
 from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
@@ -81,6 +81,7 @@ class TopicReconciler:
         pool = await context.pool(cluster)
         settled = await self._leaving.part(key, pool, snapshot, unreadable)
         brokers, reassigning = _all_brokers(cluster, pool), False
+        applied = all(trouble.reason != NOT_APPLIED for trouble in not_held.values())
         for page in batched([topic for topic in snapshot.topics if topic.name in verdicts], SEEN_TOGETHER):
             accepted = {
                 topic.name: topic.topic_name
@@ -91,17 +92,20 @@ class TopicReconciler:
             for topic in page:
                 made = _Made(trouble=not_held.get(topic.name))
                 if topic.name in accepted:
-                    made = await self._enforce(pool, topic, brokers, seen)
+                    made = await self._enforce(cluster, pool, topic, brokers, seen)
                 verdict, replicas = verdicts[topic.name], made.replicas
                 await self._write(topic, topic_status(topic, verdict, made.observed, now(), made.trouble, replicas))
                 settled = settled and made.trouble is None
+                applied = applied and (made.trouble is None or made.trouble.reason != NOT_APPLIED)
                 reassigning = reassigning or (replicas.change is not None and replicas.verdict is None)
+        if applied:
+            self._refusals.ended(cluster.metadata.uid)
         if not settled:
             return WAITING_RETRY
         return REASSIGNING_EVERY_S if reassigning else context.resync_s(cluster)
 
     async def _hold(self, cluster: BrokerCluster, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
-        """By name, those whose finalizer the API server refuses: nothing is done for them, and the others go on.
+        """Topics whose finalizer the API server refuses, by name. The other Topics do not wait for them.
 
         Raises KubeError for what may pass, until that has lasted."""
         refused: dict[str, TopicTrouble] = {}
@@ -109,17 +113,17 @@ class TopicReconciler:
             try:
                 await self._leaving.hold(topic)
             except KubeError as error:
-                if error.retriable and not self._refusals.lasts(cluster.metadata.uid, error):
-                    raise
-                sentence = f"the finalizer cannot be changed: {error}"
-                refused[topic.name] = (
-                    TopicTrouble("NotApplied", not_applied_words(sentence))
-                    if error.retriable
-                    else TopicTrouble("Refused", sentence)
-                )
-        if all(trouble.needs_a_person for trouble in refused.values()):
-            self._refusals.ended(cluster.metadata.uid)
+                refused[topic.name] = self._refused(cluster, error, "the finalizer cannot be changed")
         return refused
+
+    def _refused(self, cluster: BrokerCluster, error: KubeError, what: str) -> TopicTrouble:
+        """A write of one Topic that the API server refuses. Raises `error` if it may pass and has not lasted."""
+        sentence = f"{what}: {error}"
+        if not error.retriable:
+            return TopicTrouble("Refused", sentence)
+        if not self._refusals.lasts(cluster.metadata.uid, error):
+            raise error
+        return TopicTrouble("NotApplied", not_applied_words(sentence))
 
     async def _write(self, topic: Topic, status: TopicStatus) -> None:
         """With a Warning when it turns out that a person is needed."""
@@ -127,7 +131,12 @@ class TopicReconciler:
             await say_stalled(self._context, topic, status)
 
     async def _enforce(
-        self, pool: BrokerPool | None, topic: Topic, brokers: BrokersWanted, seen: SeenTopics
+        self,
+        cluster: BrokerCluster,
+        pool: BrokerPool | None,
+        topic: Topic,
+        brokers: BrokersWanted,
+        seen: SeenTopics,
     ) -> "_Made":
         if pool is None:
             return _Made(trouble=TopicTrouble("WaitingForBrokers", "no broker has an address yet"))
@@ -142,6 +151,8 @@ class TopicReconciler:
         except KafkaAdminError as error:
             refused = isinstance(error, KafkaApiError) and not error.retriable
             return _Made(trouble=TopicTrouble("Refused" if refused else "Failed", str(error)))
+        except KubeError as error:
+            return _Made(trouble=self._refused(cluster, error, "status.configKeys cannot be written"))
         await self._tell(topic, result)
         unsettled = TopicTrouble("Applying", "the brokers do not show it yet")
         return _Made(result.observed, None if result.settled else unsettled, result.replicas)
@@ -164,7 +175,8 @@ class TopicReconciler:
 
     async def _tell(self, topic: Topic, result: TopicResult) -> None:
         await self._tell_changes(topic, result)
-        before, after = topic.status.replicas_change, result.replicas.change
+        before = topic.status.replicas_change if _is_known(topic, result.found) else None
+        after = result.replicas.change
         if after is not None and (before is None or before.target_replicas != after.target_replicas):
             if result.replicas.moves:
                 message = f"topic {topic.topic_name} is reassigned to {after.target_replicas} replicas"
@@ -199,6 +211,11 @@ async def _seen(pool: BrokerPool | None, names: Collection[str]) -> SeenTopics:
     except (KafkaAdminError, NoBrokerError) as error:
         log.debug("topics are looked at one by one: %s", error)
         return NOT_SEEN
+
+
+def _is_known(topic: Topic, found: ObservedTopic | None) -> bool:
+    """Whether status speaks of the topic that was found, and not of an earlier topic of its name."""
+    return found is not None and topic.status.topic_id in ("", found.topic_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,3 +340,14 @@ async def test_the_progress_stays_while_brokers_do_not_show_another_change_yet()
     assert operator.ready[0] == "Applying"
     assert operator.status["replicasChange"]["partitions"] == "0/2"
     assert operator.kube.events("Reassigned") == []
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_a_change_of_replicas_of_an_earlier_topic_is_not_said_to_have_ended(there: bool) -> None:
+    operator = Operator(on_one(2) if there else Brokers({}), replicas=1)
+    change = {"targetReplicas": 1, "partitions": "1/2", "moving": 1}
+    operator.kube.take("Topic", "orders")["status"] = {"topicId": "of-an-earlier-topic", "replicasChange": change}
+    await operator.look()
+    await operator.look()
+    assert (operator.ready[0], "replicasChange" in operator.status) == ("Applied", False)
+    assert operator.kube.events("Reassigned") == []

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Retry
 from sluicegate_operator.fleet.asking import NoBrokerError
@@ -24,6 +25,7 @@ from sluicegate_operator.kafka_admin.views import (
     TopicView,
 )
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.settings import TOPIC_DELETION_S, TOPIC_PATIENCE_S, read_settings
 from tests.support.bad_manifests import cluster, topic
 from tests.support.memory_kube import Json, MemoryKube
@@ -192,6 +194,48 @@ async def test_a_key_is_remembered_before_it_is_set(monkeypatch: pytest.MonkeyPa
     kube = MemoryKube(cluster(), orders(config={"segment.ms": "7"}))
     await Operator(kube, brokers).look()
     assert "gone in that moment" in kube.condition("Topic", "orders")["message"]
+
+
+class _Refusing(MemoryKube):
+    """Refuses to write configKeys of the Topic orders."""
+
+    refusal: KubeError | None = KubeError("PATCH /topics/orders/status: 403 denied by policy", 403)
+
+    async def apply_status(self, kind: Kind, namespace: str, name: str, status: Any, **more: Any) -> Any:
+        if name == "orders" and "configKeys" in status and self.refusal is not None:
+            raise self.refusal
+        return await super().apply_status(kind, namespace, name, status, **more)
+
+
+async def test_keys_that_cannot_be_remembered_stop_their_topic_only() -> None:
+    kube, brokers = _Refusing(cluster(), orders(config={"segment.ms": "7"}), topic("payments")), Brokers()
+    operator = Operator(kube, brokers)
+    assert isinstance(await operator.look(), Retry)
+    assert set(brokers.topics) == {"payments"}, "a key is remembered before it is set"
+    assert kube.condition("Topic", "payments")["status"] == "True"
+    stalled = kube.condition("Topic", "orders", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "Refused")
+    assert stalled["message"].endswith("configKeys cannot be written: PATCH /topics/orders/status: 403 denied by policy")
+    kube.refusal = None
+    await operator.look()
+    assert set(brokers.topics) == {"orders", "payments"}
+
+
+async def test_keys_that_cannot_be_remembered_for_now_are_tried_again_and_that_is_told_after_a_minute() -> None:
+    kube, brokers = _Refusing(cluster(), orders(config={"segment.ms": "7"}), topic("payments")), Brokers()
+    kube.refusal = KubeError("failed calling webhook", 500, retriable=True)
+    operator = Operator(kube, brokers)
+    for wait_s in (0.0, TOLD_AFTER_S - 1):
+        await asyncio.sleep(wait_s)
+        with pytest.raises(KubeError, match="failed calling webhook"):
+            await operator.look()
+    await asyncio.sleep(1)
+    assert isinstance(await operator.look(), Retry)
+    assert kube.condition("Topic", "orders", "Reconciling")["reason"] == "NotApplied"
+    assert kube.condition("Topic", "payments")["status"] == "True"
+    kube.refusal = None
+    await operator.look()
+    assert kube.condition("Topic", "orders")["status"] == "True"
 
 
 # -- a Topic that goes -----------------------------------------------------------------------------------------------
