@@ -162,9 +162,12 @@ class GovernedQuotas:
             self.states.pop(name, None)
 
     def keep_to(self, cluster_uid: str) -> None:
-        """Forget the brokers of another cluster that had the name before."""
+        """Forget what brokers of an earlier cluster of the name have said and counted."""
         if self.cluster_uid != cluster_uid:
             self.forget_brokers()
+            if self.cluster_uid:
+                for known in self.quotas.values():
+                    known.observed = known.holding = None
             self.cluster_uid = cluster_uid
 
     def forget_brokers(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.broker_cluster_status import VolumesStatus
-from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
+from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus, Observed
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
@@ -130,6 +130,15 @@ def test_a_quota_without_its_listener_fails_with_a_sentence() -> None:
     assert ready is not None
     assert "create one or correct target.listener" in ready.message
     assert (status.brokers, status.enforced_at, status.effective) == ("", None, None)
+
+
+def test_what_brokers_have_counted_is_not_shown_without_the_cluster() -> None:
+    counted = Observed(would_hold=1234, brokers="3/3")
+    spec = {"mode": "Observe", "target": {"cidr": "10.0.0.0/8"}, "maxConnections": 1}
+    one = a_quota(ConnectionQuotaStatus(observed=counted), **spec)
+    assert status_of(one, ALL).observed == counted
+    gone = quota_status(one, plan_quotas(None, [], [one]), Enforcement(), NOW)
+    assert (gone.observed, kstatus(gone, 1)) == (None, "Failed")
 
 
 def test_a_quota_that_lost_to_a_stricter_one_fails_and_shows_what_is_enforced() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
+from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus, Holding, Observed
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.planning.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas.plan import Scope
@@ -183,3 +183,14 @@ def test_a_quota_of_a_paused_cluster_is_counted_by_what_its_condition_says() -> 
     found = status.condition("Enforced")
     assert found is not None
     assert (found.reason, shop.governed.states) == ("Paused", {"one": "Paused"})
+
+
+def test_what_brokers_of_an_earlier_cluster_have_counted_is_forgotten() -> None:
+    governed = Shop(ONE).governed
+    one = governed.quotas["one"]
+    one.observed, one.holding = Observed(would_hold=1234), Holding(summary="12/s")
+    governed.keep_to("first")
+    governed.keep_to("first")
+    assert one.observed is not None, "an operator that has just started goes by the status"
+    governed.keep_to("second")
+    assert (one.observed, one.holding) == (None, None)
