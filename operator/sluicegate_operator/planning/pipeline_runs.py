@@ -36,14 +36,18 @@ _APACHE_RUNS |= {"RunningWithBelowThresholdExecutors"}
 
 
 class RunState(StrEnum):
-    """How a run stands; PENDING is one whose container has not begun, RETRYING one that failed and that its owner tries
-    again."""
+    """The state of a run.
+
+    PENDING: its container has not begun. RETRYING: it failed, and its owner tries it again. DELETED: its Job or
+    SparkApplication was deleted before the run ended; only a status has this state.
+    """
 
     PENDING = "Pending"
     RUNNING = "Running"
     RETRYING = "Retrying"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    DELETED = "Deleted"
 
 
 @dataclass(frozen=True, slots=True)

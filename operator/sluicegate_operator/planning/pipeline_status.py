@@ -22,6 +22,7 @@ from sluicegate_operator.planning.start_failures import is_stuck
 COMPLETE = "Complete"
 RUN_FAILED = "RunFailed"
 _BEFORE_AN_END = (RunState.PENDING, RunState.RUNNING)
+_UNENDED = (*_BEFORE_AN_END, RunState.RETRYING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,18 @@ class PipelineTrouble:
 def pipeline_status(
     pipeline: AuditPipeline,
     plan: PipelinePlan,
-    runs: Sequence[PipelineRun],
+    runs: Sequence[PipelineRun] | None,
     now: datetime,
     trouble: PipelineTrouble | None = None,
     scheduled: str | None = None,
 ) -> AuditPipelineStatus:
-    """What is known of earlier runs stays when their pods are gone. `scheduled`: the newest time of the schedule that
-    was seen to by the operator itself."""
+    """The new status. Results of earlier runs stay when their pods are gone.
+
+    `runs` is None if they cannot be listed: what the old status says of them stays then. `scheduled` is the newest
+    time of the schedule for which the operator itself has made a run.
+    """
     status = _told(pipeline, plan, runs)
-    waiting = _waiting(plan, runs, now) if trouble is None else None
+    waiting = _waiting(plan, runs or (), now) if trouble is None else None
     progress = waiting or _progress(pipeline, plan, status, trouble)
     old = pipeline.status
     return status.model_copy(
@@ -56,10 +60,12 @@ def pipeline_status(
     )
 
 
-def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun]) -> AuditPipelineStatus:
+def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun] | None) -> AuditPipelineStatus:
     """The old status with what the runs say now."""
     old = pipeline.status
     update: dict[str, object] = {"complete": old.complete or "Unknown"}
+    if runs is None:
+        return old.model_copy(update=update)
     good = next((run for run in reversed(runs) if run.state is RunState.SUCCEEDED), None)
     if good is not None and good.finished != old.last_success_time:
         summary = good.summary or Summary()
@@ -80,7 +86,7 @@ def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRu
         }
     told = old.model_copy(update=update)
     if not runs:
-        return told.model_copy(update={"progress": None})
+        return told.model_copy(update={"progress": None, **_deleted(old.last_run)})
     newest = runs[-1]
     ended = next((run for run in reversed(runs) if run.state not in _BEFORE_AN_END), None)
     return told.model_copy(
@@ -94,6 +100,14 @@ def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRu
             "progress": _going_on(newest, told.took_seconds),
         }
     )
+
+
+def _deleted(last: AuditRun | None) -> dict[str, object]:
+    """Fields of the status whose last run has no Job or SparkApplication any more. A run that has ended stays."""
+    if last is None or last.state not in _UNENDED:
+        return {}
+    # An error was of an attempt after which the run had not ended: nobody knows how it would have ended.
+    return {"last_run": last.model_copy(update={"state": RunState.DELETED.value}), "last_error": None}
 
 
 def _report(pipeline: AuditPipeline, plan: PipelinePlan) -> str | None:

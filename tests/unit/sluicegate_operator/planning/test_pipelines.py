@@ -362,6 +362,33 @@ def test_what_a_run_said_stays_when_it_is_gone_and_when_the_next_fails() -> None
     assert not {"lastError", "progress"} & fourth.keys()
 
 
+@pytest.mark.parametrize("state", [RunState.PENDING, RunState.RUNNING, RunState.RETRYING])
+def test_a_run_whose_job_is_deleted_before_it_ended_does_not_run_for_ever(state: RunState) -> None:
+    failed = {"why": "no memory"} if state is RunState.RETRYING else {}
+    before = status_of(GOOD, a_run(state, "2026-11-22T13:00:00Z", **failed))
+    gone = status_of(**before)
+    assert gone["lastRun"] == before["lastRun"] | {"state": "Deleted"}
+    assert not {"lastError", "progress"} & gone.keys()
+    assert (condition(gone, "Ready"), condition(gone, "Reconciling")[0]) == (("True", "RunSucceeded"), "False")
+    assert status_of(**gone) == gone
+
+
+def test_a_run_that_failed_is_still_told_when_its_job_is_gone() -> None:
+    failed = status_of(a_run(RunState.FAILED, why="no space"))
+    assert status_of(**failed) == failed
+
+
+def test_what_is_known_of_runs_stays_while_they_cannot_be_listed() -> None:
+    before = status_of(GOOD, a_run(RunState.RUNNING, "2026-11-22T13:00:00Z"))
+    found = parsed(pipeline(), **before)
+    refused = PipelineTrouble("Refused", "403 forbidden")
+    status = pipeline_status(found, plan_pipeline(found, LANDED, NOW), None, NOW, refused).manifest()
+    assert condition(status, "Stalled") == ("True", "Refused")
+    assert {key: status[key] for key in ("lastRun", "progress", "events")} == {
+        key: before[key] for key in ("lastRun", "progress", "events")
+    }
+
+
 def test_a_run_that_goes_on_takes_nothing_from_being_ready() -> None:
     status = status_of(GOOD, a_run(RunState.RUNNING, "2026-11-22T13:00:00Z"))
     assert condition(status, "Ready") == ("True", "RunSucceeded")
