@@ -90,18 +90,20 @@ class PipelineReconciler:
     async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan, tried: "_Tried") -> float | None:
         """In how many seconds something is due; None if a run is about to begin or to have ended, or if the API server
         refuses for now what is to run. Adds to `tried`."""
-        runs, trouble, scheduled = await self._runs(pipeline), None, None
-        if plan.places is not None and plan.schedule is not None:
-            try:
+        runs: tuple[PipelineRun, ...] | None = None
+        trouble = scheduled = None
+        try:
+            runs = await self._runs(pipeline)
+            if plan.places is not None and plan.schedule is not None:
                 await self._make(pipeline, plan)
                 scheduled = await self._begin(pipeline, plan, runs)
-            except KubeError as error:
-                if error.retriable and not self._refusals.lasts(tried.cluster_uid, error):
-                    raise
-                trouble = _trouble(error)
-                tried.refused |= error.retriable
-        if scheduled is not None:
-            runs = await self._runs(pipeline)
+            if scheduled is not None:
+                runs = await self._runs(pipeline)
+        except KubeError as error:
+            if error.retriable and not self._refusals.lasts(tried.cluster_uid, error):
+                raise
+            trouble = _trouble(error)
+            tried.refused |= error.retriable
         noted = f"{scheduled:%Y-%m-%dT%H:%M:%SZ}" if scheduled is not None else None
         status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
         missing = None if status.missing is None else status.missing + (status.holes or 0)
@@ -110,7 +112,7 @@ class PipelineReconciler:
             await self._say(pipeline, status)
         if trouble is not None and trouble.may_pass:
             return None
-        if any((run.pod_ended and not run.ended) or run.state is RunState.PENDING or run.failure for run in runs):
+        if any((run.pod_ended and not run.ended) or run.state is RunState.PENDING or run.failure for run in runs or ()):
             return None
         return _until_next(plan.schedule, pipeline)
 

@@ -35,6 +35,13 @@ class WithoutSparkOperator(MemoryKube):
             raise KubeError("404 the server could not find the requested resource", 404)
 
 
+class WithoutRightToListSparkApplications(MemoryKube):
+    async def list(self, kind: Kind, namespace: str | None, *arguments: Any, **more: Any) -> list[Json]:
+        if kind == SPARK_APPLICATION:
+            raise KubeError("GET sparkapplications: 403 forbidden", 403)
+        return await super().list(kind, namespace, *arguments, **more)
+
+
 class Shop:
     def __init__(self, *objects: Json, kube: type[MemoryKube] = MemoryKube) -> None:
         self.kube = kube(*objects)
@@ -73,6 +80,19 @@ async def test_who_names_no_image_has_that_of_the_settings() -> None:
     await PipelineReconciler(Context(kube, settings)).reconcile(("default", "shop"))  # type: ignore[arg-type]
     pod = kube.take("CronJob", "daily")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == "set:1"
+
+
+async def test_a_pipeline_whose_runs_cannot_be_listed_is_told_alone() -> None:
+    spark = pipeline("a-spark", **SPARK, results={"uri": "s3://answers/a"})
+    shop = Shop(LANDED, spark, pipeline(), kube=WithoutRightToListSparkApplications)
+    for _ in range(2):
+        await shop.reconcile()
+    assert shop.kube.names("CronJob") == ["daily"]
+    assert shop.kube.condition(KIND, "daily")["reason"] == "Scheduled"
+    stalled = shop.kube.condition(KIND, "a-spark", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "Refused")
+    assert stalled["message"] == "GET sparkapplications: 403 forbidden"
+    assert len(shop.kube.events("Refused")) == 1
 
 
 async def test_nothing_is_written_where_nothing_has_changed() -> None:
