@@ -10,7 +10,7 @@ from pathlib import Path
 from sluicegate_operator.fleet import local_child
 from sluicegate_operator.fleet.local_data import DataDir
 from sluicegate_operator.local.audit import segments_folder, spools_folder
-from sluicegate_operator.planning.observers import AUDIT_LOG, ObserverPlan
+from sluicegate_operator.planning.observers import AUDIT_LOG, PREFIX, SPOOLS, ObserverPlan, class_key
 
 STOP_DEADLINE_S = 12.0
 
@@ -28,7 +28,7 @@ class LocalLanders:
 
     async def keep(self, cluster: str, brokers: Collection[int], plan: ObserverPlan) -> None:
         """A lander for each of these brokers, if they are to have an audit log."""
-        wanted = set(brokers) if _has_audit_log(plan) else set()
+        wanted = set(brokers) if has_audit_log(plan) else set()
         await self._stop([key for key in self._running if key[0] == cluster and key[1] not in wanted])
         for broker in sorted(wanted):
             process = self._running.get((cluster, broker))
@@ -81,7 +81,10 @@ class LocalLanders:
                 await process.wait()
 
 
-def _has_audit_log(plan: ObserverPlan) -> bool:
-    """One whose spools are put elsewhere is landed by whoever put them there."""
-    names = [key.removesuffix(".class") for key, value in plan.configs.items() if value == AUDIT_LOG]
-    return any(not plan.configs.get(f"{name}.spool.dir") for name in names)
+def has_audit_log(plan: ObserverPlan) -> bool:
+    """Whether an observer of the plan writes spools to the folder that landers read.
+
+    Spools in another folder are landed by the user who chose that folder.
+    """
+    names = [name for name in plan.keys if plan.configs.get(class_key(name)) == AUDIT_LOG]
+    return any(not plan.configs.get(f"{PREFIX}{name}.{SPOOLS}") for name in names)

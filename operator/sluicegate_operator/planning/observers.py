@@ -19,7 +19,7 @@ from sluicegate_operator.planning.seniority import seniority
 from sluicegate_operator.resources.statefulset import LOG_DIR
 
 NAMES = "observer.class.names"
-AUDIT_LOG, _SPOOLS = "audit-log", "spool.dir"
+AUDIT_LOG, SPOOLS = "audit-log", "spool.dir"
 """The built-in observer whose events are landed from a folder, and the key that names another folder."""
 _SPOOLS_DEFAULT = f"{LOG_DIR}/audit"
 """The folder if the key is absent or empty."""
@@ -192,7 +192,7 @@ def _same_spools(plugin: ObserverPlugin, others: Iterable[ObserverPlugin]) -> Ob
 
 def _spools(plugin: ObserverPlugin) -> str:
     """The folder of its audit log on a broker, in one spelling."""
-    said = (plugin.spec.config or {}).get(_SPOOLS) or _SPOOLS_DEFAULT
+    said = (plugin.spec.config or {}).get(SPOOLS) or _SPOOLS_DEFAULT
     # POSIX leaves the meaning of two leading slashes open; to Linux they are one.
     return posixpath.normpath(f"/{said.lstrip('/')}" if said.startswith("/") else said)
 
