@@ -1,12 +1,11 @@
 """One spelling for manifests that mean the same: two that differ only in spelling restart no node.
 
-Spelling is: quantities (1000m and 1), values of configuration ("03" and "3", "True" and "true"), defaults that are
-written out, lists whose order means nothing, and empty lists and mappings. Only comparisons use the canonical spelling;
+Spelling is: quantities (1000m and 1), values of configuration ("03" and "3", "True" and "true"), names of images and
+URIs, defaults that are written out, lists whose order means nothing, and empty lists and mappings. Only comparisons use the canonical spelling;
 nodes are started with the spelling of the manifest.
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers, Controllers, ObserversSettings
@@ -14,13 +13,15 @@ from sluicegate_operator.api.config_defaults import BROKER_DEFAULTS
 from sluicegate_operator.api.config_keys import BROKER_CONFIG, TOPIC_CONFIG
 from sluicegate_operator.api.config_values import ConfigValue
 from sluicegate_operator.api.pod_settings import PodSettings, Toleration
-from sluicegate_operator.api.quantities import canonical_quantity, is_quantity
+from sluicegate_operator.api.quantities import amount, canonical_quantity, is_quantity
 from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.planning.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision
+from sluicegate_operator.planning.store_places import canonical_uri
 from sluicegate_operator.resources.container_resources import BROKER, CONTROLLER, LANDER, container_resources
+from sluicegate_operator.resources.placement import NODE
 
-T = TypeVar("T")
+_DOCKER_HUB, _LIBRARY = ("docker.io", "index.docker.io"), "library/"
 
 
 def same_broker_value(key: str, one: str | None, other: str | None) -> bool:
@@ -64,6 +65,7 @@ def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
     canonical_layout."""
     spec = cluster.spec
     changed = {
+        "image": canonical_image(spec.image),
         "brokers": _brokers(spec.brokers),
         "controllers": _controllers(spec.controllers),
         "image_pull_secrets": _as_set(spec.image_pull_secrets),
@@ -96,11 +98,38 @@ def canonical_amount(text: str | None) -> str | None:
     return canonical_quantity(text) if text is not None and is_quantity(text) else text
 
 
+def canonical_image(name: str | None) -> str | None:
+    """The shortest name of an image, as container runtimes read names.
+
+    An image without a registry is one of docker.io, a single name there one of its folder `library`. Without tag and
+    digest it is the one with the tag `latest`.
+    """
+    if name is None:
+        return None
+    place, at, digest = name.partition("@")
+    if not digest:
+        place = place.removesuffix(":latest")
+    registry, _, rest = place.partition("/")
+    if registry in _DOCKER_HUB and not _names_registry(rest):
+        place = rest
+    if place.startswith(_LIBRARY) and "/" not in (official := place.removeprefix(_LIBRARY)):
+        place = official
+    return f"{place}{at}{digest}"
+
+
+def _names_registry(place: str) -> bool:
+    first, slash, _ = place.partition("/")
+    return bool(slash) and (first == "localhost" or "." in first or ":" in first)
+
+
 def _brokers(brokers: Brokers | None) -> Brokers | None:
     if brokers is None:
         return None
-    resources = canonical_resources(brokers.resources, BROKER)
-    return brokers.model_copy(update={"resources": resources, "pod": _pod(brokers.pod)})
+    pod = _pod(brokers.pod)
+    if pod is not None and pod.spread == "None" and brokers.rack is not None and brokers.rack.topology_key == NODE:
+        # Racks that are nodes spread the brokers over nodes anyway.
+        pod = pod.model_copy(update={"spread": "Preferred"})
+    return brokers.model_copy(update={"resources": canonical_resources(brokers.resources, BROKER), "pod": pod})
 
 
 def _controllers(controllers: Controllers | None) -> Controllers | None:
@@ -114,6 +143,7 @@ def _pod(pod: PodSettings | None) -> PodSettings | None:
     if pod is None:
         return None
     tolerations = {_toleration(one) for one in pod.tolerations or ()}
+    tolerations = {one for one in tolerations if not any(_covers(other, one) for other in tolerations - {one})}
     return pod.model_copy(
         update={
             "node_selector": pod.node_selector or None,
@@ -126,6 +156,15 @@ def _pod(pod: PodSettings | None) -> PodSettings | None:
 
 def _toleration(one: Toleration) -> Toleration:
     return one.model_copy(update={"value": one.value or None})
+
+
+def _covers(one: Toleration, other: Toleration) -> bool:
+    """Whether a pod that has `one` tolerates no more with `other`, and for no shorter time."""
+    same_value = one.operator == "Exists" or (one.operator, one.value) == (other.operator, other.value)
+    seconds, others_seconds = one.toleration_seconds, other.toleration_seconds
+    # The shortest time of all that fit a taint counts.
+    no_shorter = others_seconds is None or (seconds is not None and seconds <= others_seconds)
+    return one.key in (None, other.key) and same_value and one.effect in (None, other.effect) and no_shorter
 
 
 def _observers(observers: ObserversSettings | None) -> ObserversSettings | None:
@@ -144,21 +183,18 @@ def _audit(audit: AuditSettings | None) -> AuditSettings | None:
         return None
     landing: AuditLanding = audit.landing.model_copy(
         update={
-            "uri": _uri(audit.landing.uri),
-            "quota": canonical_amount(audit.landing.quota),
+            "uri": canonical_uri(audit.landing.uri) if audit.landing.uri is not None else None,
+            "quota": _whole_bytes(audit.landing.quota),
+            "image": canonical_image(audit.landing.image),
             "resources": canonical_resources(audit.landing.resources, LANDER),
         }
     )
     return audit.model_copy(update={"landing": landing})
 
 
-def _uri(text: str | None) -> str | None:
-    """The order of options means nothing, but that of two values of one option may. An empty option says nothing."""
-    if text is None:
-        return None
-    place, _, options = text.partition("?")
-    said = sorted(filter(None, options.split("&")), key=lambda one: one.partition("=")[0])
-    return place.rstrip("/") + ("?" + "&".join(said) if said else "")
+def _whole_bytes(quota: str | None) -> str | None:
+    """Landers are given the quota in whole bytes."""
+    return canonical_quantity(str(int(amount(quota)))) if quota is not None and is_quantity(quota) else quota
 
 
 def _as_set(names: tuple[str, ...] | None) -> tuple[str, ...] | None:

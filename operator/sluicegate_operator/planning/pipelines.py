@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
-from urllib.parse import parse_qsl
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -17,6 +16,7 @@ from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.schedule import Schedule, ScheduleError, parse_schedule
 from sluicegate_operator.planning.seniority import seniority
+from sluicegate_operator.planning.store_places import store_place
 from sluicegate_operator.resources.audit_files import audit_files
 from sluicegate_operator.resources.audit_job import cron_job
 from sluicegate_operator.resources.audit_run import AuditPlaces
@@ -85,23 +85,11 @@ def _share_results(one: AuditPipeline, other: AuditPipeline) -> bool:
     place, another = one.spec.results.uri, other.spec.results.uri
     if place is None or another is None:
         return False
-    return (_folder(place), _store(place)) == (_folder(another), _store(another))
+    return store_place(place) == store_place(another)
 
 
 def _is_within(uri: str | None, place: str | None) -> bool:
-    if not uri or not place or _store(uri) != _store(place):
-        return False
-    return f"{_folder(uri)}/".startswith(f"{_folder(place)}/")
-
-
-def _folder(uri: str) -> str:
-    return uri.partition("?")[0].rstrip("/")
-
-
-def _store(uri: str) -> str:
-    """Host and port of the object store; empty for the one that the environment or the region names."""
-    endpoint = dict(parse_qsl(uri.partition("?")[2])).get("endpoint_override", "")
-    return endpoint.rpartition("://")[2].rstrip("/").lower()
+    return uri is not None and place is not None and store_place(uri).is_within(store_place(place))
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:

@@ -46,7 +46,7 @@ TIME_SHOWN_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class NodeRevision:
-    """`keys` and `resources`, `template` are digests; `image` is as it stands in the spec.
+    """`keys` and `resources`, `template` are digests; `image` is the name of the image.
 
     `as_written` is the revision by the manifest's own spelling, which older operators gave to nodes. A node with either
     runs what is wanted, so an update of the operator restarts no node for its spelling.
@@ -109,7 +109,7 @@ def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple
         reasons.append(RestartReason(ReasonKind.CONFIG_CHANGED, _shown(config), config))
     if listeners := tuple(key for key in changed if key in LISTENER_KEYS):
         reasons.append(RestartReason(ReasonKind.LISTENERS_CHANGED, keys=listeners))
-    if running.image != wanted.image:
+    if running.image not in [spelling.image for spelling in spellings]:
         reasons.append(RestartReason(ReasonKind.IMAGE_CHANGED, f"{running.image} to {wanted.image}"))
     if running.resources not in [spelling.resources for spelling in spellings]:
         reasons.append(RestartReason(ReasonKind.RESOURCES_CHANGED))

@@ -215,7 +215,9 @@ async def test_keys_that_cannot_be_remembered_stop_their_topic_only() -> None:
     assert kube.condition("Topic", "payments")["status"] == "True"
     stalled = kube.condition("Topic", "orders", "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "Refused")
-    assert stalled["message"].endswith("configKeys cannot be written: PATCH /topics/orders/status: 403 denied by policy")
+    assert stalled["message"].endswith(
+        "configKeys cannot be written: PATCH /topics/orders/status: 403 denied by policy"
+    )
     kube.refusal = None
     await operator.look()
     assert set(brokers.topics) == {"orders", "payments"}

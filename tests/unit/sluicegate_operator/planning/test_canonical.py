@@ -236,6 +236,51 @@ EQUAL: dict[str, list[Json]] = {
         {"audit": {"landing": {"uri": "s3://audit/shop/?"}}},
         {"audit": {"landing": {"uri": "s3://audit/shop?&"}}},
     ],
+    "a landing in a store with encoded options": [
+        {"audit": {"landing": {"uri": "s3://audit/shop?endpoint_override=http://m:9000&scheme=http"}}},
+        {"audit": {"landing": {"uri": "s3://audit/shop?scheme=http&endpoint_override=http%3A%2F%2Fm%3a9000"}}},
+        {"audit": {"landing": {"uri": "s3://audit/sh%6Fp/?sch%65me=http&endpoint_override=http:%2F%2Fm:9000"}}},
+    ],
+    "a quota of a landing that is no whole number of bytes": [
+        {"audit": {"landing": LANDING | {"quota": "1048577"}}},
+        {"audit": {"landing": LANDING | {"quota": "1048577.4"}}},
+        {"audit": {"landing": LANDING | {"quota": "1048577900m"}}},
+    ],
+    "an image of Docker Hub": [
+        {"image": "acme/sluicegate:1"},
+        {"image": "docker.io/acme/sluicegate:1"},
+        {"image": "index.docker.io/acme/sluicegate:1"},
+    ],
+    "an official image": [
+        {"image": "sluicegate", "audit": {"landing": LANDING | {"image": "sluicegate-landing:1"}}},
+        {
+            "image": "docker.io/library/sluicegate:latest",
+            "audit": {"landing": LANDING | {"image": "docker.io/library/sluicegate-landing:1"}},
+        },
+        {"image": "library/sluicegate", "audit": {"landing": LANDING | {"image": "docker.io/sluicegate-landing:1"}}},
+    ],
+    "the newest image of a registry": [
+        {"image": "registry.example.org:5000/acme/s"},
+        {"image": "registry.example.org:5000/acme/s:latest"},
+    ],
+    "brokers whose racks are nodes": [
+        brokers(rack={"topologyKey": "kubernetes.io/hostname"}),
+        brokers(rack={"topologyKey": "kubernetes.io/hostname"}, pod={"spread": "None"}),
+        brokers(rack={"topologyKey": "kubernetes.io/hostname"}, pod={"spread": "Preferred"}),
+    ],
+    "tolerations that another one covers": [
+        brokers(pod={"tolerations": [{"operator": "Exists"}]}),
+        brokers(pod={"tolerations": [{"key": "a", "value": "b", "effect": "NoSchedule"}, {"operator": "Exists"}]}),
+        brokers(
+            pod={
+                "tolerations": [
+                    {"operator": "Exists"},
+                    {"key": "a", "operator": "Exists"},
+                    {"operator": "Exists", "effect": "NoExecute"},
+                ]
+            }
+        ),
+    ],
     "a window": [
         {},
         {"connectionQuota": {}},
@@ -263,6 +308,55 @@ DIFFERENT: list[tuple[Json, Json]] = [
     ),
     ({"audit": {"landing": {"uri": "s3://audit/shop"}}}, {"audit": {"landing": {"uri": "s3://audit/shop/a"}}}),
     ({"audit": {"landing": {"uri": "s3://audit/a?x=1"}}}, {"audit": {"landing": {"uri": "s3://audit/a?x=2"}}}),
+    (
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=http://m:9000"}}},
+        {"audit": {"landing": {"uri": "s3://audit/a?endpoint_override=http%3A%2F%2Fm%3A9001"}}},
+    ),
+    # An encoded character is not a separator.
+    (
+        {"audit": {"landing": {"uri": "s3://audit/a?region=x&scheme=http"}}},
+        {"audit": {"landing": {"uri": "s3://audit/a?region=x%26scheme=http"}}},
+    ),
+    ({"audit": {"landing": {"uri": "s3://audit/a?x=a+b"}}}, {"audit": {"landing": {"uri": "s3://audit/a?x=a%2Bb"}}}),
+    ({"audit": {"landing": {"uri": "s3://audit/a+b"}}}, {"audit": {"landing": {"uri": "s3://audit/a%20b"}}}),
+    (
+        {"audit": {"landing": LANDING | {"quota": "1048577.9"}}},
+        {"audit": {"landing": LANDING | {"quota": "1048578"}}},
+    ),
+    ({"image": "acme/s:1"}, {"image": "docker.io/acme/s:2"}),
+    ({"image": "acme/s:1"}, {"image": "quay.io/acme/s:1"}),
+    ({"image": "acme/s"}, {"image": "acme/s:1"}),
+    # Docker Hub may have a folder whose name is that of a registry.
+    ({"image": "docker.io/quay.io/s:1"}, {"image": "quay.io/s:1"}),
+    ({"image": f"acme/s@sha256:{'a' * 64}"}, {"image": f"docker.io/acme/s@sha256:{'b' * 64}"}),
+    (
+        {"audit": {"landing": LANDING | {"image": "acme/s:1"}}},
+        {"audit": {"landing": LANDING | {"image": "docker.io/acme/s:2"}}},
+    ),
+    (
+        brokers(rack={"topologyKey": "kubernetes.io/hostname"}),
+        brokers(rack={"topologyKey": "kubernetes.io/hostname"}, pod={"spread": "Required"}),
+    ),
+    (
+        brokers(rack={"topologyKey": "topology.kubernetes.io/zone"}),
+        brokers(rack={"topologyKey": "topology.kubernetes.io/zone"}, pod={"spread": "None"}),
+    ),
+    (
+        brokers(pod={"tolerations": [{"key": "a", "operator": "Exists"}]}),
+        brokers(pod={"tolerations": [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]}),
+    ),
+    # The shorter of two times counts.
+    (
+        brokers(pod={"tolerations": [{"operator": "Exists"}]}),
+        brokers(
+            pod={
+                "tolerations": [
+                    {"operator": "Exists"},
+                    {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30},
+                ]
+            }
+        ),
+    ),
     ({"audit": {"landing": LANDING | {"quota": "1Gi"}}}, {"audit": {"landing": LANDING | {"quota": "1025Mi"}}}),
 ]
 

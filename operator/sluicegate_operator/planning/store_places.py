@@ -1,0 +1,59 @@
+"""Places in object stores: whether two URIs of specs name one place, or one of them is inside the other. Pure.
+
+A URI is read as `pyarrow.fs.FileSystem.from_uri` reads it: path and options may be percent-encoded.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import parse_qsl, unquote
+
+_SCHEME = "s3://"
+_URIS_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlace:
+    """A folder in an object store. `store` is its host and port, empty for the store of the environment or region."""
+
+    store: str
+    folder: str
+
+    def is_within(self, other: "StorePlace") -> bool:
+        """Whether this is the other place or a folder inside it."""
+        return self.store == other.store and f"{self.folder}/".startswith(f"{other.folder}/")
+
+    def overlaps(self, other: "StorePlace") -> bool:
+        """Whether both are one place, or one of them is inside the other."""
+        return self.is_within(other) or other.is_within(self)
+
+
+@lru_cache(_URIS_KEPT)
+def store_place(uri: str) -> StorePlace:
+    """The place that a valid URI names."""
+    endpoint = dict(_options(uri)).get("endpoint_override", "")
+    return StorePlace(endpoint.rpartition("://")[2].rstrip("/").lower(), _folder(uri))
+
+
+def canonical_uri(uri: str) -> str:
+    """One text for all spellings of a URI.
+
+    The order of options means nothing, but that of two values of one option may. Percent-encoding is undone as far as
+    the text stays unambiguous.
+    """
+    options = "&".join(f"{_quoted(key, '%&+=')}={_quoted(value, '%&+')}" for key, value in _options(uri))
+    return f"{_SCHEME}{_quoted(_folder(uri), '%?#')}" + (f"?{options}" if options else "")
+
+
+def _folder(uri: str) -> str:
+    """The bucket and the path in it, decoded."""
+    return unquote(uri.partition("?")[0].removeprefix(_SCHEME), errors="surrogateescape").rstrip("/")
+
+
+def _options(uri: str) -> list[tuple[str, str]]:
+    """Sorted by key."""
+    found = parse_qsl(uri.partition("?")[2], keep_blank_values=True, errors="surrogateescape")
+    return sorted(found, key=lambda option: option[0])
+
+
+def _quoted(text: str, special: str) -> str:
+    return "".join(f"%{ord(character):02X}" if character in f"{special} " else character for character in text)
