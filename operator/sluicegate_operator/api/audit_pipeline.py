@@ -287,8 +287,8 @@ class AuditRun(Model):
     name: str = Field(default="", max_length=253)
     """Of the Job or SparkApplication."""
     state: str = Field(default="", max_length=32)
-    """Pending, Running, Retrying, Succeeded, Failed or Deleted. Pending until the container of its pod has begun. Deleted
-    if its Job or SparkApplication was deleted before the run ended."""
+    """Pending, Running, Retrying, Succeeded, Failed or Deleted. Pending until the container of its pod has begun.
+    Deleted if its Job or SparkApplication was deleted before the run ended."""
     started: str | None = Field(default=None, max_length=32)
     """When the container of its pod began; absent before."""
     finished: str | None = Field(default=None, max_length=32)

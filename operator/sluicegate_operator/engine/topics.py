@@ -70,10 +70,7 @@ class TopicReconciler:
                     await self._write(topic, topic_status(topic, verdicts[topic.name], None, now()))
             return None if parted else WAITING_RETRY
         if cluster.spec.paused:
-            for topic in snapshot.topics:
-                if topic.name in verdicts:
-                    fields = {"topic_name": topic.topic_name}
-                    await self._write(topic, paused_status(topic, topic.status, now(), fields))
+            await self._tell_paused([topic for topic in snapshot.topics if topic.name in verdicts])
             return context.resync_s(cluster)
         if not (snapshot.topics or snapshot.leaving_topics):
             return context.resync_s(cluster)
@@ -103,6 +100,11 @@ class TopicReconciler:
         if not settled:
             return WAITING_RETRY
         return REASSIGNING_EVERY_S if reassigning else context.resync_s(cluster)
+
+    async def _tell_paused(self, topics: Sequence[Topic]) -> None:
+        for topic in topics:
+            fields = {"topic_name": topic.topic_name}
+            await self._write(topic, paused_status(topic, topic.status, now(), fields))
 
     async def _hold(self, cluster: BrokerCluster, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
         """Topics whose finalizer the API server refuses, by name. The other Topics do not wait for them.

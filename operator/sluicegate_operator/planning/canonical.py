@@ -1,8 +1,8 @@
 """One spelling for manifests that mean the same: two that differ only in spelling restart no node.
 
 Spelling is: quantities (1000m and 1), values of configuration ("03" and "3", "True" and "true"), names of images and
-URIs, defaults that are written out, lists whose order means nothing, and empty lists and mappings. Only comparisons use the canonical spelling;
-nodes are started with the spelling of the manifest.
+URIs, defaults that are written out, lists whose order means nothing, and empty lists and mappings. Only comparisons use
+the canonical spelling; nodes are started with the spelling of the manifest.
 """
 
 from collections.abc import Mapping
@@ -86,9 +86,9 @@ def canonical_resources(said: Resources | None, otherwise: Resources) -> Resourc
             continue
         if amounts["requests"] == amounts["limits"]:
             amounts["requests"] = None
-        for part, amount in amounts.items():
-            if amount is not None:
-                parts[part][name] = amount
+        for part, said_amount in amounts.items():
+            if said_amount is not None:
+                parts[part][name] = said_amount
     requests, limits = parts["requests"] or None, parts["limits"] or None
     # Not validated: the canonical text of an amount may be longer than a manifest's text may be.
     return Resources.model_construct(requests=requests, limits=limits) if requests or limits else None
