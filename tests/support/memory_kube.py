@@ -7,7 +7,7 @@ same rule as in KubeClient. Pods are put there by the test.
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.children import name_taken
@@ -23,6 +23,7 @@ from sluicegate_operator.resources.owner import why_not_ours
 
 Json = dict[str, Any]
 Key = tuple[str, str | None, str]
+Found = TypeVar("Found", bound=Resource)
 
 
 class MemoryKube:
@@ -220,6 +221,10 @@ class MemoryCache:
     async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
         found = await self._kube.list(kind, namespace)
         return [read_object(item) for item in found if cluster_of(kind, item) == cluster]
+
+    async def everywhere(self, kind: Kind, model: type[Found]) -> list[Found]:
+        values = [read_object(item) for item in await self._kube.list(kind, None)]
+        return [one for one in values if isinstance(one, model) and one.metadata.deletion_timestamp is None]
 
     def informers(self) -> Mapping[Kind, Informer]:
         assert isinstance(self._kube, MemoryKube)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
@@ -25,8 +26,9 @@ from sluicegate_operator.fleet.racks import KubernetesRacks
 from sluicegate_operator.fleet.rolls import NodeSetSeen, node_views, respelled
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeConflictError
-from sluicegate_operator.kube.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
+from sluicegate_operator.kube.errors import KubeConflictError, LandingTakenError
+from sluicegate_operator.kube.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
+from sluicegate_operator.planning.audit_places import why_landing_taken
 from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, SessionPods, plan_fencing, session_pods
@@ -107,6 +109,7 @@ class KubernetesFleet:
         async with self._applying[cluster.namespace, cluster.name]:
             if check is not None:
                 await check()
+            await self._check_landing(cluster)
             there = {role: await find_node_set(self._kube, cluster, role) for role in Role}
             count = broker_count
             if count is None and cluster.spec.brokers is not None:
@@ -132,6 +135,15 @@ class KubernetesFleet:
                 await self._kube.apply(child, seen)
             uncollected = await collect_config_maps(self._kube, cluster)
             return AppliedNodes(tuple(scaled), claims.volumes, uncollected)
+
+    async def _check_landing(self, cluster: BrokerCluster) -> None:
+        """Raises LandingTakenError if an older object keeps the place of the cluster's landing."""
+        if cluster.spec.landing is None or cluster.spec.landing.uri is None:
+            return
+        clusters = await self._kube.cache.everywhere(BROKER_CLUSTER, BrokerCluster)
+        pipelines = await self._kube.cache.everywhere(AUDIT_PIPELINE, AuditPipeline)
+        if why := why_landing_taken(cluster, clusters, pipelines):
+            raise LandingTakenError(why)
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]

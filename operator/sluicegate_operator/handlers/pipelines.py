@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
@@ -18,6 +19,7 @@ from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
+    BROKER_CLUSTER,
     CRON_JOB,
     EVENT,
     JOB,
@@ -73,7 +75,7 @@ class PipelineReconciler:
                 await write_one_of_many(context, pipeline, status)
             context.figures.keep_pipelines(key, {pipeline.name for pipeline in snapshot.pipelines})
             return context.resync_s(cluster)
-        plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
+        plans = await self._plans(snapshot)
         figures: dict[str, PipelineFigures] = {}
         tried = _Tried(cluster.metadata.uid if cluster is not None else "", figures)
         waits_s = [await self._keep(pipeline, plan, tried) for pipeline, plan in plans]
@@ -86,6 +88,14 @@ class PipelineReconciler:
             return None
         # The operator does not watch SparkApplications, so it reads them at each resync.
         return min(context.resync_s(cluster), *(wait_s for wait_s in waits_s if wait_s is not None))
+
+    async def _plans(self, snapshot: Snapshot) -> list[tuple[AuditPipeline, PipelinePlan]]:
+        if not snapshot.pipelines:
+            return []
+        cache, moment = self._context.kube.cache, now()
+        others = await cache.everywhere(AUDIT_PIPELINE, AuditPipeline)
+        clusters = await cache.everywhere(BROKER_CLUSTER, BrokerCluster)
+        return [(one, plan_pipeline(one, snapshot.cluster, moment, others, clusters)) for one in snapshot.pipelines]
 
     async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan, tried: "_Tried") -> float | None:
         """In how many seconds something is due; None if a run is about to begin or to have ended, or if the API server

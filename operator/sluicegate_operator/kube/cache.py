@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.errors import KubeError
@@ -30,6 +30,7 @@ objects in about a second of processor time."""
 TOLD_A_TURN = 64
 """A new subscriber receives so many objects before the event loop runs other tasks."""
 
+Found = TypeVar("Found", bound=Resource)
 Subscriber = Callable[[Kind, Held | None, Held | None], None]
 """Called for each change with the object before and after it."""
 
@@ -51,6 +52,14 @@ class Cache:
         return [
             held.value for held in known.of_cluster(namespace, cluster) if isinstance(held.value, Resource | Misread)
         ]
+
+    async def everywhere(self, kind: Kind, model: type[Found]) -> list[Found]:
+        """All readable objects of a custom kind in all watched namespaces that are not being deleted.
+
+        Raises KubeError if the kind is not known.
+        """
+        values = [held.value for held in (await self._known(kind)).values()]
+        return [one for one in values if isinstance(one, model) and one.metadata.deletion_timestamp is None]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         """An object of another kind. Raises KubeError."""

@@ -45,5 +45,9 @@ class ClaimsTakenError(KubeError):
     """Volume claims that nodes would get hold data of another cluster; nothing was made."""
 
 
+class LandingTakenError(KubeError):
+    """Another object keeps the place where the cluster is to land its audit log; nothing was applied."""
+
+
 class NameTakenError(KubeError):
     """An object that is not ours has the name of one of our children; it was not touched."""

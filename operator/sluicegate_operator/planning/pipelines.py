@@ -12,10 +12,10 @@ from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.planning.audit_places import in_source_words, why_results_in_landing, why_results_taken
 from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.schedule import Schedule, ScheduleError, parse_schedule
-from sluicegate_operator.planning.seniority import seniority
 from sluicegate_operator.planning.store_places import store_place
 from sluicegate_operator.resources.audit_files import audit_files
 from sluicegate_operator.resources.audit_job import cron_job
@@ -48,9 +48,13 @@ class PipelinePlan:
 
 
 def plan_pipeline(
-    pipeline: AuditPipeline, cluster: BrokerCluster | None, now: datetime, others: Iterable[AuditPipeline] = ()
+    pipeline: AuditPipeline,
+    cluster: BrokerCluster | None,
+    now: datetime,
+    others: Iterable[AuditPipeline] = (),
+    clusters: Iterable[BrokerCluster] = (),
 ) -> PipelinePlan:
-    """`others` of the same cluster: of two with one place for results the older has it."""
+    """`others` and `clusters` are all that the operator knows: see audit_places for who may write where."""
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
     if cluster is None or cluster.spec.is_external:
         return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, cluster_missing_words(pipeline, bundled=True))
@@ -69,23 +73,14 @@ def plan_pipeline(
         message = f"nobody lands the audit log of BrokerCluster {name}: say audit.landing there, or source here"
         return PipelinePlan(PipelineOutcome.SOURCE_MISSING, message)
     if _is_within(spec.results.uri, source.uri):
-        message = f"results lie among the segments, in {source.uri}, and would be read as such: choose another place"
+        return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, in_source_words(source.uri))
+    if message := why_results_in_landing(pipeline, cluster, clusters):
         return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, message)
-    older = [other for other in others if seniority(other) < seniority(pipeline) and _share_results(other, pipeline)]
-    if older:
-        message = f"AuditPipeline {older[0].name} is older and has the same place for results: choose another"
+    if message := why_results_taken(pipeline, others):
         return PipelinePlan(PipelineOutcome.RESULTS_TAKEN, message)
     secret = spec.secret_name or (landing.secret_name if landing is not None else None)
     places = AuditPlaces(name, source, spec.results, secret)
     return PipelinePlan(PipelineOutcome.ACCEPTED, places=places, schedule=schedule)
-
-
-def _share_results(one: AuditPipeline, other: AuditPipeline) -> bool:
-    """On a claim each has a folder of its own."""
-    place, another = one.spec.results.uri, other.spec.results.uri
-    if place is None or another is None:
-        return False
-    return store_place(place) == store_place(another)
 
 
 def _is_within(uri: str | None, place: str | None) -> bool:

@@ -346,6 +346,30 @@ async def test_a_config_map_that_may_not_be_deleted_is_no_matter_of_the_clusters
     assert "which no pod uses, cannot be deleted: DELETE configmap: 403 denied by a policy" in caplog.text
 
 
+async def test_a_cluster_does_not_land_where_an_older_cluster_lands() -> None:
+    landing = {"landing": {"uri": "s3://audit/all?region=eu-west-1"}}
+    # Of one second, and the first by its namespace.
+    older = cluster(audit=landing) | {"metadata": {"name": "bank", "namespace": "bank"}}
+    kube = MemoryKube(older, cluster(audit={"landing": {"uri": "s3://audit/all/shop"}}))
+    await reconcile(kube)
+    why = "BrokerCluster bank/bank is older and lands its audit log in s3://audit/all"
+    assert stalled_of(kube)[:2] == ("True", "Refused")
+    assert why in stalled_of(kube)[2]
+    assert kube.names("StatefulSet") == []
+    kube.put(cluster(audit={"landing": {"uri": "s3://audit/shop"}}))
+    await reconcile(kube)
+    assert stalled_of(kube)[0] == "False"
+    assert kube.names("StatefulSet") == ["shop-brokers", "shop-controllers"]
+    kube.put(cluster(audit=landing))
+    await reconcile(kube)
+    assert why in stalled_of(kube)[2]
+    args = kube.take("StatefulSet", "shop-brokers")["spec"]["template"]["spec"]["initContainers"][-1]["args"]
+    assert "s3://audit/shop" in args, "what was applied before stays"
+    kube.delete_as_a_person("BrokerCluster", "bank", "bank")
+    await reconcile(kube)
+    assert stalled_of(kube)[0] == "False"
+
+
 @pytest.mark.virtual_time
 async def test_what_belongs_to_one_apply_is_seen_together() -> None:
     kube = MemoryKube(cluster())

@@ -95,6 +95,23 @@ async def test_a_pipeline_whose_runs_cannot_be_listed_is_told_alone() -> None:
     assert len(shop.kube.events("Refused")) == 1
 
 
+async def test_pipelines_of_two_clusters_do_not_write_to_one_place() -> None:
+    other = cluster("other", audit={"landing": {"claimName": "audit"}})
+    results = {"uri": "s3://answers/all"}
+    second = pipeline("second", clusterRef={"name": "other"}, results=results)
+    shop = Shop(LANDED, other, pipeline(results=results), second)
+    for name, second_of_birth in (("daily", 1), ("second", 0)):
+        shop.kube.take(KIND, name)["metadata"]["creationTimestamp"] = time(second_of_birth)
+    await shop.reconcile()
+    stalled = shop.kube.condition(KIND, "daily", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "Conflicted")
+    assert stalled["message"].startswith("AuditPipeline second is older and has the same place for results")
+    assert shop.kube.names("CronJob") == []
+    shop.kube.delete_as_a_person(KIND, "second")
+    assert isinstance(await shop.reconcile(), float)
+    assert shop.kube.names("CronJob") == ["daily"]
+
+
 async def test_nothing_is_written_where_nothing_has_changed() -> None:
     shop = Shop(LANDED, pipeline(), job("daily-1", "Complete"), job_pod("daily-1", 0, SUMMARY))
     await shop.reconcile()

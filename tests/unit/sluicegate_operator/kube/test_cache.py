@@ -61,6 +61,15 @@ async def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
     assert [query.get("continue") for query in script.asked[:2]] == [None, "more"]
 
 
+async def test_objects_of_all_namespaces_are_known_together_without_those_that_are_being_deleted() -> None:
+    going = quota("going", 4, deletionTimestamp="2026-01-01T00:00:00Z")
+    elsewhere, unreadable = quota("elsewhere", 5, namespace="retail"), quota("odd", 6)
+    unreadable["spec"]["maxConnections"] = "many"
+    async with cached(Script(page(quota("a", 3), going, elsewhere, unreadable))) as cache:
+        found = await cache.everywhere(CONNECTION_QUOTA, ConnectionQuota)
+    assert sorted((one.namespace, one.name) for one in found) == [("default", "a"), ("retail", "elsewhere")]
+
+
 async def test_a_past_that_is_forgotten_is_listed_anew_and_who_has_gone_meanwhile_is_told() -> None:
     script = Script(page(quota("a", 3), quota("b", 4)), page(quota("b", 4), quota("c", 9), version=10))
     told: list[tuple[str | None, str | None]] = []
