@@ -101,7 +101,8 @@ class PipelineReconciler:
         """In how many seconds something is due; None if a run is about to begin or to have ended, or if the API server
         refuses for now what is to run. Adds to `tried`."""
         runs: tuple[PipelineRun, ...] | None = None
-        trouble = scheduled = None
+        trouble: PipelineTrouble | None = None
+        scheduled: datetime | None = None
         try:
             runs = await self._runs(pipeline)
             if plan.places is not None and plan.schedule is not None:

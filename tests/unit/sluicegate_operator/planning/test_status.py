@@ -134,7 +134,7 @@ def test_a_quota_without_its_listener_fails_with_a_sentence() -> None:
 
 def test_what_brokers_have_counted_is_not_shown_without_the_cluster() -> None:
     counted = Observed(would_hold=1234, brokers="3/3")
-    spec = {"mode": "Observe", "target": {"cidr": "10.0.0.0/8"}, "maxConnections": 1}
+    spec: dict[str, Any] = {"mode": "Observe", "target": {"cidr": "10.0.0.0/8"}, "maxConnections": 1}
     one = a_quota(ConnectionQuotaStatus(observed=counted), **spec)
     assert status_of(one, ALL).observed == counted
     gone = quota_status(one, plan_quotas(None, [], [one]), Enforcement(), NOW)
