@@ -325,11 +325,16 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
 
 
 def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
-    """A sentence where `found` is a StatefulSet whose number of pods somebody else has set."""
+    """A sentence if `found` is a StatefulSet and another client has set its number of pods to another than the spec's.
+
+    Brokers are taken away by planning.scale only, so the number may be put back later.
+    """
     who = who_set(found, "spec", "replicas") if found["kind"] == STATEFUL_SET.kind else ""
     if not who:
         return ()
     role = next(role for role in Role if node_set_name(cluster.name, role) == found["metadata"]["name"])
+    if int(found["spec"]["replicas"]) == len(plan_cluster(cluster, ()).node_ids(role)):
+        return ()
     return (
         f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and is put back:"
         f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are",

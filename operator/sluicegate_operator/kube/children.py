@@ -42,12 +42,15 @@ def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
 
 
 def who_set(found: Mapping[str, Any], *path: str) -> str:
-    """Who other than the operator has set the field at `path`, in words; empty where nobody has."""
-    entries = found["metadata"].get("managedFields") or ()
-    others = [entry for entry in entries if entry.get("manager") != CHILD_MANAGER and _owns(entry, path)]
-    if not others:
+    """The manager that has set the field at `path` to another value than the operator, and when; empty if none has.
+
+    A manager that changes a value takes the field from all other managers. While the operator owns the field, the value
+    is the operator's own, also if other managers own it beside the operator.
+    """
+    owners = [entry for entry in found["metadata"].get("managedFields") or () if _owns(entry, path)]
+    if not owners or any(entry.get("manager") == CHILD_MANAGER for entry in owners):
         return ""
-    newest = max(others, key=lambda entry: entry.get("time") or "")
+    newest = max(owners, key=lambda entry: entry.get("time") or "")
     at = f" at {newest['time']}" if newest.get("time") else ""
     return f"{newest['manager']}{at}"
 

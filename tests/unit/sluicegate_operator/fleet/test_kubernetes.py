@@ -69,3 +69,34 @@ async def test_a_statefulset_that_lost_a_label_gets_it_back_while_brokers_are_to
     assert "by kubectl" in applied.scaled_by_others[0]
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 3
     assert label in kube.take("StatefulSet", "shop-brokers")["metadata"]["labels"]
+
+
+VELERO, OPERATOR, KUBECTL = (
+    {"manager": manager, "operation": operation, "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    for manager, operation in (("velero-server", "Update"), ("sluicegate-operator", "Apply"), ("kubectl", "Update"))
+)
+
+
+@pytest.mark.parametrize(
+    ("owners", "replicas", "told"),
+    [
+        pytest.param([KUBECTL], 5, "was scaled to 5 by kubectl", id="another number"),
+        pytest.param([VELERO, OPERATOR], 3, "", id="the same number"),
+        pytest.param([VELERO, OPERATOR], 5, "", id="the operator's own number of an earlier spec"),
+        pytest.param([KUBECTL], 3, "", id="the number of the spec, set by hand before"),
+    ],
+)
+async def test_a_statefulset_is_scaled_by_others_only_if_they_have_changed_the_number(
+    owners: list[dict[str, Any]], replicas: int, told: str
+) -> None:
+    kube = MemoryKube(cluster())
+    fleet = KubernetesFleet(kube)  # type: ignore[arg-type]
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await fleet.apply(found, [])
+    brokers = kube.take("StatefulSet", "shop-brokers")
+    brokers["spec"]["replicas"] = replicas
+    brokers["metadata"]["managedFields"] = owners
+    sentences = (await fleet.apply(found, [])).scaled_by_others
+    assert len(sentences) == bool(told)
+    assert told in "".join(sentences)
