@@ -133,6 +133,7 @@ class KubernetesFleet:
                 if child["kind"] == STATEFUL_SET.kind:
                     await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
                 await self._kube.apply(child, seen)
+            await self._remove_network_policies(cluster, listeners)
             uncollected = await collect_config_maps(self._kube, cluster)
             return AppliedNodes(tuple(scaled), claims.volumes, uncollected)
 
@@ -171,10 +172,15 @@ class KubernetesFleet:
         await self._kube.apply(wanted)
 
     async def _apply_network_policies(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        for policy in network_policies(cluster, listeners, self._operator_namespace):
-            if cluster.spec.network_policies:
+        if cluster.spec.network_policies:
+            for policy in network_policies(cluster, listeners, self._operator_namespace):
                 await self._kube.apply(policy)
-                continue
+
+    async def _remove_network_policies(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
+        """Removed last: no node waits for it if the API server refuses."""
+        if cluster.spec.network_policies:
+            return
+        for policy in network_policies(cluster, listeners, self._operator_namespace):
             name = policy["metadata"]["name"]
             found = await self._kube.cache.get(NETWORK_POLICY, cluster.namespace, name)
             if found is not None and not why_not_ours(found, policy):
@@ -245,7 +251,8 @@ class KubernetesFleet:
         )
 
     async def check(self, cluster: BrokerCluster, seen: NodesSeen) -> None:
-        pods = await listed_pods(self._kube, cluster, fresh=True)
+        """Also finds pods without the cluster's label, as `look` does."""
+        pods = await all_pods(self._kube, cluster, seen.view.overview, fresh=True)
         found = {(pod.uid, pod.ready, pod.deleting) for pod in pods}
         known = seen.incarnations.items()
         changed = sorted(name for name, one in known if (one.id, one.ready, one.deleting) not in found)

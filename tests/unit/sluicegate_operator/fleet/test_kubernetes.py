@@ -1,6 +1,7 @@
 """What is applied to a cluster's children by what is known of them."""
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet
 from sluicegate_operator.fleet.node_sets import broker_replicas
 from sluicegate_operator.handlers.snapshot import gather_cluster
-from sluicegate_operator.kube.errors import KubeConflictError
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.kinds import STATEFUL_SET, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from tests.support.bad_manifests import cluster
+from tests.support.fleet_worlds import Pods, fleet_world, shop
 from tests.support.memory_kube import MemoryCache, MemoryKube
 
 SHOP = ("default", "shop")
@@ -100,3 +102,40 @@ async def test_a_statefulset_is_scaled_by_others_only_if_they_have_changed_the_n
     sentences = (await fleet.apply(found, [])).scaled_by_others
     assert len(sentences) == bool(told)
     assert told in "".join(sentences)
+
+
+async def test_a_pod_that_has_lost_its_label_is_the_same_pod_before_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fleet_world("pods", tmp_path, monkeypatch) as world:
+        assert isinstance(world, Pods)
+        await world.put()
+        world.settle()
+        meta = world.kube.take("Pod", "shop-brokers-1")["metadata"]
+        meta["labels"] = {key: value for key, value in meta["labels"].items() if key != CLUSTER_LABEL}
+        fleet, found = world.context.fleet, await shop(world)
+        seen = await fleet.nodes(found, ())
+        assert seen is not None
+        await fleet.check(found, seen)
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        with pytest.raises(KubeConflictError, match="shop-brokers-1 changed"):
+            await fleet.check(found, seen)
+
+
+async def test_nodes_do_not_wait_for_a_network_policy_that_cannot_be_deleted() -> None:
+    kube = MemoryKube(cluster())
+    fleet = KubernetesFleet(kube)  # type: ignore[arg-type]
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await fleet.apply(found, [])
+
+    async def refused(*_: Any, **__: Any) -> None:
+        raise KubeError("403 deletion protected", 403)
+
+    kube.delete = refused  # type: ignore[method-assign]
+    kube.put(cluster(networkPolicies=False, brokers={"replicas": 5, "storage": {"size": "10Gi"}}))
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    with pytest.raises(KubeError, match="deletion protected"):
+        await fleet.apply(found, [])
+    assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 5
