@@ -194,6 +194,8 @@ def _listeners() -> Iterator[Shown]:
         ServicesSeen(),
         ServicesSeen(name_taken="Service x is not ours"),
         ServicesSeen(refusal="422"),
+        ServicesSeen(left_over="403 deletion protected"),
+        ServicesSeen(left_over="failed calling webhook", left_over_may_pass=True),
         ServicesSeen(hiding=Hiding(hidden=None, reason="BalancerMayBeProxy", message="it may hide addresses")),
     )
     for layout, what, made in product(layouts, seen, services):

@@ -68,7 +68,7 @@ class ListenerReconciler:
             return REFUSED_RETRY
         if any(broker.now is None or not broker.settled for broker in brokers):
             return APPLYING_RETRY
-        if any(front.refusal or front.name_taken for front in fronts):
+        if any(front.refusal or front.name_taken or front.left_over for front in fronts):
             return REFUSED_RETRY
         waits = any(broker.waits for broker in brokers) or any(front.waits for front in fronts)
         if waits or len(brokers) < len(seen.layout.broker_ids):

@@ -63,11 +63,14 @@ class KubernetesListeners:
         services = await self._services(cluster, listeners, len(layout.broker_ids), lasts, held=held)
         wishes = _wishes(listeners, services, await self._places(listeners, pods))
         brokers, told = await _open(layout, listeners, pods, wishes, pool_of, held=held)
+        passing = [error for found in services.values() if (error := found.left_over) is not None and error.retriable]
+        new = [error for error in passing if not lasts(error)]
         fronts = {
-            one.name: _front(one, services.get(one.name), listener_seen(one.spec.name, brokers)) for one in listeners
+            one.name: _front(one, services.get(one.name), listener_seen(one.spec.name, brokers), new)
+            for one in listeners
         }
-        refusals = (found.not_applied for found in services.values() if found.not_applied is not None)
-        return ListenersSeen(layout, brokers, fronts, told, next(refusals, None))
+        refusals = [error for found in services.values() if (error := found.not_applied) is not None]
+        return ListenersSeen(layout, brokers, fronts, told, next(iter((*refusals, *passing)), None))
 
     async def _services(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, lasts: Lasts, *, held: bool
@@ -162,10 +165,14 @@ def _only(kind: type[Wish], wishes: Wishes) -> dict[int, dict[str, Wish]]:
     }
 
 
-def _front(listener: BrokerListener, found: ListenerServices | None, seen: ListenerSeen) -> ServicesSeen:
-    """`found` is None for a listener that clashes: it gets no Service, and clients wait for none."""
+def _front(
+    listener: BrokerListener, found: ListenerServices | None, seen: ListenerSeen, new: Sequence[KubeError]
+) -> ServicesSeen:
+    """`found` is None for a listener that clashes: it gets no Service, and clients wait for none. `new` are refusals
+    to delete a Service that may pass and have not lasted: the status does not report them."""
     if found is None:
         return ServicesSeen(hiding=hiding(listener, {}))
+    left_over = None if found.left_over in new else found.left_over
     return ServicesSeen(
         found.name_taken,
         found.refusal,
@@ -173,4 +180,6 @@ def _front(listener: BrokerListener, found: ListenerServices | None, seen: Liste
         bootstrap_waits(listener, found.seen.get(listener.name)),
         hiding(listener, found.seen),
         "" if found.not_applied is None else str(found.not_applied),
+        "" if left_over is None else str(left_over),
+        left_over is not None and left_over.retriable,
     )

@@ -11,7 +11,8 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import SERVICE
 from sluicegate_operator.planning.exposure import ServiceSeen, service_seen
-from sluicegate_operator.resources.labels import MANAGED_BY_LABEL, MANAGER
+from sluicegate_operator.resources.labels import LISTENER_LABEL, MANAGED_BY_LABEL, MANAGER
+from sluicegate_operator.resources.listener_services import is_service_name, listener_service
 from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 
 Json = Mapping[str, Any]
@@ -20,12 +21,15 @@ Json = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ListenerServices:
     """`seen` by the Service's name. `name_taken`, `refusal` and `not_applied` say why one of them is not there, or not
-    as it should be; `not_applied` is a refusal that may pass and has lasted."""
+    as it should be; `not_applied` is a refusal that may pass and has lasted.
+
+    `left_over` is the first refusal to delete a Service that the listener does not want any more."""
 
     seen: Mapping[str, ServiceSeen] = field(default_factory=dict)
     name_taken: str = ""
     refusal: str = ""
     not_applied: KubeError | None = None
+    left_over: KubeError | None = None
 
 
 async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
@@ -34,8 +38,22 @@ async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
 
 
 def services_of(listener: BrokerListener, services: Sequence[Json]) -> ListenerServices:
-    own = [found for found in services if is_controlled_by(found, listener.metadata.uid)]
+    own = [found for found in services if _is_own(listener, found)]
     return ListenerServices({found["metadata"]["name"]: service_seen(found, listener.spec.port) for found in own})
+
+
+def _is_own(listener: BrokerListener, service: Json) -> bool:
+    """Whether the operator has made `service` for the listener.
+
+    A Service that was orphaned, as by `kubectl delete --cascade=orphan`, has no controller, or one that is gone. It
+    counts if it has all labels of the listener's Services and a name that the operator gives to them.
+    """
+    if is_controlled_by(service, listener.metadata.uid):
+        return True
+    meta = service["metadata"]
+    if (meta.get("labels") or {}).get(LISTENER_LABEL) != listener.spec.name:
+        return False
+    return is_service_name(listener, meta["name"]) and not why_not_ours(service, listener_service(listener))
 
 
 async def held_services(
@@ -59,8 +77,11 @@ async def held_services(
 async def apply_services(
     kube: KubeClient, listener: BrokerListener, wanted: Sequence[Json], services: Sequence[Json]
 ) -> ListenerServices:
-    """`services` are those of read_services: what the listener has there and does not want is deleted. Raises KubeError
-    for what may pass."""
+    """Applies the wanted Services and deletes the listener's other ones. `services` are those of read_services.
+
+    A Service whose change is refused counts as it is. A refused deletion is in the result, and nothing waits for it.
+    Raises KubeError if an apply is refused and may pass."""
+    there = services_of(listener, services).seen
     seen, taken, refusal = {}, "", ""
     for child in wanted:
         try:
@@ -72,11 +93,28 @@ async def apply_services(
             if error.retriable:
                 raise
             refusal = refusal or str(error)
+            if (name := child["metadata"]["name"]) in there:
+                seen[name] = there[name]
             continue
         seen[child["metadata"]["name"]] = service_seen(found, listener.spec.port)
     kept = {child["metadata"]["name"] for child in wanted}
-    for service in services:
-        meta = service["metadata"]
-        if is_controlled_by(service, listener.metadata.uid) and meta["name"] not in kept:
-            await kube.delete(SERVICE, listener.namespace, meta["name"], uid=meta["uid"])
-    return ListenerServices(seen, taken, refusal)
+    obsolete = [one for one in services if one["metadata"]["name"] not in kept and _is_own(listener, one)]
+    left_over = await _delete(kube, listener, obsolete)
+    return ListenerServices(seen, taken, refusal, left_over=left_over)
+
+
+async def _delete(kube: KubeClient, listener: BrokerListener, services: Sequence[Json]) -> KubeError | None:
+    """Deletes these Services. Returns the first refusal. Raises KubeError if the API server does not answer."""
+    refused: KubeError | None = None
+    for meta in (service["metadata"] for service in services):
+        if meta.get("deletionTimestamp"):
+            continue
+        # An orphan may have been adopted since it was read.
+        version = "" if is_controlled_by({"metadata": meta}, listener.metadata.uid) else meta["resourceVersion"]
+        try:
+            await kube.delete(SERVICE, listener.namespace, meta["name"], uid=meta["uid"], resource_version=version)
+        except KubeError as error:
+            if error.status is None:
+                raise
+            refused = refused or error
+    return refused

@@ -73,7 +73,7 @@ class ListenersSeen:
     """By the BrokerListener's name."""
     told: Mapping[int, Told] = field(default_factory=dict)
     not_applied: KubeError | None = None
-    """A refusal that may pass and has lasted; one of `fronts` reports it."""
+    """A refusal that may pass. Once it has lasted, one of `fronts` reports it."""
 
 
 class ListenerFleet(Protocol):

@@ -28,7 +28,10 @@ BROKERS_SHOWN_MAX = 10
 @dataclass(frozen=True, slots=True)
 class ServicesSeen:
     """What became of a listener's Services. `name_taken` and `refusal` are sentences that say what to do, `waits` one
-    on what keeps clients from beginning at `bootstrap`, `not_applied` a refusal that may pass and has lasted."""
+    on what keeps clients from beginning at `bootstrap`, `not_applied` a refusal that may pass and has lasted.
+
+    `left_over` is a refusal to delete a Service that is not wanted any more. Clients are served then.
+    `left_over_may_pass`: it has lasted, and the next try may be accepted."""
 
     name_taken: str = ""
     refusal: str = ""
@@ -36,6 +39,8 @@ class ServicesSeen:
     waits: str = ""
     hiding: Hiding = NOT_HIDDEN
     not_applied: str = ""
+    left_over: str = ""
+    left_over_may_pass: bool = False
 
 
 def listener_status(
@@ -56,6 +61,8 @@ def listener_status(
     told = seen.told if layout is not None else {}
     served = progress.settled and told and not services.name_taken and not services.refusal
     hidden = services.hiding
+    if services.left_over and progress.findings[0].holds:
+        progress = _left_over(services)
     findings = (*progress.findings, Finding(HIDDEN, hidden.hidden, hidden.reason, hidden.message))
     return BrokerListenerStatus(
         observed_generation=observed_generation(listener, old, progress),
@@ -64,6 +71,15 @@ def listener_status(
         addresses=tuple(sorted(map(str, told.values())))[:ADDRESSES_MAX],
         bootstrap=services.bootstrap if served else "",
     )
+
+
+def _left_over(services: ServicesSeen) -> Progress:
+    opened = "the listener is open, and a Service that it does not need any more is left"
+    if services.left_over_may_pass:
+        return working(NOT_APPLIED, f"{opened}: {not_applied_words(services.left_over)}")
+    to_do = "delete the Service, or change the policy or the RBAC rule that refuses it"
+    why = f"because the API server refuses to delete it: {services.left_over}"
+    return stalled("ServiceNotDeleted", f"{opened}, {why}; {to_do}")
 
 
 def _done(seen: ListenerSeen) -> int:

@@ -17,6 +17,12 @@ def broker_service_name(listener: BrokerListener, broker_id: int) -> str:
     return f"{listener.name}-{broker_id}"
 
 
+def is_service_name(listener: BrokerListener, name: str) -> bool:
+    """Whether a Service of the listener may have this name."""
+    base, _, broker_id = name.rpartition("-")
+    return name == listener.name or (base == listener.name and broker_id.isdecimal())
+
+
 def listener_service(listener: BrokerListener) -> dict[str, Any]:
     """Has the BrokerListener's own name."""
     ports = listener.spec.node_ports

@@ -1,15 +1,23 @@
 """Listeners from manifests to brokers and back into their status, without processes."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.listeners import APPLYING_RETRY, REFUSED_RETRY, WAITING_RETRY, ListenerReconciler
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, ROLE_LABEL
+from sluicegate_operator.resources.labels import (
+    CLUSTER_LABEL,
+    LISTENER_LABEL,
+    MANAGED_BY_LABEL,
+    MANAGER,
+    ROLE_LABEL,
+)
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener, named_listener
 from tests.support.memory_kube import Json, MemoryKube
@@ -336,3 +344,132 @@ async def test_a_load_balancer_that_hides_addresses_is_told_to_the_quotas() -> N
     assert shop.ready() == ("True", "Listening")
     assert shop.status()["addresses"] == ["198.51.100.1:9094", "198.51.100.2:9094"]
     assert shop.marked == ["clusters", "quotas"]
+
+
+def _refuse_deletions(shop: Shop, error: KubeError) -> None:
+    async def delete(*_: Any, **__: Any) -> None:
+        raise error
+
+    shop.kube.delete = delete  # type: ignore[method-assign]
+
+
+async def exposed_no_more(error: KubeError) -> Shop:
+    """A listener whose brokers have no Services of their own any more, and the API server keeps these."""
+    shop = Shop(listener(exposure="LoadBalancer"), other("OPEN", 9095))
+    await shop.reconcile()
+    _refuse_deletions(shop, error)
+    shop.kube.put(listener())
+    shop.kube.put(other("THIRD", 9096))
+    return shop
+
+
+async def test_a_service_that_cannot_be_deleted_keeps_no_listener_from_its_clients() -> None:
+    shop = await exposed_no_more(KubeError("DELETE shop-external-0: 403 deletion protected", 403))
+    assert await shop.reconcile() == REFUSED_RETRY
+    assert shop.ready("open") == shop.ready("third") == ("True", "Listening")
+    assert shop.ready() == ("False", "ServiceNotDeleted")
+    assert "403 deletion protected" in shop.kube.condition("BrokerListener", "shop-external", "Stalled")["message"]
+    # Its own clients are served as well.
+    assert shop.status()["addresses"] == ["b0:9094", "b1:9094"]
+    assert shop.status()["bootstrap"] == "shop-external.default.svc:9094"
+    await shop.reconcile()
+    assert [event["count"] for event in shop.kube.events("ServiceNotDeleted")] == [1]
+
+
+async def test_a_deletion_that_may_be_accepted_later_is_tried_again_and_told_when_that_lasts() -> None:
+    shop = await exposed_no_more(KubeError("failed calling webhook", 500, retriable=True))
+    for wait_s, ready in ((0, ("True", "Listening")), (TOLD_AFTER_S, ("False", "NotApplied"))):
+        await asyncio.sleep(wait_s)
+        with pytest.raises(KubeError, match="failed calling webhook"):
+            await shop.reconcile()
+        assert shop.ready() == ready
+        assert shop.ready("third") == ("True", "Listening")
+        assert shop.status()["bootstrap"] == "shop-external.default.svc:9094"
+    assert "failed calling webhook" in shop.kube.condition("BrokerListener", "shop-external")["message"]
+
+
+async def test_a_load_balancer_still_hides_addresses_while_its_service_cannot_be_changed() -> None:
+    shop = Shop(listener(exposure="LoadBalancer"))
+    await shop.reconcile()
+    for number, name in enumerate(("shop-external", "shop-external-0", "shop-external-1")):
+        shop.allot(name, 30090, {"ip": f"198.51.100.{number}", "ipMode": "Proxy"})
+    shop.kube.apply = _as_it_is(shop.kube)  # type: ignore[method-assign]
+    await shop.reconcile()
+    addresses = shop.status()["addresses"]
+
+    async def refused(*_: Any) -> Json:
+        raise KubeError("PATCH Service: 422 nodePort is already allocated", 422)
+
+    shop.kube.apply = refused  # type: ignore[method-assign]
+    assert await shop.reconcile() == REFUSED_RETRY
+    assert shop.ready() == ("False", "Refused")
+    hidden = shop.kube.condition("BrokerListener", "shop-external", "ClientAddressHidden")
+    assert (hidden["status"], hidden["reason"]) == ("True", "BalancerIsProxy")
+    assert shop.status()["addresses"] == addresses, "brokers tell their clients what they told before"
+
+
+OF_THE_LISTENER = {MANAGED_BY_LABEL: MANAGER, CLUSTER_LABEL: "shop", LISTENER_LABEL: "EXTERNAL"}
+
+
+def orphan(name: str = "shop-external-7", owner: Json | None = None, labels: Json | None = None) -> Json:
+    """A Service that the listener once had for a broker. `labels` replace those of the listener's Services."""
+    owners = {"ownerReferences": [owner]} if owner else {}
+    meta = {"name": name, "labels": {**OF_THE_LISTENER, **(labels or {})}, **owners}
+    spec = {"type": "LoadBalancer", "ports": [{"port": 9094}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def owner(kind: str, name: str) -> Json:
+    return {"apiVersion": "sluicegate.dev/v1alpha1", "kind": kind, "name": name, "uid": "gone", "controller": True}
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        pytest.param(orphan(), id="without an owner"),
+        pytest.param(orphan(owner=owner("BrokerListener", "shop-external")), id="of an earlier listener of the name"),
+    ],
+)
+async def test_an_orphaned_service_that_no_broker_needs_is_deleted(service: Json) -> None:
+    shop = Shop(listener(exposure="LoadBalancer"), service, orphan("shop-external-0"))
+    await shop.reconcile()
+    assert shop.kube.names("Service") == ["shop-external", "shop-external-0", "shop-external-1"]
+    adopted = shop.kube.take("Service", "shop-external-0")["metadata"]["ownerReferences"]
+    assert [reference["name"] for reference in adopted] == ["shop-external"]
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        pytest.param(orphan(labels={CLUSTER_LABEL: "other"}), id="of another cluster"),
+        pytest.param(orphan(labels={LISTENER_LABEL: "OTHER"}), id="of another listener"),
+        pytest.param(orphan(labels={MANAGED_BY_LABEL: "helm"}), id="of another manager"),
+        pytest.param(orphan("shop-external-admin"), id="of a name that the operator never gives"),
+        pytest.param(orphan("payments"), id="of another name"),
+        pytest.param(orphan(owner=owner("BrokerListener", "other")), id="that another listener controls"),
+        pytest.param(orphan(owner=owner("Gateway", "shop-external")), id="that another kind controls"),
+        pytest.param(theirs("shop-external-7"), id="without any label"),
+    ],
+)
+async def test_a_service_of_another_owner_is_never_deleted(service: Json) -> None:
+    shop = Shop(listener(exposure="LoadBalancer"), service)
+    name = service["metadata"]["name"]
+    before = dict(shop.kube.take("Service", name))
+    await shop.reconcile()
+    assert shop.kube.take("Service", name) == before
+
+
+async def test_an_orphan_that_another_owner_has_adopted_since_it_was_read_stays() -> None:
+    shop = Shop(listener(exposure="LoadBalancer"), orphan())
+    delete = shop.kube.delete
+
+    async def late(*arguments: Any, **options: Any) -> None:
+        shop.kube.put(orphan(owner=owner("Gateway", "shop")))
+        await delete(*arguments, **options)
+
+    shop.kube.delete = late  # type: ignore[method-assign]
+    with pytest.raises(KubeError, match="has changed"):
+        await shop.reconcile()
+    assert "shop-external-7" in shop.kube.names("Service")
+    await shop.reconcile()
+    assert "shop-external-7" in shop.kube.names("Service")
