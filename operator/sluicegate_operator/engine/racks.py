@@ -4,17 +4,24 @@ A queue of its own: a broker that has no rack yet does not start, and a slow con
 """
 
 import asyncio
+import logging
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import FleetContext
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.engine.telling import pass_over
+from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.planning.racks import RacksPlan, RackWait
+from sluicegate_operator.planning.racks import RacksPlan, RackWait, refused_telling
+
+log = logging.getLogger(__name__)
 
 WAITING_EVERY_S = 2.0
 """Nodes are not watched: a label that a person adds is found by looking again."""
+REFUSED_RETRY = Retry(10.0, 60.0)
+"""No event reports that a policy or a right allows a change of a pod by now."""
 PASSES_WITHIN_S = 30.0
 """A pod of an ordinary install is on no node until its volume is bound: a Warning is for what lasts."""
 
@@ -25,8 +32,9 @@ class RackReconciler:
     def __init__(self, context: FleetContext) -> None:
         self._context = context
         self._waits: Said[tuple[ClusterKey, str]] = Said()
+        self._refusals = LastingRefusals()
 
-    async def reconcile(self, key: ClusterKey) -> float | None:
+    async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         cluster = (await context.gather(key, ())).cluster
         if cluster is None:
@@ -36,18 +44,44 @@ class RackReconciler:
             self._note(key, progress, None)
             return None
         plan = await context.fleet.racks.plan(cluster, cluster.spec.topology_key)
-        self._note(key, progress, plan)
+        refused, retried = await self._tell(cluster, plan)
+        told = plan.with_refused(refused)
+        self._note(key, progress, told)
+        for wait in told.waiting:
+            if wait.needs_a_person or self._lasts(key, wait):
+                await context.post(cluster, "Warning", wait.reason, wait.message)
+        if retried is not None:
+            raise retried
+        if refused and not told.tell and len(told.waiting) == len(refused):
+            return REFUSED_RETRY
+        return WAITING_EVERY_S if told.tell or told.waiting else context.resync_s(cluster)
+
+    async def _tell(self, cluster: BrokerCluster, plan: RacksPlan) -> tuple[list[RackWait], KubeError | None]:
+        """Annotate pods with their racks. Returns the refusals for the status, and one that is too new for it.
+
+        Other pods do not wait for a pod that has gone or that the API server protects. Raises KubeError if the API
+        server does not answer.
+        """
+        context = self._context
+        refused: list[RackWait] = []
+        retried: KubeError | None = None
         for telling in plan.tell:
+            pod = telling.pod
             try:
                 await context.fleet.racks.tell(cluster, telling)
             except KubeError as error:
-                pass_over(context, telling.pod.name, telling.pod.uid, error, "it is not told its rack")
+                if error.status is None:
+                    raise
+                if error.status in (404, 409):
+                    log.info("pod %s has gone or changed: it is not told its rack: %s", pod.name, error)
+                elif error.retriable and not self._refusals.lasts(pod.uid, error):
+                    retried = error
+                else:
+                    refused.append(refused_telling(telling, str(error), may_pass=error.retriable))
             else:
+                self._refusals.ended(pod.uid)
                 await context.post(cluster, "Normal", "RackKnown", telling.sentence)
-        for wait in plan.waiting:
-            if wait.needs_a_person or self._lasts(key, wait):
-                await context.post(cluster, "Warning", wait.reason, wait.message)
-        return WAITING_EVERY_S if plan.tell or plan.waiting else context.resync_s(cluster)
+        return refused, retried
 
     def _lasts(self, key: ClusterKey, wait: RackWait) -> bool:
         """By its reason: the scheduler's sentence changes while nothing else does."""

@@ -14,24 +14,24 @@ from functools import partial
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import FleetContext, look_again_s
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.scaling import CHANGED_RETRY, REFUSED_RETRY, Scale, Scaling
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.telling import pass_over, say_scaled_by_others
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.protocol import NodesSeen
 from sluicegate_operator.fleet.rolls import BEHIND, Partitions, read_partitions
-from sluicegate_operator.kafka_admin.client import BrokerHandle
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import silence_max_s
 from sluicegate_operator.planning.cluster_status import RESTARTING
+from sluicegate_operator.planning.conditions import READY
 from sluicegate_operator.planning.roll import (
     LISTENER_UNREADABLE,
     NO_NODES,
+    REFUSED,
     Done,
     Fence,
     NoRoll,
@@ -41,8 +41,10 @@ from sluicegate_operator.planning.roll import (
     Wait,
     WaitReason,
     plan_roll,
+    refused_restart,
 )
-from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
+from sluicegate_operator.planning.scale import REFUSED as SCALE_REFUSED
+from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +77,8 @@ class RollReconciler:
         self._blocked_told_after_s = blocked_told_after_s
         self._waits: Said[str] = Said()
         """Why the roll of each BrokerCluster waits, by uid."""
+        self._refusals = LastingRefusals()
+        self._scaling = Scaling(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -95,24 +99,40 @@ class RollReconciler:
         await self._respell(cluster, seen.nodes)
         view = _roll_view(cluster, seen, under_way=_under_way(progress, cluster))
         roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
+        if not _was_refused(progress, cluster):
+            # The API server most likely refuses the step again, and the status stays the same.
+            self._note(cluster, progress, roll, scale)
+        roll, again = await self._act(cluster, seen, roll)
+        if again is None:
+            unchanged = partial(self._check_unchanged, snapshot)
+            found = Scale(snapshot, seen.nodes, seen.pool, bool(seen.partitions.moving), unchanged)
+            scale, again = await self._scaling.act(cluster, found, scale)
         self._note(cluster, progress, roll, scale)
-        again_s = await self._act(cluster, seen, roll)
-        if again_s is None:
-            again_s = await self._scale(snapshot, cluster, seen, scale)
-        if again_s is None and isinstance(roll, Done):
-            return look_again_s(context, cluster)
-        moving_s = context.fleet.look_every_s
+        return self._again(cluster, seen, roll, again)
+
+    def _again(self, cluster: BrokerCluster, seen: _Seen, roll: RollStep, again: Again) -> Again:
+        if again is None and isinstance(roll, Done):
+            return look_again_s(self._context, cluster)
+        moving_s = self._context.fleet.look_every_s
         if seen.nodes.view.overview is None:
             return Retry(moving_s, UNSEEN_MAX * moving_s)
-        return moving_s if again_s is None else again_s
+        if isinstance(roll, Wait) and again in (None, REFUSED_RETRY):
+            return REFUSED_RETRY if roll.reason in REFUSED else moving_s
+        return moving_s if again is None else again
 
     async def _respell(self, cluster: BrokerCluster, nodes: NodesSeen) -> None:
-        """A later change of the spelling in the manifest restarts none of these nodes then."""
+        """A later change of the spelling in the manifest restarts none of these nodes then.
+
+        Nothing waits for it: a refusal is logged once, and the roll continues.
+        """
         for name, revision in nodes.respelled.items():
             try:
                 await self._context.fleet.respell(cluster, nodes, name, revision)
             except KubeError as error:
-                pass_over(self._context, name, nodes.incarnations[name].id, error, "its revision is not written")
+                if error.status is None:
+                    raise
+                if self._context.is_news(str(error), "respelling", nodes.incarnations[name].id):
+                    log.warning("pod %s: its revision is not written: %s", name, error)
 
     def _note(
         self,
@@ -149,20 +169,21 @@ class RollReconciler:
                 return _Seen(nodes, pool, partitions)
             await asyncio.sleep(CHANGED_AGAIN_S)
 
-    async def _act(self, cluster: BrokerCluster, seen: _Seen, step: RollStep) -> float | None:
-        """When to look again; None when the roll leaves room for a change of scale."""
+    async def _act(self, cluster: BrokerCluster, seen: _Seen, step: RollStep) -> tuple[RollStep, Again]:
+        """Returns the step with its outcome, and when to look again: None if the scale may change now."""
         match step:
             case Fence():
                 self._context.mark("registrations", (cluster.namespace, cluster.name))
-                return self._context.fleet.look_every_s
+                return step, self._context.fleet.look_every_s
             case Restart():
-                self._waits.forget(cluster.metadata.uid)
                 return await self._restart(cluster, seen, step)
             case Wait():
+                self._refusals.ended(cluster.metadata.uid)
                 await self.tell(cluster, step)
-                return None
+                return step, None
         self._waits.forget(cluster.metadata.uid)
-        return None
+        self._refusals.ended(cluster.metadata.uid)
+        return step, None
 
     async def tell(self, cluster: BrokerCluster, step: Wait) -> None:
         """Log once why the roll waits, and report it as a Warning when it stays blocked."""
@@ -173,42 +194,46 @@ class RollReconciler:
         elif step.blocked and step.reason is not WaitReason.PAUSED and lasted_s >= self._blocked_told_after_s:
             await self._context.post(cluster, "Warning", f"RollBlocked{step.reason}", step.message)
 
-    async def _restart(self, cluster: BrokerCluster, seen: _Seen, step: Restart) -> float:
-        fleet = self._context.fleet
+    async def _restart(self, cluster: BrokerCluster, seen: _Seen, step: Restart) -> tuple[RollStep, Again]:
+        """Restarts the nodes. Other nodes do not wait for one that the API server protects. Raises KubeError."""
+        fleet, uid = self._context.fleet, cluster.metadata.uid
+        refused: dict[str, KubeError] = {}
+        try:
+            await fleet.check(cluster, seen.nodes)
+        except KubeConflictError as conflict:
+            return await self._changed(cluster, step, step.nodes[0].name, conflict)
         for node in step.nodes:
             try:
-                if node is step.nodes[0]:
-                    await fleet.check(cluster, seen.nodes)
                 await fleet.restart(cluster, seen.nodes, node.name)
             except KubeConflictError as conflict:
-                log.info("%s has changed since it was looked at: %s", node.name, conflict)
-                return CHANGED_AGAIN_S
+                return await self._changed(cluster, step, node.name, conflict)
+            except KubeError as error:
+                if error.retriable and not self._refusals.lasts(uid, error):
+                    raise
+                refused[node.name] = error
+                continue
             reason = node.reasons[0].kind.value
             self._context.figures.note_restart(reason)
             await self._context.post(cluster, "Normal", reason, node.sentence)
-        return fleet.look_every_s
+        if not refused:
+            self._waits.forget(uid)
+            self._refusals.ended(uid)
+            return step, fleet.look_every_s
+        first = next(iter(refused.values()))
+        wait = refused_restart(step, refused, str(first), may_pass=first.retriable)
+        await self.tell(cluster, wait)
+        return wait, None if len(refused) == len(step.nodes) else fleet.look_every_s
 
-    async def _scale(self, snapshot: Snapshot, cluster: BrokerCluster, seen: _Seen, step: ScaleStep) -> float | None:
-        """When to look again; None when there is nothing more to do."""
-        context, current = self._context, seen.nodes.broker_count
-        try:
-            await self._move(seen, cluster, step)
-        except (KafkaAdminError, NoBrokerError) as error:
-            if context.is_news(str(error), "moving", cluster.metadata.uid):
-                log.warning("cluster %s: %s", cluster.name, error)
-            return context.fleet.look_every_s
-        if step.replicas != current:
-            unchanged = partial(self._check_unchanged, snapshot)
-            try:
-                scaled = await context.fleet.scale(cluster, snapshot.listeners, seen.nodes, step.replicas, unchanged)
-            except KubeConflictError as conflict:
-                log.info("cluster %s is not scaled by what was decided before it changed: %s", cluster.name, conflict)
-                return CHANGED_AGAIN_S
-            await say_scaled_by_others(context, cluster, scaled)
-            sentence = f"from {current} to {step.replicas} brokers. {step.message}"
-            await context.post(cluster, "Normal", step.reason.value, sentence)
-            return context.fleet.look_every_s
-        return context.fleet.look_every_s if step.reason is not ScaleReason.SCALED else None
+    async def _changed(
+        self, cluster: BrokerCluster, step: Restart, name: str, conflict: KubeConflictError
+    ) -> tuple[RollStep, Again]:
+        """The cluster is read again soon. The status has it if every look for a minute has found a change."""
+        log.info("%s has changed since it was looked at: %s", name, conflict)
+        if not self._refusals.lasts(cluster.metadata.uid, conflict):
+            return step, CHANGED_RETRY
+        wait = refused_restart(step, [name], str(conflict), may_pass=True)
+        await self.tell(cluster, wait)
+        return wait, None
 
     async def _check_unchanged(self, decided_on: Snapshot) -> None:
         """Raises KubeConflictError when the cluster is not what it was when its scale was decided: what was right then
@@ -219,21 +244,6 @@ class RollReconciler:
         if _generations(found) != _generations(decided_on):
             raise KubeConflictError("its spec or its listeners have changed")
 
-    async def _move(self, seen: _Seen, cluster: BrokerCluster, step: ScaleStep) -> None:
-        """Raises KafkaAdminError or NoBrokerError."""
-        if not (step.moves or step.unregister):
-            return
-        if seen.pool is None:
-            raise NoBrokerError("no broker has an address yet")
-        if step.moves:
-            targets = {(move.topic, move.index): move.replicas for move in step.moves}
-            refused = await seen.pool.ask_any(lambda _, handle: handle.alter_reassignments(targets))
-            await self._context.post(cluster, "Normal", step.reason.value, step.message)
-            for (topic, index), why in sorted(refused.items()):
-                await self._context.post(cluster, "Warning", "MoveRefused", f"{topic}-{index} cannot be moved: {why}")
-        for broker_id in step.unregister:
-            await seen.pool.ask_any(partial(_unregister, broker_id))
-
 
 def _under_way(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
     """Whether nodes are being restarted. An operator that has just started goes by the status of the cluster."""
@@ -243,8 +253,14 @@ def _under_way(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
     return progress.rolling
 
 
-async def _unregister(broker_id: int, _: BrokerAddress, handle: BrokerHandle) -> None:
-    await handle.unregister_broker(broker_id)
+def _was_refused(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
+    """Whether the last look ended with a refusal. A new operator reads that from the status of the cluster."""
+    if progress.rolling is None and progress.scale is None:
+        rollout, ready = cluster.status.rollout, cluster.status.condition(READY)
+        told = {rollout.reason if rollout is not None else "", ready.reason if ready is not None else ""}
+        return not told.isdisjoint({*REFUSED, *SCALE_REFUSED})
+    roll, scale = progress.roll, progress.scale
+    return (isinstance(roll, Wait) and roll.reason in REFUSED) or (scale is not None and scale.reason in SCALE_REFUSED)
 
 
 def _generations(snapshot: Snapshot) -> set[tuple[str, int]]:

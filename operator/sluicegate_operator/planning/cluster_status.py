@@ -169,7 +169,7 @@ def _all(ready_nodes: int, expected: int) -> bool:
 
 
 def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
-    if stuck := _stuck(seen):
+    if stuck := _stuck(cluster, seen):
         return stuck
     pause = _paused(cluster, seen)
     if pause.holds:
@@ -196,7 +196,7 @@ def _as_nodes_are(seen: ObservedCluster, pause: Finding) -> Progress:
     return say(pause.reason, f"{pause.message}; {counted}")
 
 
-def _stuck(seen: ObservedCluster) -> Progress | None:
+def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
     """What keeps everything else from going on until a person has done something."""
     if seen.unreadable:
         return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay as they are until then")
@@ -211,6 +211,8 @@ def _stuck(seen: ObservedCluster) -> Progress | None:
     failing = seen.not_starting
     if failing is not None and failing.needs_a_person and not isinstance(seen.roll, Restart):
         return stalled(failing.node.failure.reason, failing.node.sentence)
+    if isinstance(seen.roll, Wait) and seen.roll.reason is WaitReason.RESTART_REFUSED and _is_followed(cluster, seen):
+        return stalled(seen.roll.reason.value, seen.roll.message[:MESSAGE_MAX])
     return None
 
 

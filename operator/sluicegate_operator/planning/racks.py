@@ -4,8 +4,10 @@ A pod is told once: its broker reads the rack when it starts, so a node that is 
 pod is replaced. A pod on a node without the label is told nothing, and waits.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sluicegate_operator.planning.conditions import NOT_APPLIED, not_applied_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,28 @@ class RacksPlan:
     known: int = 0
     tell: tuple[Telling, ...] = ()
     waiting: tuple[RackWait, ...] = ()
+
+    def with_refused(self, refused: Collection[RackWait]) -> "RacksPlan":
+        """The plan after the API server has refused to annotate pods: their brokers wait."""
+        pods = {wait.pod for wait in refused}
+        tell = tuple(telling for telling in self.tell if telling.pod.name not in pods)
+        return replace(self, tell=tell, waiting=(*self.waiting, *refused))
+
+
+def refused_telling(telling: Telling, refusal: str, *, may_pass: bool) -> RackWait:
+    """A broker waits because the API server refuses to annotate its pod. `refusal` is the API server's sentence.
+
+    `may_pass`: it has refused for a minute, and may accept the next try.
+    """
+    pod = telling.pod
+    waits = f"{pod.name} waits for its rack {telling.rack}"
+    if may_pass:
+        return RackWait(pod.name, NOT_APPLIED, f"{waits}: {not_applied_words(refusal)}", needs_a_person=False)
+    sentence = (
+        f"{waits}, because the API server refuses to annotate the pod: {refusal}; change the policy or the RBAC rule"
+        " that refuses it"
+    )
+    return RackWait(pod.name, "RackRefused", sentence, pod_uid=pod.uid)
 
 
 def nodes_to_read(pods: Sequence[RackPod]) -> list[str]:

@@ -14,11 +14,12 @@ Knows neither Kubernetes nor processes: fleets on both make a `RollView` and car
 order the view must be read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.conditions import NOT_APPLIED, not_applied_words
 from sluicegate_operator.planning.fencing import FenceOrder
 from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview
 from sluicegate_operator.planning.restart_reasons import RestartReason
@@ -110,6 +111,8 @@ class WaitReason(StrEnum):
     BROKER_SILENT = "BrokerSilent"
     OUT_OF_SYNC = "OutOfSync"
     BELOW_MIN_ISR = "BelowMinIsr"
+    RESTART_REFUSED = "RestartRefused"
+    NOT_APPLIED = NOT_APPLIED
 
 
 BLOCKING = frozenset(
@@ -119,9 +122,13 @@ BLOCKING = frozenset(
         WaitReason.CONTROLLER_UNKNOWN,
         WaitReason.PARTITIONS_UNKNOWN,
         WaitReason.BELOW_MIN_ISR,
+        WaitReason.RESTART_REFUSED,
+        WaitReason.NOT_APPLIED,
     }
 )
 """These do not pass by waiting for a node that is coming back."""
+REFUSED = frozenset({WaitReason.RESTART_REFUSED, WaitReason.NOT_APPLIED})
+"""The API server has refused a restart, for good or again and again for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +182,22 @@ class Fence:
 
 
 RollStep = Restart | Wait | Done | Fence
+
+
+def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, may_pass: bool) -> Wait:
+    """The outcome of a restart that the API server refuses for the nodes with the names `refused`.
+
+    `refusal` is the API server's sentence. `may_pass`: it has refused for a minute, and may accept the next try.
+    """
+    named = _shown(refused)
+    left = (*(node.name for node in step.nodes if node.name in refused), *step.waiting)
+    if may_pass:
+        return Wait(WaitReason.NOT_APPLIED, f"{named} cannot be restarted: {not_applied_words(refusal)}", left)
+    sentence = (
+        f"{named} cannot be restarted, because the API server refuses to delete the pod: {refusal};"
+        " change the policy or the RBAC rule that refuses it, or delete the pod yourself"
+    )
+    return Wait(WaitReason.RESTART_REFUSED, sentence, left)
 
 
 def plan_roll(view: RollView) -> RollStep:

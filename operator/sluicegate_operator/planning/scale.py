@@ -6,10 +6,11 @@ goes on. A broker is unregistered when its pod is gone and the controller has it
 register again.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from sluicegate_operator.planning.conditions import NOT_APPLIED, not_applied_words
 from sluicegate_operator.planning.overview import BrokerState, ClusterOverview
 from sluicegate_operator.planning.replica_placement import ReplicaTargets
 from sluicegate_operator.planning.roll import PartitionState
@@ -57,10 +58,18 @@ class ScaleReason(StrEnum):
     TOO_FEW_BROKERS = "TooFewBrokers"
     UNKNOWN = "ReplicasUnknown"
     UNREGISTERING = "Unregistering"
+    MOVE_REFUSED = "MoveRefused"
+    UNREGISTER_REFUSED = "UnregisterRefused"
+    SCALE_REFUSED = "ScaleRefused"
+    NOT_APPLIED = NOT_APPLIED
 
 
-NEEDS_A_PERSON = frozenset({ScaleReason.REPLICAS_REMAIN, ScaleReason.TOO_FEW_BROKERS})
-BLOCKING = NEEDS_A_PERSON | {ScaleReason.UNKNOWN}
+REFUSED_FOR_GOOD = frozenset({ScaleReason.MOVE_REFUSED, ScaleReason.UNREGISTER_REFUSED, ScaleReason.SCALE_REFUSED})
+REFUSED = REFUSED_FOR_GOOD | {ScaleReason.NOT_APPLIED}
+"""A broker or the API server has refused a step, for good or again and again for a minute."""
+NEEDS_A_PERSON = frozenset({ScaleReason.REPLICAS_REMAIN, ScaleReason.TOO_FEW_BROKERS}) | REFUSED_FOR_GOOD
+BLOCKING = NEEDS_A_PERSON | {ScaleReason.UNKNOWN, ScaleReason.NOT_APPLIED}
+REFUSALS_SHOWN_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,43 @@ class ScaleStep:
     @property
     def blocked(self) -> bool:
         return self.reason in BLOCKING
+
+
+def refused_moves(step: ScaleStep, refused: Mapping[tuple[str, int], str], *, others_move: bool) -> ScaleStep:
+    """The outcome of `step` if brokers refuse to move partitions. `refused` has their sentence by topic and index.
+
+    The step keeps its reason while other partitions move (`others_move`): then only its message has the refusals.
+    """
+    if not refused:
+        return step
+    found = [f"{topic}-{index} cannot be moved: {why}" for (topic, index), why in sorted(refused.items())]
+    more = len(found) - REFUSALS_SHOWN_MAX
+    sentences = [step.message, *found[:REFUSALS_SHOWN_MAX], *([f"{more} more are refused"] if more > 0 else [])]
+    reason = step.reason if others_move else ScaleReason.MOVE_REFUSED
+    return replace(step, reason=reason, message="; ".join(sentences))
+
+
+def refused_unregistering(step: ScaleStep, refused: Mapping[int, str]) -> ScaleStep:
+    """The outcome of `step` if the controller refuses to unregister brokers. `refused` has its sentence by broker."""
+    if not refused:
+        return step
+    found = [f"broker {broker_id} cannot be unregistered: {why}" for broker_id, why in sorted(refused.items())]
+    is_all = step.reason is ScaleReason.UNREGISTERING
+    message = "; ".join(found if is_all else [step.message, *found])
+    return replace(step, reason=ScaleReason.UNREGISTER_REFUSED if is_all else step.reason, message=message)
+
+
+def refused_scale(step: ScaleStep, current: int, refusal: str, *, may_pass: bool) -> ScaleStep:
+    """The outcome of `step` if the API server refuses another number of brokers than `current`, in its sentence
+    `refusal`. `may_pass`: it has refused for a minute, and may accept the next try."""
+    unchanged = f"the StatefulSet keeps {current} brokers instead of {step.replicas}"
+    if may_pass:
+        return replace(step, reason=ScaleReason.NOT_APPLIED, message=f"{unchanged}: {not_applied_words(refusal)}")
+    message = (
+        f"{unchanged}, because the API server refuses the change: {refusal};"
+        " change the policy or the RBAC rule that refuses it"
+    )
+    return replace(step, reason=ScaleReason.SCALE_REFUSED, message=message)
 
 
 def plan_scale(view: ScaleView) -> ScaleStep:

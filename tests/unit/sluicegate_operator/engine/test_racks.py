@@ -1,12 +1,15 @@
-"""Which waits of a broker for its rack are worth a Warning, and from when on."""
+"""Which waits of a broker for its rack are reported, and from when on."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from sluicegate_operator.engine.racks import PASSES_WITHIN_S, RackReconciler
+from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
+from sluicegate_operator.engine.racks import PASSES_WITHIN_S, REFUSED_RETRY, RackReconciler
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster
 from tests.support.memory_kube import Json, MemoryKube
@@ -42,4 +45,62 @@ async def test_a_pod_whose_volume_is_not_bound_yet_is_a_warning_when_it_lasts() 
     await reconciler.reconcile(SHOP)
     [event] = kube.events("NotScheduled")
     assert "no node has room" in event["message"]
+    await context.close()
+
+
+def _on_nodes(error: KubeError) -> MemoryKube:
+    """Two pods on nodes with the label; the annotations of one pod cannot be written."""
+
+    class Refusing(MemoryKube):
+        async def patch_metadata(self, kind: Any, namespace: str, name: str, *arguments: Any, **options: Any) -> None:
+            if name == "shop-brokers-0":
+                raise error
+            await super().patch_metadata(kind, namespace, name, *arguments, **options)
+
+    kube = Refusing(RACKED)
+    for number in range(2):
+        pod = unbound("")
+        pod["metadata"] |= {"name": f"shop-brokers-{number}", "uid": f"u{number}"}
+        kube.put(pod | {"spec": {"nodeName": "node"}, "status": {"podIP": f"b{number}"}})
+    kube.put(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node", "namespace": None, "labels": {"zone": "a"}}}
+    )
+    return kube
+
+
+@pytest.mark.virtual_time
+async def test_a_rack_that_cannot_be_told_is_reported_and_keeps_no_other_broker_waiting() -> None:
+    kube = _on_nodes(KubeError("403 a policy protects the pod", 403))
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    reconciler = RackReconciler(context)
+    await reconciler.reconcile(SHOP)
+    assert kube.take("Pod", "shop-brokers-1")["metadata"]["annotations"][RACK] == "a"
+    assert await reconciler.reconcile(SHOP) == REFUSED_RETRY
+    plan = context.progress[SHOP].racks
+    assert plan is not None
+    [wait] = plan.waiting
+    assert (wait.reason, wait.needs_a_person, plan.tell) == ("RackRefused", True, ())
+    assert "403 a policy protects the pod" in wait.message
+    [event] = kube.events("RackRefused")
+    assert event["type"] == "Warning"
+    await context.close()
+
+
+@pytest.mark.virtual_time
+async def test_a_rack_that_may_be_told_later_is_reported_when_that_lasts() -> None:
+    kube = _on_nodes(KubeError("failed calling webhook", 500, retriable=True))
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    reconciler = RackReconciler(context)
+    with pytest.raises(KubeError, match="failed calling webhook"):
+        await reconciler.reconcile(SHOP)
+    assert kube.take("Pod", "shop-brokers-1")["metadata"]["annotations"][RACK] == "a"
+    await asyncio.sleep(TOLD_AFTER_S)
+    assert await reconciler.reconcile(SHOP) == REFUSED_RETRY
+    plan = context.progress[SHOP].racks
+    assert plan is not None
+    [wait] = plan.waiting
+    assert (wait.reason, wait.needs_a_person) == ("NotApplied", False)
+    assert "failed calling webhook" in wait.message
     await context.close()

@@ -3,25 +3,35 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.rolls import RollReconciler
+from sluicegate_operator.engine.scaling import REFUSED_RETRY
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView
+from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.fleet.protocol import NodesSeen
+from sluicegate_operator.fleet.rolls import Partitions
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_cluster
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.planning.roll import Done, Wait, WaitReason
+from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.roll import Done, PlannedRestart, Restart, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener
+from tests.support.fleet_worlds import Pods, fleet_world
 from tests.support.memory_kube import Json, MemoryKube
 
 SHOP = ("default", "shop")
@@ -327,3 +337,176 @@ async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_
     assert before.keys() == after.keys() == {(0, 7)}
     assert after[0, 7] == kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] != before[0, 7]
     await context.close()
+
+
+CHANGED = {"config": {"connections.max.idle.ms": "590000"}}
+FORBIDDEN = KubeError("DELETE shop-brokers-0: 403 admission webhook protects the pod", 403)
+WEBHOOK_DOWN = KubeError("failed calling webhook", 500, retriable=True)
+
+
+@asynccontextmanager
+async def _rolling(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pods]:
+    """A cluster whose pods all need a restart."""
+
+    async def no_partitions(*_: object) -> Partitions:
+        return Partitions(())
+
+    monkeypatch.setattr("sluicegate_operator.engine.rolls.read_partitions", no_partitions)
+    async with fleet_world("pods", folder, monkeypatch) as world:
+        assert isinstance(world, Pods)
+        await world.put()
+        world.settle()
+        await asyncio.sleep(10)
+        await world.put(**CHANGED)
+        yield world
+
+
+def _refuse(world: Pods, monkeypatch: pytest.MonkeyPatch, error: KubeError) -> None:
+    async def delete(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(world.kube, "delete", delete)
+
+
+def _conditions(world: Pods, *types: str) -> list[tuple[str, str]]:
+    return [_said(world.kube, type_) for type_ in types]
+
+
+@pytest.mark.virtual_time
+async def test_a_restart_that_the_api_server_refuses_is_told_in_conditions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _rolling(tmp_path, monkeypatch) as world:
+        clusters, rolls = ClusterReconciler(world.context), RollReconciler(world.context, blocked_told_after_s=0.0)
+        await clusters.reconcile(SHOP)
+        await asyncio.sleep(2)
+        with monkeypatch.context() as patched:
+            _refuse(world, patched, FORBIDDEN)
+            noted: list[object] = []
+            for _ in range(3):
+                assert await rolls.reconcile(SHOP) == REFUSED_RETRY
+                noted.append(world.context.progress[SHOP].roll)
+                await clusters.reconcile(SHOP)
+                world.context.progress[SHOP].config_generation = 2
+            assert len(set(noted)) == 1
+            await clusters.reconcile(SHOP)
+            assert _conditions(world, "Rolling", "RollBlocked", "Stalled") == [("True", "RestartRefused")] * 3
+            for type_ in ("Ready", "RollBlocked", "Stalled"):
+                message = world.kube.condition("BrokerCluster", "shop", type_)["message"]
+                assert "shop-brokers-0 cannot be restarted" in message
+                assert "403 admission webhook protects the pod" in message
+            assert world.kube.take("BrokerCluster", "shop")["status"]["rollout"]["waiting"][0] == "shop-brokers-0"
+            assert _blocked(world.context) == ["RestartRefused"]
+            [event] = world.kube.events("RollBlockedRestartRefused")
+            assert (event["type"], world.kube.events("ConfigChanged")) == ("Warning", [])
+            assert world.down() == set()
+        await rolls.reconcile(SHOP)
+        assert world.down() == {0}
+        assert isinstance(world.context.progress[SHOP].roll, Restart)
+
+
+@pytest.mark.virtual_time
+async def test_a_status_does_not_change_while_each_look_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _rolling(tmp_path, monkeypatch) as world:
+        _refuse(world, monkeypatch, FORBIDDEN)
+        clusters = ClusterReconciler(world.context)
+        await RollReconciler(world.context).reconcile(SHOP)
+        for _ in range(2):
+            await clusters.reconcile(SHOP)
+            await asyncio.sleep(2)
+        # The next operator knows the status only.
+        world.context.progress.clear()
+        marked: list[object] = []
+        world.context.mark = lambda queue, _: marked.append((queue, world.context.progress[SHOP].roll))
+        rolls = RollReconciler(world.context)
+        for _ in range(3):
+            await rolls.reconcile(SHOP)
+        assert marked == [("clusters", world.context.progress[SHOP].roll)]
+
+
+@pytest.mark.virtual_time
+async def test_a_scale_goes_on_while_a_restart_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _rolling(tmp_path, monkeypatch) as world:
+        _refuse(world, monkeypatch, FORBIDDEN)
+        await world.put(brokers={"replicas": 2, "storage": {"size": "10Gi"}}, **CHANGED)
+        await RollReconciler(world.context).reconcile(SHOP)
+        assert world.kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 2
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("error", "first"),
+    [(WEBHOOK_DOWN, pytest.raises(KubeError)), (KubeConflictError("it has been modified"), nullcontext())],
+)
+async def test_a_restart_that_may_be_accepted_later_is_told_when_that_lasts(
+    error: KubeError, first: AbstractContextManager[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _rolling(tmp_path, monkeypatch) as world:
+        clusters, rolls = ClusterReconciler(world.context), RollReconciler(world.context)
+        _refuse(world, monkeypatch, error)
+        with first:
+            await rolls.reconcile(SHOP)
+        assert isinstance(world.context.progress[SHOP].roll, Restart), "it may pass"
+        await clusters.reconcile(SHOP)
+        await asyncio.sleep(TOLD_AFTER_S)
+        assert await rolls.reconcile(SHOP) == REFUSED_RETRY
+        await clusters.reconcile(SHOP)
+        assert _conditions(world, "RollBlocked", "Reconciling") == [("True", "NotApplied"), ("True", "Rolling")]
+        assert str(error) in world.kube.condition("BrokerCluster", "shop", "RollBlocked")["message"]
+
+
+@pytest.mark.virtual_time
+async def test_a_pod_that_is_protected_keeps_no_other_of_its_rack_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)
+    rack = Restart(tuple(PlannedRestart(f"shop-brokers-{number}", Role.BROKER, number, why) for number in (0, 1)))
+    async with _rolling(tmp_path, monkeypatch) as world:
+        monkeypatch.setattr("sluicegate_operator.engine.rolls.plan_roll", lambda _: rack)
+        delete = world.kube.delete
+
+        async def protected(kind: Any, namespace: str, name: str, **options: str) -> None:
+            if name == "shop-brokers-0":
+                raise FORBIDDEN
+            await delete(kind, namespace, name, **options)
+
+        monkeypatch.setattr(world.kube, "delete", protected)
+        await RollReconciler(world.context).reconcile(SHOP)
+        assert world.down() == {1}
+        step = world.context.progress[SHOP].roll
+        assert isinstance(step, Wait)
+        assert (step.reason, step.waiting) == (WaitReason.RESTART_REFUSED, ("shop-brokers-0",))
+
+
+@pytest.mark.virtual_time
+async def test_a_pod_whose_label_cannot_be_put_back_does_not_stop_a_roll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _rolling(tmp_path, monkeypatch) as world:
+        meta = world.kube.take("Pod", "shop-brokers-2")["metadata"]
+        meta["labels"] = {key: value for key, value in meta["labels"].items() if key != CLUSTER_LABEL}
+        await RollReconciler(world.context).reconcile(SHOP)
+        assert world.down() == {0}
+
+
+@pytest.mark.virtual_time
+async def test_a_revision_that_cannot_be_written_does_not_stop_a_roll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _rolling(tmp_path, monkeypatch) as world:
+        nodes = KubernetesFleet.nodes
+
+        async def respelled(*arguments: Any) -> NodesSeen:
+            seen = await nodes(*arguments)
+            assert seen is not None
+            return replace(seen, respelled={"shop-brokers-1": "new"})
+
+        async def refused(*_: object) -> None:
+            raise WEBHOOK_DOWN
+
+        monkeypatch.setattr(KubernetesFleet, "nodes", respelled)
+        monkeypatch.setattr(KubernetesFleet, "respell", refused)
+        await RollReconciler(world.context).reconcile(SHOP)
+        assert world.down() == {0}

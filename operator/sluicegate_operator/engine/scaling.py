@@ -1,0 +1,135 @@
+"""Changes of scale of one cluster: carries out a step of planning.scale, and returns the step with its outcome.
+
+A broker or the API server may refuse a step. The refusal is then part of the step, for the status of the cluster.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.context import FleetContext
+from sluicegate_operator.engine.lasting_refusals import LastingRefusals
+from sluicegate_operator.engine.snapshot import Snapshot
+from sluicegate_operator.engine.telling import say_scaled_by_others
+from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.protocol import NodesSeen
+from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.planning.scale import (
+    REFUSED,
+    ScaleReason,
+    ScaleStep,
+    refused_moves,
+    refused_scale,
+    refused_unregistering,
+)
+
+log = logging.getLogger(__name__)
+
+CHANGED_RETRY = Retry(0.2, 10.0)
+"""The cluster has changed since it was read."""
+REFUSED_RETRY = Retry(10.0, 60.0)
+"""No event reports that a policy, a right or a broker allows a step by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What a step was planned for. `moving`: whether partitions are being reassigned."""
+
+    snapshot: Snapshot
+    nodes: NodesSeen
+    pool: BrokerPool | None
+    moving: bool
+    unchanged: Callable[[], Awaitable[None]]
+    """Raises KubeConflictError if the cluster or its listeners have changed since."""
+
+
+class Scaling:
+    """Moves replicas away, unregisters brokers and sets their number."""
+
+    def __init__(self, context: FleetContext) -> None:
+        self._context = context
+        self._refusals = LastingRefusals()
+
+    async def act(self, cluster: BrokerCluster, view: Scale, step: ScaleStep) -> tuple[ScaleStep, Again]:
+        """Returns the step with its outcome, and when to look again (None: nothing is left to do). Raises KubeError."""
+        context = self._context
+        every_s, current = context.fleet.look_every_s, view.nodes.broker_count
+        try:
+            told = await self._ask_brokers(cluster, view, step)
+        except (KafkaAdminError, NoBrokerError) as error:
+            if context.is_news(str(error), "moving", cluster.metadata.uid):
+                log.warning("cluster %s: %s", cluster.name, error)
+            return step, every_s
+        if step.replicas != current:
+            return await self._scale(cluster, view, step, told)
+        self._refusals.ended(cluster.metadata.uid)
+        if told.reason in REFUSED:
+            return told, REFUSED_RETRY
+        return told, every_s if told.reason is not ScaleReason.SCALED else None
+
+    async def _scale(
+        self, cluster: BrokerCluster, view: Scale, step: ScaleStep, told: ScaleStep
+    ) -> tuple[ScaleStep, Again]:
+        context, uid, current = self._context, cluster.metadata.uid, view.nodes.broker_count
+        listeners = view.snapshot.listeners
+        try:
+            scaled = await context.fleet.scale(cluster, listeners, view.nodes, step.replicas, view.unchanged)
+        except KubeConflictError as conflict:
+            log.info("cluster %s is not scaled by what was decided before it changed: %s", cluster.name, conflict)
+            if not self._refusals.lasts(uid, conflict):
+                return told, CHANGED_RETRY
+            return refused_scale(told, current, str(conflict), may_pass=True), REFUSED_RETRY
+        except KubeError as error:
+            if error.retriable and not self._refusals.lasts(uid, error):
+                raise
+            if context.is_news(str(error), "scaling", uid):
+                log.warning("cluster %s is not scaled: %s", cluster.name, error)
+            return refused_scale(told, current, str(error), may_pass=error.retriable), REFUSED_RETRY
+        self._refusals.ended(uid)
+        await say_scaled_by_others(context, cluster, scaled)
+        sentence = f"from {current} to {step.replicas} brokers. {step.message}"
+        await context.post(cluster, "Normal", step.reason.value, sentence)
+        return told, context.fleet.look_every_s
+
+    async def _ask_brokers(self, cluster: BrokerCluster, view: Scale, step: ScaleStep) -> ScaleStep:
+        """The step with what brokers refuse for good. Raises KafkaAdminError or NoBrokerError for what may pass."""
+        if not (step.moves or step.unregister):
+            return step
+        if view.pool is None:
+            raise NoBrokerError("no broker has an address yet")
+        told = await self._move(cluster, view.pool, step, moving=view.moving) if step.moves else step
+        refused = {}
+        for broker_id in step.unregister:
+            try:
+                await view.pool.ask_any(partial(_unregister, broker_id))
+            except KafkaAdminError as error:
+                if error.retriable:
+                    raise
+                refused[broker_id] = str(error)
+        return refused_unregistering(told, refused)
+
+    async def _move(self, cluster: BrokerCluster, pool: BrokerPool, step: ScaleStep, *, moving: bool) -> ScaleStep:
+        targets = {(move.topic, move.index): move.replicas for move in step.moves}
+        try:
+            refused = await pool.ask_any(lambda _, handle: handle.alter_reassignments(targets))
+        except KafkaAdminError as error:
+            if error.retriable:
+                raise
+            refused = dict.fromkeys(targets, str(error))
+        accepted = targets.keys() - refused.keys()
+        if accepted:
+            await self._context.post(cluster, "Normal", step.reason.value, step.message)
+        for (topic, index), why in sorted(refused.items()):
+            message = f"{topic}-{index} cannot be moved: {why}"
+            await self._context.post(cluster, "Warning", ScaleReason.MOVE_REFUSED.value, message)
+        return refused_moves(step, refused, others_move=bool(accepted) or moving)
+
+
+async def _unregister(broker_id: int, _: BrokerAddress, handle: BrokerHandle) -> None:
+    await handle.unregister_broker(broker_id)
