@@ -194,6 +194,23 @@ async def test_more_brokers_are_started_without_a_roll(world: FleetWorld) -> Non
     assert [node_id for node_id, _ in world.started()].count(0) == 1
 
 
+@pytest.mark.parametrize("wanted", [1, 3])
+async def test_nothing_is_scaled_while_paused(world: FleetWorld, wanted: int) -> None:
+    await started(world, 2)
+    before = world.started()
+    await world.put(**brokers(wanted), paused=True)
+    rolls = RollReconciler(world.context)
+    for _ in range(2):
+        await rolls.reconcile(SHOP)
+        world.settle()
+    assert (await look(world)).broker_count == 2
+    assert world.started() == before
+    await world.put(**brokers(wanted))
+    await rolls.reconcile(SHOP)
+    world.settle()
+    assert sorted((await look(world)).broker_ids) == list(range(wanted))
+
+
 async def test_a_scale_that_was_decided_for_what_is_no_more_is_not_done(world: FleetWorld) -> None:
     fleet, cluster = await started(world), await shop(world)
     old = await look(world)

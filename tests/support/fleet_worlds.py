@@ -178,9 +178,9 @@ class Processes:
         self.replicas: dict[int, int] = {}
         self.says = True
         self._children: list[tuple[int, PlayedChild]] = []
-        self._objects = LocalObjects({}, lambda _: None)
+        self.objects = LocalObjects({}, lambda _: None)
         self.fleet = LocalFleet(data, lambda _: None, lambda: None)
-        self.context = LocalContext(self._objects, self.fleet, lambda _: None, lambda: None)
+        self.context = LocalContext(self.objects, self.fleet, lambda _: None, lambda: None)
         self.context.mark = lambda queue, key: None
         monkeypatch.setattr("sluicegate_operator.fleet.local.Child", self._child)
         monkeypatch.setattr("sluicegate_operator.fleet.local.controller_view", self._view)
@@ -192,7 +192,7 @@ class Processes:
 
     async def put(self, *others: Json, **spec: Any) -> None:
         objects = [read_stored(_in_default(document)) for document in (cluster(**spec), *others)]
-        self._objects.apply(Manifests.of(objects), now())
+        self.objects.apply(Manifests.of(objects), now())
         found = await self.context.gather(SHOP, [BROKER_LISTENER])
         assert found.cluster is not None
         if not found.cluster.spec.paused:
