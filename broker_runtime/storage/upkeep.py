@@ -79,6 +79,7 @@ class LogUpkeep:
         batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
         for number, log in enumerate(batch):
             self._maintain(log, now_ms)
+            yield from log.producers.expire(now_ms, self.producer_expiration_ms)
             if number % _LOGS_OF_A_STEP == 0:
                 yield
         self._sync_recovered()
@@ -123,7 +124,6 @@ class LogUpkeep:
                 log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)
         except (OSError, KafkaError) as error:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
-        log.producers.expire(now_ms, self.producer_expiration_ms)
         log.files.release_idle()
 
     def _sync_recovered(self) -> None:

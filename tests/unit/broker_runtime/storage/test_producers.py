@@ -1,10 +1,13 @@
+from itertools import pairwise
+
 import pytest
 
+from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.steps import at_once
 from broker_runtime.storage import producers
 from broker_runtime.storage.batch import ProducerStamp
-from broker_runtime.storage.producers import EXPIRED_AT_ONCE, ProducerStates, StoredBatch
+from broker_runtime.storage.producers import ProducerStates, StoredBatch
 from tests.support.logs import LogHouse, values_of
 
 
@@ -118,14 +121,61 @@ def test_a_snapshot_of_many_producers_encodes_none_of_them_again(monkeypatch: py
     assert loaded.duplicate_or_check(7, 0, 0, 4) == StoredBatch(0, 4, 7, 11, 99)
 
 
-def test_silent_producers_are_forgotten_some_at_a_time() -> None:
-    states, many = ProducerStates(), 3 * EXPIRED_AT_ONCE
-    for number in range(many):
-        states.record(number, 0, StoredBatch(0, 0, number, number, 0), 1 if number % 2 else 0)
-    assert [states.expire(10, 10) for _ in range(3)] == [EXPIRED_AT_ONCE // 2] * 3
-    assert len(states) == many // 2
-    assert sum(states.expire(11, 10) for _ in range(2)) == many // 2
+def _of_many(seen_ms: int, first: int = 0, count: int = 5_000, into: ProducerStates | None = None) -> ProducerStates:
+    states = into or ProducerStates()
+    for number in range(first, first + count):
+        states.record(number, 0, StoredBatch(0, 0, number, number, 0), seen_ms)
+    return states
+
+
+def _known(states: ProducerStates) -> list[int]:
+    return [producer_id for producer_id, _, _ in states.newest_batches()]
+
+
+def test_all_silent_producers_are_forgotten_at_once_and_in_short_steps() -> None:
+    """A broker with thousands of logs checks each of them every few seconds only."""
+    states = _of_many(0)
+    _of_many(1, first=5_000, count=10, into=states)
+    states.record(7, 0, StoredBatch(1, 1, 6_000, 6_000, 0), 1)
+    sizes = [5_010, *(len(states) for _ in states.expire(10, 10)), len(states)]
+    assert max(before - after for before, after in pairwise(sizes)) < 200
+    assert _known(states) == [*range(5_000, 5_010), 7]
+    at_once(states.expire(11, 10))
     assert len(states) == 0
+
+
+def test_producers_that_come_while_others_are_forgotten_are_kept() -> None:
+    states = _of_many(0)
+    for number, _ in enumerate(states.expire(10, 10)):
+        states.record(10_000 + number, 0, StoredBatch(0, 0, 0, 0, 0), 11)
+    assert _known(states)
+    assert all(producer_id >= 10_000 for producer_id in _known(states))
+
+
+def test_a_producer_of_a_time_when_the_clock_was_ahead_keeps_no_other_one() -> None:
+    states = _of_many(1_000_000, count=3)
+    _of_many(50, first=3, count=2, into=states)
+    at_once(states.expire(100, 50))
+    assert _known(states) == [0, 1, 2]
+    at_once(states.expire(150, 50))
+    assert _known(states) == []
+
+
+def test_producers_of_a_snapshot_are_forgotten_in_the_order_in_which_they_were_seen() -> None:
+    states = _of_many(5, count=2)
+    _of_many(3, first=2, count=2, into=states)
+    loaded = ProducerStates()
+    loaded.decode(states.encode())
+    at_once(loaded.expire(13, 10))
+    assert _known(loaded) == [0, 1]
+
+
+def test_one_tick_of_the_upkeep_forgets_all_silent_producers_of_a_log() -> None:
+    house = LogHouse()
+    _of_many(house.clock.wall_ms(), into=house.log.producers)
+    house.clock.advance(BrokerConfig().producer_id_expiration_ms / 1000)
+    at_once(house.logs.tick())
+    assert len(house.log.producers) == 0
 
 
 def test_a_producer_keeps_its_last_five_batches() -> None:
