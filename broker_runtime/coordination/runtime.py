@@ -243,6 +243,7 @@ class CoordinatorRuntime(Generic[S, R]):
                     steps = self._decide(group[-1])
                     if steps is not None:
                         stop_s = await self._over_turns(steps, stop_s)
+                    self._timers.was_taken()
                     for key, goes_on in self._timers.take_next():
                         if group[-1].refused is None:
                             next_ones.appendleft(self._of_timer(key, goes_on))
@@ -337,11 +338,14 @@ class CoordinatorRuntime(Generic[S, R]):
         if not isinstance(error, KafkaError):
             log.error("a request to a coordinator failed", exc_info=error)
         waiting.refused = detached(error)
+        self._timers.was_refused()
 
     def _not_taken(self, waiting: _Waiting, error: KafkaError, before: int) -> None:
         """The log has refused the records, of which those from `before` on are applied."""
         is_whole = self.state.next_offset == before
         waiting.refused = detached(error) if is_whole else self._shard.refuse(Refusal.LOST)
+        if is_whole:
+            self._timers.was_refused()
         if waiting.timer is not None:
             # It has set its own next step, which counts on what was refused: the same is tried again instead.
             self._timers.cancel(waiting.timer)

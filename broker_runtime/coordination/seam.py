@@ -53,6 +53,7 @@ Decision = Callable[[S], Deciding[R, T]]
 The records get the offsets from `state.next_offset` on, one after the other. A decision may count on that where a
 record says its own offset, and `State.apply` checks it. A decision changes nothing that the log says, only records
 do; soft state it may change, before which nothing may fail halfway, and which stands although the log refuses them.
+A timer of what only the records make is left to `TimerService.once_taken`.
 """
 
 

@@ -21,6 +21,7 @@ class TimerService(Generic[A]):
         self._due: set[Hashable] = set()
         """Keys of timers that wait for their turn."""
         self._next: list[tuple[Hashable, A]] = []
+        self._once_taken: list[Callable[[], None]] = []
 
     def __contains__(self, key: object) -> bool:
         """Whether there is a timer that is not due yet."""
@@ -49,6 +50,23 @@ class TimerService(Generic[A]):
         found, self._next = self._next, []
         return found
 
+    def once_taken(self, act: Callable[[], None]) -> None:
+        """Call `act` when the log has taken records of the decision that is being made, and never if it refuses all.
+
+        For timers of what only these records make, or end."""
+        self._once_taken.append(act)
+
+    def was_taken(self) -> None:
+        """Do what the last decision has left for the time when its records are applied."""
+        if self._once_taken:
+            acts, self._once_taken = self._once_taken, []
+            for act in acts:
+                act()
+
+    def was_refused(self) -> None:
+        """The last decision was refused, and nothing of it is applied."""
+        self._once_taken.clear()
+
     def begin(self, key: Hashable) -> None:
         """Its turn has come."""
         self._due.discard(key)
@@ -60,6 +78,7 @@ class TimerService(Generic[A]):
         self._timers.clear()
         self._due.clear()
         self._next.clear()
+        self._once_taken.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -29,6 +29,10 @@ class GroupTimers(Protocol):
         """The next slice of what is being decided: before all who wait, once the log has taken this one."""
         ...
 
+    def once_taken(self, act: Callable[[], None]) -> None:
+        """Call `act` when the log has taken records of the decision that is being made, and never if it refuses all."""
+        ...
+
     def cancel(self, key: Hashable) -> None: ...
 
 

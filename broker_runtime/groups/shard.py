@@ -6,6 +6,7 @@ What members of groups ask for is decided by `classic` and `consumer`, what is c
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
 from broker_runtime.coordination.replay import replay
@@ -18,6 +19,7 @@ from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import upkeep as consumer
 from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
+from broker_runtime.groups.ended import group_ended, member_left
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
 from broker_runtime.groups.push import upkeep as push
 from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
@@ -81,6 +83,7 @@ class GroupShard:
         return ()
 
     def loaded(self, state: GroupsState) -> None:
+        state.on_end = partial(group_ended, environment=self.environment)
         classic.loaded(state, self.environment)
         consumer.loaded(state, self.environment)
         push.loaded(state, self.environment)
@@ -143,6 +146,8 @@ class GroupShard:
         return record_codec.encode(record)
 
     def applied(self, record: GroupRecord, state: GroupsState) -> None:
+        if record.value is None:
+            member_left(record, self.environment)
         # To look for a key takes longer than all else here.
         expired = bool(self._expiring) and record.key in self._expiring
         if expired:

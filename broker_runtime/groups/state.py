@@ -17,6 +17,10 @@ SimpleGroup = Callable[[str], Group]
 """Makes the group of that id that only keeps offsets: an empty one of the classic protocol, without a protocol type."""
 
 
+def _nothing(group: Group) -> None:
+    """Nobody has timers of the groups yet: the log is still being read."""
+
+
 def _no_simple_groups(group_id: str) -> Group:
     raise ValueError(f"offsets of {group_id} are committed, and nothing is told that makes the group")
 
@@ -60,6 +64,8 @@ class GroupsState:
         self.groups: dict[str, Group] = {}
         """By id. A group that only keeps offsets stands here too."""
         self.offsets = CommittedOffsets()
+        self.on_end: Callable[[Group], None] = _nothing
+        """Called with each group that a tombstone has removed."""
         self._appliers = appliers
         self._simple_group = simple_group
 
@@ -72,11 +78,19 @@ class GroupsState:
             if record.value is not None and record.key.group_id not in self.groups:
                 self.groups[record.key.group_id] = self._simple_group(record.key.group_id)
             self.offsets.apply(record.key, record.value)
-        else:
+        elif record.value is not None:
             self._appliers[type(record.key)](self, record.key, record.value)
-            if record.value is None:
-                self._keep_offsets(record.key.group_id)
+        else:
+            self._end(record.key)
         self.next_offset = offset + 1
+
+    def _end(self, key: Key) -> None:
+        """Apply a tombstone, which may remove the group."""
+        before = self.groups.get(key.group_id)
+        self._appliers[type(key)](self, key, None)
+        if before is not None and key.group_id not in self.groups:
+            self.on_end(before)
+        self._keep_offsets(key.group_id)
 
     def _keep_offsets(self, group_id: str) -> None:
         """Of a group that ends and leaves offsets, as where it takes another protocol: they are a group, and expire."""

@@ -53,6 +53,9 @@ class _VirtualTimers:
         if key not in self.timers:
             self.schedule(key, delay_s, action)
 
+    def once_taken(self, act: Callable[[], None]) -> None:
+        raise NotImplementedError("decisions of this protocol change soft state, or use go_on")
+
     def cancel(self, key: Hashable) -> None:
         self.timers.cancel(key)
 

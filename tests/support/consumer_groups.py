@@ -23,6 +23,7 @@ from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
 from broker_runtime.groups.consumer.upkeep import loaded, on_topics_changed
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.ended import member_left
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.records import Assignment, GroupRecord
 from broker_runtime.groups.state import GroupsState
@@ -45,6 +46,7 @@ def empty_state() -> GroupsState:
 class ManualTimers:
     def __init__(self) -> None:
         self.now_s = 1_000_000.0
+        self.acts: list[Callable[[], None]] = []
         self._timers: Timers[GroupTimer] = Timers()
 
     def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
@@ -56,6 +58,14 @@ class ManualTimers:
 
     def go_on(self, key: Hashable, action: GroupTimer) -> None:
         self.schedule(key, 0, action)
+
+    def once_taken(self, act: Callable[[], None]) -> None:
+        self.acts.append(act)
+
+    def was_taken(self) -> None:
+        acts, self.acts = self.acts, []
+        for act in acts:
+            act()
 
     def cancel(self, key: Hashable) -> None:
         self._timers.cancel(key)
@@ -136,10 +146,14 @@ class Coordinator:
 
     def decide(self, decision: Callable[[GroupsState], Deciding[GroupRecord, T]]) -> T:
         """As the runtime does it: decided, written, applied."""
+        self.environment.timers.acts.clear()
         records, answer = in_one_go(decision(self.state))
         for record in records:
             self.log.append(record)
             self.state.apply(record, self.state.next_offset)
+            if record.value is None:
+                member_left(record, self.environment)
+        self.environment.timers.was_taken()
         self.environment.outbox.flush()
         if self.aside_at_once:
             self.run_aside()

@@ -62,6 +62,9 @@ class _Timers:
     def go_on(self, key: Hashable, action: GroupTimer) -> None:
         self.next.append((key, action))
 
+    def once_taken(self, act: Callable[[], None]) -> None:
+        raise NotImplementedError("decisions of this protocol change soft state, or use go_on")
+
     def cancel(self, key: Hashable) -> None:
         self.timers.cancel(key)
 

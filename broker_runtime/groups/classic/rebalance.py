@@ -148,6 +148,14 @@ def remove_pending(group: ClassicGroup, environment: GroupEnvironment, member_id
     environment.timers.cancel(_session_key(group, member_id))
 
 
+def forget(group: ClassicGroup, environment: GroupEnvironment) -> None:
+    """Cancel the timers of a group that has ended. It has no members, or is a group of KIP-848 with the same ones."""
+    environment.timers.cancel(_join_key(group))
+    environment.timers.cancel(_sync_key(group))
+    pending = list(group.members.pending_ids)
+    in_portions(group.group_id, environment, pending, partial(remove_pending, group, environment))
+
+
 def renew_session(group: ClassicGroup, environment: GroupEnvironment, member_id: str, timeout_ms: int) -> None:
     """From now on, of a member or of an id that was given."""
     environment.timers.schedule(

@@ -4,6 +4,7 @@ It is written down where it is new or another one, and the group's epoch goes up
 assignment is computed where the epoch is ahead of the last one; and the member takes the next step towards its target.
 """
 
+from functools import partial
 from uuid import UUID
 
 from broker_runtime.groups.consumer.fencing import arm_rebalance, disarm_rebalance
@@ -54,9 +55,9 @@ def advance(
     if moved is not member:
         records.append(GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), moved.current))
         if moved.current.state == MemberState.UNREVOKED_PARTITIONS and not moved.speaks_classic:
-            arm_rebalance(group_id, moved, environment)
+            environment.timers.once_taken(partial(arm_rebalance, group_id, moved, environment))
         else:
-            disarm_rebalance(group_id, member_id, environment)
+            environment.timers.once_taken(partial(disarm_rebalance, group_id, member_id, environment))
     return moved
 
 

@@ -30,7 +30,7 @@ from broker_runtime.groups.consumer.downgrading import downgrade_soon, embedded_
 from broker_runtime.groups.consumer.embedded import Subscription, read_subscription
 from broker_runtime.groups.consumer.fencing import arm_session, fence
 from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.joining import Speaker, check_instance, check_room, replacement
+from broker_runtime.groups.consumer.joining import Speaker, begin_session, check_instance, check_room, replacement
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, classic_of
 from broker_runtime.groups.consumer.subscriptions import sorted_names
 from broker_runtime.groups.consumer.topics import by_id
@@ -54,7 +54,7 @@ class ClassicMembers:
             return _take_over(state, environment, group, request)
         said = sum(len(metadata) for _, metadata in request.protocols)
         many = said > _BYTES_AT_ONCE_MAX or group.subscriptions.are_many
-        return in_steps_if(many, _join_or_refuse(environment, group, request))
+        return in_steps_if(many, _join_or_refuse(state, environment, group, request))
 
     def sync(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
@@ -143,14 +143,18 @@ def _join_then(
     return records, None
 
 
-def _join_or_refuse(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest) -> Steps[Joined]:
+def _join_or_refuse(
+    state: GroupsState, environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest
+) -> Steps[Joined]:
     try:
-        return (yield from _join(environment, group, request))
+        return (yield from _join(state, environment, group, request))
     except KafkaError as error:
         return (), Later.of(JoinAnswer(error.code, NO_ID))
 
 
-def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest) -> Steps[Joined]:
+def _join(
+    state: GroupsState, environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest
+) -> Steps[Joined]:
     """Raises KafkaError."""
     member_id = request.member_id or environment.new_id()
     check_room(group, member_id, environment.config.group_consumer_max_size)
@@ -164,13 +168,8 @@ def _join(environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequ
     names = yield from sorted_names(subscription.topics)
     updated = _updated(speaker.member, request, subscription, names)
     moved = yield from advance(group, environment, speaker, updated, owned or {}, records)
-    environment.timers.cancel((group.group_id, "join", member_id))
-    arm_session(group.group_id, moved, environment)
-    environment.timers.schedule(
-        (group.group_id, "sync", member_id),
-        request.rebalance_timeout_ms / 1000,
-        partial(_put_out, environment, group.group_id, member_id, moved.epoch),
-    )
+    begin_session(state, group, speaker, moved, environment)
+    environment.timers.once_taken(partial(_expect_sync, environment, group.group_id, moved))
     if speaker.registered is not None and not speaker.registered.speaks_classic:
         downgrade_soon(group.group_id, environment)
     protocol = classic_of(moved).supported_protocols[0].name
@@ -288,6 +287,16 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: Grou
         (group.group_id, "join", member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
         partial(_put_out, environment, group.group_id, member.member_id, member.epoch),
+    )
+
+
+def _expect_sync(environment: GroupEnvironment, group_id: str, member: ConsumerMember) -> None:
+    """A member that has joined and does not ask for its assignment in time is put out."""
+    environment.timers.cancel((group_id, "join", member.member_id))
+    environment.timers.schedule(
+        (group_id, "sync", member.member_id),
+        member.metadata.rebalance_timeout_ms / 1000,
+        partial(_put_out, environment, group_id, member.member_id, member.epoch),
     )
 
 

@@ -49,13 +49,6 @@ def _downgrade(
     value = yield from _classic_value(group, environment)
     records = Whole((yield from listed(group.ends())))
     records.append(GroupRecord(GroupMetadataKey(group_id), value))
-
-    def forget(member_id: str) -> None:
-        # What the members are waited for with has no meaning any more, also not where the group comes back.
-        for what in ("join", "sync", "rebalance"):
-            environment.timers.cancel((group_id, what, member_id))
-
-    yield from each(group.members, forget)
     environment.timers.schedule((group_id, "downgraded"), 0, partial(_begin, environment, group_id))
     log.info("group %s speaks the classic protocol from now on", group_id)
     return records, None

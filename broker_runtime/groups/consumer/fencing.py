@@ -28,6 +28,10 @@ from broker_runtime.steps import Steps
 log = logging.getLogger(__name__)
 
 
+MEMBER_TIMERS = ("session", "rebalance", "join", "sync")
+"""A member may have one timer of each of these kinds; keys are (group id, kind, member id). `ended` cancels them."""
+
+
 def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
     """The member is put out when it says nothing for so long. One of the classic protocol has a time of its own."""
     classic = member.metadata.classic_member_metadata
@@ -53,6 +57,12 @@ def disarm_rebalance(group_id: str, member_id: str, environment: GroupEnvironmen
     environment.timers.cancel((group_id, "rebalance", member_id))
 
 
+def stop_waiting(group_id: str, member_id: str, environment: GroupEnvironment) -> None:
+    """Cancel the timers of a member that has left the classic protocol for the other one."""
+    for what in ("join", "sync"):
+        environment.timers.cancel((group_id, what, member_id))
+
+
 def removal(group_id: str, member_id: str) -> list[GroupRecord]:
     """The tombstones of one member."""
     return [
@@ -67,7 +77,7 @@ def fence(
 ) -> Steps[list[GroupRecord]]:
     """The members go, once the log has their tombstones.
 
-    Their timers stay, and find nobody: if the log refuses the records, they are all that looks after them.
+    Their timers stay until then: if the log refuses the records, they are all that looks after them.
     """
     group_id, subscriptions = group.group_id, group.subscriptions
     records = [tombstone for member in members for tombstone in removal(group_id, member.member_id)]

@@ -5,6 +5,7 @@ of a member that has nothing to say, in a group that waits for nobody, costs a l
 part of a rebalance, whose next step the member is to hear of soon: not after the usual interval, as in Apache Kafka.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,9 +14,9 @@ from broker_runtime.coordination.seam import Decided, Deciding, Whole
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.advance import advance
-from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_group
+from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_group, stop_waiting
 from broker_runtime.groups.consumer.group import ConsumerGroup
-from broker_runtime.groups.consumer.joining import speaker_of
+from broker_runtime.groups.consumer.joining import begin_session, speaker_of
 from broker_runtime.groups.consumer.leaving import leave
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.regexes import refresh_is_due
@@ -71,10 +72,11 @@ def _heartbeat(
         member_id, epoch = request.member_id, request.member_epoch
         return (yield from leave(state, environment, request)), HeartbeatAnswer(member_id, epoch)
     if not request.is_join:
-        return (yield from _decide(find_consumer_group(state, request.group_id), environment, request, []))
+        found = find_consumer_group(state, request.group_id)
+        return (yield from _decide(state, found, environment, request, []))
     records: list[GroupRecord] = []
     if isinstance(group, ConsumerGroup):
-        return (yield from _decide(group, environment, request, records))
+        return (yield from _decide(state, group, environment, request, records))
     if group is not None and not isinstance(group, ClassicGroup) and not group.is_empty:
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} has members that speak another protocol"
@@ -82,9 +84,9 @@ def _heartbeat(
     if not isinstance(group, ClassicGroup) or group.is_empty:
         check_room_for_group(state, environment, request.group_id)
         records += () if group is None else group.tombstones()
-        return (yield from _decide(ConsumerGroup(request.group_id), environment, request, records))
+        return (yield from _decide(state, ConsumerGroup(request.group_id), environment, request, records))
     made = yield from upgraded(group, environment, records)
-    _, answer = yield from _decide(made, environment, request, records)
+    _, answer = yield from _decide(state, made, environment, request, records)
     release_soon(group, environment)
     return Whole(records), answer
 
@@ -119,13 +121,19 @@ def _is_settled(
 
 
 def _decide(
-    group: ConsumerGroup, environment: GroupEnvironment, request: HeartbeatRequest, records: list[GroupRecord]
+    state: GroupsState,
+    group: ConsumerGroup,
+    environment: GroupEnvironment,
+    request: HeartbeatRequest,
+    records: list[GroupRecord],
 ) -> Steps[Decided[GroupRecord, HeartbeatAnswer]]:
     member_id = request.member_id or environment.new_id()
     speaker = speaker_of(group, request, member_id, environment.config.group_consumer_max_size, records)
     updated = yield from _updated(speaker.member, request)
     moved = yield from advance(group, environment, speaker, updated, request.owned, records)
-    arm_session(group.group_id, moved, environment)
+    begin_session(state, group, speaker, moved, environment)
+    if speaker.member.speaks_classic:
+        environment.timers.once_taken(partial(stop_waiting, group.group_id, moved.member_id, environment))
     assigned = moved.current.assigned_partitions
     says = request.is_full or assigned != speaker.member.current.assigned_partitions
     soon_ms = _soon_ms(group, environment)

@@ -1,12 +1,14 @@
 """Whom a heartbeat speaks for: a member that is there, one that comes, or a static one's next instance. Pure."""
 
+from functools import partial
 from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.consumer.fencing import removal
+from broker_runtime.groups.consumer.fencing import arm_session, removal
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import NOTHING, STATIC_LEAVE_EPOCH, ConsumerMember
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -14,6 +16,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupTargetAssignmentMemberValue,
     GroupRecord,
 )
+from broker_runtime.groups.state import GroupsState
 
 
 class Speaker(NamedTuple):
@@ -44,6 +47,19 @@ def speaker_of(
         member = check_instance(static, request.instance_id, member_id)
     _check_epoch(member, request)
     return Speaker(member, member)
+
+
+def begin_session(
+    state: GroupsState, group: ConsumerGroup, speaker: Speaker, moved: ConsumerMember, environment: GroupEnvironment
+) -> None:
+    """Begin the session of the member that sent a request, which is `moved` once the log has taken its records.
+
+    A member of the group gets a whole session even if the log refuses the records, because it is alive. A consumer that
+    the log refuses as a member gets none."""
+    if speaker.registered is speaker.member and state.groups.get(group.group_id) is group:
+        arm_session(group.group_id, moved, environment)
+    else:
+        environment.timers.once_taken(partial(arm_session, group.group_id, moved, environment))
 
 
 def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:

@@ -1,8 +1,9 @@
 """A member says that it goes, for good (-1) or, a static one, until its next instance comes (-2). Pure."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from broker_runtime.groups.consumer.fencing import fence, find_consumer_group
+from broker_runtime.groups.consumer.fencing import disarm_rebalance, fence, find_consumer_group
 from broker_runtime.groups.consumer.joining import check_instance
 from broker_runtime.groups.consumer.member import STATIC_LEAVE_EPOCH
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
@@ -21,5 +22,6 @@ def leave(state: GroupsState, environment: GroupEnvironment, request: HeartbeatR
     member = check_instance(static, request.instance_id, request.member_id)
     if request.member_epoch != STATIC_LEAVE_EPOCH:
         return (yield from fence(group, [member], environment))
+    environment.timers.once_taken(partial(disarm_rebalance, group.group_id, member.member_id, environment))
     key = ConsumerGroupCurrentMemberAssignmentKey(group.group_id, member.member_id)
     return [GroupRecord(key, member.away().current)]

@@ -38,6 +38,9 @@ AT_ONCE_MAX = 256
 """Members and partitions together that an assignment is computed for without a thread: about a millisecond."""
 _NAMES_LIKE_A_PARTITION = 32
 """Number of names in subscriptions that take as long as one partition."""
+_ASSIGNMENT, _ADOPTION_ENDS = "assignment", "adoption ends"
+ASSIGNMENT_TIMERS = (_ASSIGNMENT, _ADOPTION_ENDS)
+"""A group may have one timer of each of these kinds; keys are (group id, kind). `ended` cancels them."""
 _ADOPTION_S = 10
 """Longest time between two slices of an assignment that is being written, in seconds. The log's refusals are tried
 again much sooner."""
@@ -197,7 +200,7 @@ def _work(
 def _assign_later(group_id: str, wait_ms: int, environment: GroupEnvironment) -> None:
     """So that the members' next heartbeats find it: they come seldom."""
     environment.timers.schedule_if_absent(
-        (group_id, "assignment"), wait_ms / 1000, partial(_assign_due, environment, group_id)
+        (group_id, _ASSIGNMENT), wait_ms / 1000, partial(_assign_due, environment, group_id)
     )
 
 
@@ -251,13 +254,14 @@ def _adopt(
             chosen.append((now_id, target))
     records = _records(group_id, chosen)
     environment.timers.schedule(
-        (group_id, "adoption ends"), _ADOPTION_S, partial(_give_up, environment, group_id, result.epoch)
+        (group_id, _ADOPTION_ENDS), _ADOPTION_S, partial(_give_up, environment, group_id, result.epoch)
     )
     start += _SLICE_RECORDS
     if start < len(result.changed):
         _adopt_soon(environment, group_id, result, start, state)
     else:
         records.append(_epoch_record(group_id, result.epoch, environment.now_ms()))
+        environment.timers.once_taken(partial(environment.timers.cancel, (group_id, _ADOPTION_ENDS)))
         if group.epoch > result.epoch:
             _assign_later(group_id, times_of(group_id, environment).assignment_interval_ms, environment)
     return records, None

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from broker_runtime.config.groups import GroupConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from broker_runtime.groups.kinds import TEXT_BYTES_MAX
 from broker_runtime.groups.records import Assignment
 
 _OWN_IDS_SINCE = 1
@@ -61,6 +62,7 @@ def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
         raise _invalid("InstanceId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():
         raise _invalid("RackId can't be empty.")
+    _check_lengths(request)
     if request.is_join:
         _check_join(request)
     elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
@@ -79,6 +81,20 @@ def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
             f"ServerAssignor {request.server_assignor} is not supported. "
             f"Supported assignors: {', '.join(sorted(assignors))}.",
         )
+
+
+def _check_lengths(request: HeartbeatRequest) -> None:
+    """Check the texts that records repeat. Topic names are checked when their record is encoded. Raises KafkaError."""
+    for name, text in (
+        ("GroupId", request.group_id),
+        ("MemberId", request.member_id),
+        ("InstanceId", request.instance_id or ""),
+        ("RackId", request.rack_id or ""),
+        ("SubscribedTopicRegex", request.subscribed_topic_regex or ""),
+    ):
+        size = len(text.encode())
+        if size > TEXT_BYTES_MAX:
+            raise _invalid(f"{name} has {size} bytes, and at most {TEXT_BYTES_MAX} are allowed.")
 
 
 def _must_have_id(request: HeartbeatRequest) -> bool:

@@ -13,7 +13,9 @@ from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 
 _Decided = tuple[Sequence[GroupRecord], None]
-_CALL, _ASK = "call", "ask"
+CALL = "call"
+"""Of the timer of a consumer that is to answer StopFetcher or StartFetcher."""
+_ASK = "ask"
 _PORTION = 50
 """To decide so many calls takes a third of a millisecond."""
 
@@ -66,7 +68,7 @@ def _look_later(
     group_id: str, environment: PushEnvironment, member: PushMember, connection: int, when_late: GroupTimer
 ) -> None:
     look = partial(_look, group_id, environment, member, connection, when_late)
-    environment.timers.schedule((group_id, _CALL, member.consumer_id), member.answer_timeout_s, look)
+    environment.timers.schedule((group_id, CALL, member.consumer_id), member.answer_timeout_s, look)
 
 
 def _look(

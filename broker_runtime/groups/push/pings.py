@@ -9,6 +9,7 @@ another ping while the last one has not been sent, or while the answer to it has
 
 from functools import partial
 
+from broker_runtime.groups.push.asking import CALL
 from broker_runtime.groups.push.calls import Ping, PushEnvironment
 from broker_runtime.groups.push.decided import NOTHING, Decided
 from broker_runtime.groups.push.group import PushGroup, find_push_group
@@ -18,6 +19,8 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Loss
 
 _PING = "ping"
+CONSUMER_TIMERS = (_PING, CALL)
+"""A consumer may have one timer of each of these kinds; keys are (group id, kind, id). `groups.ended` cancels them."""
 
 
 def ping_later(group: PushGroup, environment: PushEnvironment, member: PushMember, intervals: float = 1) -> None:

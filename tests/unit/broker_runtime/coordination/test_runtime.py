@@ -454,3 +454,40 @@ async def test_who_waits_for_a_decision_in_steps_is_told_when_the_term_ends() ->
         await slow
     assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert 0 < len(seen) < STEPS
+
+
+async def test_what_waits_until_records_are_taken_is_not_done_for_those_that_are_refused() -> None:
+    timers, done = TimerService[TallyDecision](), list[str]()
+    many = [Added(f"name-{number}", 1) for number in range(100)]
+
+    def adding(what: str, *records: Added) -> TallyDecision:
+        def decide(tally: Tally) -> tuple[Sequence[Added], None]:
+            timers.once_taken(lambda: done.append(f"{what} of {sum(tally.sums.values())}"))
+            return records, None
+
+        return decide
+
+    def failing(tally: Tally) -> tuple[Sequence[Added], None]:
+        timers.once_taken(lambda: done.append("never"))
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+    async with running(FussyLog(), timers) as runtime:
+        for refused in (failing, adding("refused", Added("bad", 1)), adding("in part", *many, Added("bad", 1))):
+            with pytest.raises(KafkaError):
+                await runtime.submit(refused)
+        assert len(done) == 1
+        assert done[0].startswith("in part of ")
+        await runtime.submit(adding("nothing"))
+        await runtime.submit(adding("many", *many))
+    assert [line.split(" of ")[0] for line in done] == ["in part", "nothing", "many"]
+    assert done[2] == f"many of {sum(runtime.state.sums.values())}"
+
+
+async def test_what_waits_until_records_are_taken_is_forgotten_at_the_end_of_a_term() -> None:
+    timers, done = TimerService[TallyDecision](), list[str]()
+    async with running(FussyLog(), timers) as runtime:
+        timers.once_taken(lambda: done.append("never"))
+        runtime.unload()
+        await runtime.load()
+        await runtime.submit(lambda tally: ([Added("a", 1)], None))
+    assert done == []

@@ -154,7 +154,7 @@ def test_a_group_of_many_members_is_upgraded_and_downgraded_in_steps() -> None:
     coordinator.leave("new")
     ((_, downgrade),) = [timer for timer in coordinator.environment.timers.take_due() if "downgrade" in str(timer[0])]
     steps, (records, _) = made(downgrade(coordinator.state))
-    assert steps > 3 * MEMBERS // ITEMS_OF_A_STEP
+    assert steps > 2 * MEMBERS // ITEMS_OF_A_STEP
     assert len(records[-1].value.members) == MEMBERS
 
 
