@@ -22,10 +22,13 @@ def names_too_many(metadata: bytes, topics_max: int) -> bool:
 def subscribed_topics(metadata: bytes) -> Iterator[list[str]]:
     """The topics' names, up to 16 at a time. Raises ValueError for bytes that are not a subscription.
 
-    The layout is an int16 version, an int32 count and the names.
+    The layout is an int16 version, an int32 count and the names. A negative version, or a negative count, is refused as
+    in Kafka: the offsets of a group whose subscription is unknown do not expire.
     """
     try:
-        _, count = _VERSION_AND_COUNT.unpack_from(metadata)
+        version, count = _VERSION_AND_COUNT.unpack_from(metadata)
+        if version < 0 or count < 0:
+            raise ValueError(f"a subscription of version {version} with {count} topics")
         at = _VERSION_AND_COUNT.size
         names: list[str] = []
         for _ in range(count):

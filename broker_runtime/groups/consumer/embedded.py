@@ -56,15 +56,34 @@ class _Bytes:
     def data(self) -> bytes:
         return self._take(max(0, self.number(_INT32)))
 
+    def version(self) -> int:
+        version = self.number(_INT16)
+        if version < 0:
+            raise ValueError(f"version {version}")
+        return version
+
+    def name(self) -> str:
+        name = self.text()
+        if name is None:
+            raise ValueError(f"a topic without a name at {self._at} of {len(self._data)}")
+        return name
+
+    def count(self) -> int:
+        """Number of items of an array, which may be empty and may not be null."""
+        count = self.number(_INT32)
+        if count < 0:
+            raise ValueError(f"an array of {count} items at {self._at} of {len(self._data)}")
+        return count
+
     def names(self) -> Steps[tuple[str, ...]]:
         """An array of texts."""
-        return tuple((yield from listed(self.text() or "" for _ in range(self.number(_INT32)))))
+        return tuple((yield from listed(self.name() for _ in range(self.count()))))
 
     def partitions(self) -> Steps[PartitionsByName]:
         found: dict[str, tuple[int, ...]] = {}
-        for _ in range(self.number(_INT32)):
-            name = self.text() or ""
-            found[name] = tuple((yield from self._indexes(self.number(_INT32))))
+        for _ in range(self.count()):
+            name = self.name()
+            found[name] = tuple((yield from self._indexes(self.count())))
             yield
         return found
 
@@ -95,7 +114,7 @@ def subscription_version(metadata: bytes) -> int:
 def read_subscription(metadata: bytes) -> Steps[Subscription]:
     """Raises ValueError."""
     reader = _Bytes(metadata)
-    version = reader.number(_INT16)
+    version = reader.version()
     topics = yield from reader.names()
     reader.data()
     owned = (yield from reader.partitions()) if version >= _OWNED_SINCE else None
@@ -109,7 +128,7 @@ def read_assignment(assignment: bytes) -> Steps[EmbeddedAssignment]:
     if not assignment:
         return EmbeddedAssignment({}, b"")
     reader = _Bytes(assignment)
-    reader.number(_INT16)
+    reader.version()
     return EmbeddedAssignment((yield from reader.partitions()), reader.data())
 
 

@@ -68,3 +68,22 @@ def test_no_bytes_are_no_partitions() -> None:
 def test_bytes_that_end_too_early_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="bytes"):
         at_once(read_subscription(data))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff", id="a negative version"),
+        pytest.param(b"\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff", id="no array of topics"),
+        pytest.param(b"\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff", id="a topic without a name"),
+        pytest.param(b"\x00\x01\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff", id="no array of owned partitions"),
+    ],
+)
+def test_what_may_not_be_null_in_a_subscription_is_refused_as_in_kafka(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"version -1|array of -1|without a name"):
+        at_once(read_subscription(data))
+
+
+def test_an_assignment_without_its_array_of_partitions_is_refused() -> None:
+    with pytest.raises(ValueError, match="array of -1"):
+        at_once(read_assignment(b"\x00\x01\xff\xff\xff\xff\xff\xff\xff\xff"))
