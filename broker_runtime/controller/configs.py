@@ -22,6 +22,8 @@ from broker_runtime.metadata.topic_names import check_topic_name
 
 VALUE_LENGTH_MAX = 32_767
 """As in Kafka's controller, whose records hold a value of at most so many characters."""
+_TAKEN_APART_LENGTH_MAX = 2 * VALUE_LENGTH_MAX
+"""Characters of a list that is appended or subtracted. To take apart so many holds the event loop for 3 ms."""
 CONFIGS_MAX = 1_000
 """Of one resource in one request: no resource has as many keys."""
 
@@ -91,7 +93,7 @@ def alter_incrementally(resource: Resource, changes: Sequence[Change], image: Me
     nulls = [c.key for c in changes if c.value is None and c.operation != Operation.DELETE]
     if nulls:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
-    _check_lengths({change.key: change.value for change in changes if change.value is not None})
+    _check_lists(changes)
     after = dict(before)
     for change in changes:
         value = _changed(resource, change, before)
@@ -215,8 +217,20 @@ def _check(resource: Resource, before: Mapping[str, str], after: Mapping[str, st
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
 
 
+def _check_lists(changes: Sequence[Change]) -> None:
+    """Raises KafkaError. Kafka limits the value that results (`_check`), and not the items that are given."""
+    lists = [change for change in changes if change.operation in (Operation.APPEND, Operation.SUBTRACT)]
+    length = sum(len(change.value or "") for change in lists)
+    if length > _TAKEN_APART_LENGTH_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The items to append or subtract have {length} characters, and one resource may have "
+            f"{_TAKEN_APART_LENGTH_MAX} in one request. Send them in several requests.",
+        )
+
+
 def _check_lengths(values: Mapping[str, str]) -> None:
-    """Of the values that a request gives, before work is done for them, and of those that result. Raises KafkaError."""
+    """Check the values that result. Raises KafkaError (INVALID_CONFIG)."""
     too_long = [key for key, value in values.items() if len(value) > VALUE_LENGTH_MAX]
     if too_long:
         raise KafkaError(

@@ -4,7 +4,14 @@ import pytest
 
 from broker_runtime.config.groups import ConsumerGroupConfig
 from broker_runtime.controller import configs
-from broker_runtime.controller.configs import Change, Operation, RoomForResources, alter_incrementally, replace_all
+from broker_runtime.controller.configs import (
+    VALUE_LENGTH_MAX,
+    Change,
+    Operation,
+    RoomForResources,
+    alter_incrementally,
+    replace_all,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import ConfigLimits
@@ -90,13 +97,34 @@ def test_a_long_list_is_changed_without_comparing_all_items_with_each_other(
     assert 0 < CountedItem.compared <= 20_000
 
 
-@pytest.mark.parametrize("operation", [Operation.SET, Operation.APPEND, Operation.SUBTRACT])
+@pytest.mark.parametrize(
+    ("operation", "length", "why"),
+    [
+        (Operation.SET, VALUE_LENGTH_MAX + 1, "exceeds the maximum value size"),
+        (Operation.APPEND, 2 * VALUE_LENGTH_MAX + 1, "in several requests"),
+        (Operation.SUBTRACT, 2 * VALUE_LENGTH_MAX + 1, "in several requests"),
+    ],
+)
 def test_a_value_that_is_too_long_is_refused_before_it_is_taken_apart(
-    metadata: Metadata, operation: Operation, monkeypatch: pytest.MonkeyPatch
+    metadata: Metadata, operation: Operation, length: int, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(configs, "_items", lambda text: pytest.fail("the value is taken apart"))
-    code, message = refusal(metadata, TOPIC, "orders", ("cleanup.policy", operation, "x," * 20_000))
+    code, message = refusal(metadata, TOPIC, "orders", ("cleanup.policy", operation, ("x," * length)[:length]))
+    assert (code, why in message) == (ErrorCode.INVALID_CONFIG, True)
+
+
+def test_only_the_value_that_results_has_a_limit_as_in_kafka(metadata: Metadata) -> None:
+    key, longer = "leader.replication.throttled.replicas", ",".join(f"{number}:1" for number in range(6_000))
+    assert len(longer) > VALUE_LENGTH_MAX
+    alter(metadata, TOPIC, "orders", (key, Operation.SET, "7:1,8000:1"))
+    code, message = refusal(metadata, TOPIC, "orders", (key, Operation.APPEND, longer))
     assert (code, "exceeds the maximum value size" in message) == (ErrorCode.INVALID_CONFIG, True)
+    alter(metadata, TOPIC, "orders", (key, Operation.APPEND, ",".join(["9:1"] * 10_000)))
+    assert metadata.image.configs.of_topic("orders") == {key: "7:1,8000:1,9:1"}
+    alter(metadata, TOPIC, "orders", (key, Operation.SUBTRACT, longer))
+    assert metadata.image.configs.of_topic("orders") == {key: "8000:1"}
+    alter(metadata, TOPIC, "orders", (key, Operation.DELETE, longer))
+    assert metadata.image.configs.of_topic("orders") == {}
 
 
 def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
