@@ -17,6 +17,7 @@ from functools import partial
 from broker_runtime.apis.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.letting_go import freed
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
@@ -221,11 +222,12 @@ class MetadataFollower:
             fresh = MetadataImage() if snapshot is None else await over_turns(load_in_steps(payload, end_offset))
         except SnapshotFormatError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the controller's metadata snapshot: {error}") from error
-        changes = self._image.replace_by(fresh)
+        changes = await over_turns(self._image.replace_by(fresh))
         self._started_over = True
         self.next_offset = end_offset
         self.end_offset = -1
         self._tell(changes)
+        await over_turns(freed([fresh.topics.give_up()]))
 
     async def _fetch_snapshot(self) -> tuple[int, bytes] | None:
         """(end offset, records); None when the controller has none. Raises KafkaError, also when it took a new one."""

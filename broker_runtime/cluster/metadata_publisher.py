@@ -5,6 +5,7 @@ changed. Whoever has to know when everything up to a record is in force says so 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
@@ -18,6 +19,7 @@ from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.steps import each, gathered
 from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.manager import LogManager
 
@@ -76,6 +78,8 @@ class MetadataPublisher:
         """Partitions, by the name of their topic, that have changed or failed and that no step has taken up yet."""
         self._noted: set[tuple[UUID, int]] = set()
         """Partitions that have changed and that are not in `_changed` yet."""
+        self._untold: deque[Changes] = deque()
+        """Changes of topics that `on_topics` has not been called with yet."""
         self._reconfigured: set[str] = set()
         """Names of topics whose configuration has changed, and that have no step of their own yet."""
         self._ip_quotas: set[str | None] = set()
@@ -132,7 +136,8 @@ class MetadataPublisher:
         if changes.brokers:
             self.reactions.run_over_turns("applying which brokers there are", self._replicas.apply_brokers)
         if changes.partitions or changes.topics_removed:
-            self.reactions.run("telling which topics have changed", partial(self._tell_topics, changes))
+            self._untold.append(changes)
+            self.reactions.run_over_turns("telling which topics have changed", self._tell_topics)
         if changes.topics_removed:
             self._removed |= changes.topics_removed
             self.reactions.run_over_turns("removing topics", self._remove_topics)
@@ -142,10 +147,14 @@ class MetadataPublisher:
             self.reactions.run_over_turns("configuring changed topics", self._configure_changed)
         self._retry_offline_when_done()
 
-    def _tell_topics(self, changes: Changes) -> None:
-        ids = {topic_id for topic_id, _ in changes.partitions}
-        changed = {topic.name for topic_id in ids if (topic := self._image.topics.by_id(topic_id)) is not None}
-        self.on_topics(changed | changes.topics_removed, changes.removals.names)
+    def _tell_topics(self) -> Iterator[None]:
+        while self._untold:
+            changes = self._untold[0]
+            ids = yield from gathered(topic_id for topic_id, _ in changes.partitions)
+            topics = yield from each(ids, self._image.topics.by_id)
+            names = yield from gathered(topic.name for topic in topics if topic is not None)
+            self.on_topics(names | changes.topics_removed, changes.removals.names)
+            self._untold.popleft()
 
     def _apply_partitions(self, partitions: Iterable[tuple[UUID, int]]) -> None:
         self._noted.update(partitions)

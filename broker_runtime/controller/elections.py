@@ -186,7 +186,7 @@ def come_back(broker_id: int, image: MetadataImage) -> Steps[_Records]:
 
 
 def leads_any(broker_id: int, image: MetadataImage) -> bool:
-    return any(part.leader == broker_id for topic in image.topics.values() for part in topic.partitions.values())
+    return image.topics.led_by(broker_id) > 0
 
 
 # Elections that are asked for, and those of a timer

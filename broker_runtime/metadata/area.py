@@ -5,6 +5,7 @@ from typing import ClassVar, Protocol, Self, TypeVar, overload
 
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,8 +34,10 @@ class Area(Protocol):
         """The state as it is now, however this one changes; what is immutable is shared."""
         ...
 
-    def note_differences(self, newer: Self, changes: Changes) -> None:
-        """Say in `changes` what a node has to react to when `newer` takes the place of this state."""
+    def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
+        """Say in `changes` what a node has to react to when `newer` takes the place of this state.
+
+        Neither state changes between two steps."""
         ...
 
 
@@ -77,6 +80,14 @@ class ReadOnlyTable(Mapping[K, V]):
 
     def items(self) -> ItemsView[K, V]:
         return self._entries.items()
+
+
+def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
+    """The keys of both mappings, each once. A set of them would be made in one long step."""
+    yield from one
+    for key in other:
+        if key not in one:
+            yield key
 
 
 def set_key(table: dict[K, Mapping[str, V]], owner: K, key: str, value: V | None) -> None:

@@ -7,9 +7,10 @@ from uuid import UUID
 
 import msgspec
 
-from broker_runtime.metadata.area import ReadOnlyTable
+from broker_runtime.metadata.area import ReadOnlyTable, either
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, chosen
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
@@ -198,9 +199,10 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
         other._entries = dict(self._entries)
         return other
 
-    def note_differences(self, newer: Self, changes: Changes) -> None:
-        either = self.keys() | newer.keys()
-        changes.brokers |= {broker_id for broker_id in either if self.get(broker_id) != newer.get(broker_id)}
+    def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
+        brokers = either(self, newer)
+        differing = yield from chosen(brokers, lambda broker_id: self.get(broker_id) != newer.get(broker_id))
+        changes.brokers.update(differing)
 
 
 def _check_own_offset(kind: str, said: int, offset: int | None) -> None:

@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 
 
 class ClusterRecord(Record, frozen=True, tag=11):
@@ -62,5 +63,6 @@ class Cluster:
     def copy(self) -> Self:
         return type(self)(self.id, self.controller_id, self.controller_epoch, self.features)
 
-    def note_differences(self, newer: Self, changes: Changes) -> None:
+    def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
         """No node reacts to them."""
+        yield from ()

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Self
 
-from broker_runtime.metadata.area import set_key
+from broker_runtime.metadata.area import either, set_key
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import RemoveTopic
+from broker_runtime.steps import Steps, chosen
 
 _NONE: Mapping[str, str] = {}
 
@@ -98,10 +99,12 @@ class Configs:
         others = {kind: dict(by_name) for kind, by_name in self._others.items()}
         return type(self)(dict(self._topics), dict(self._brokers), others)
 
-    def note_differences(self, newer: Self, changes: Changes) -> None:
-        topics, brokers = self._topics.keys() | newer._topics.keys(), self._brokers.keys() | newer._brokers.keys()
-        changes.topic_configs |= {name for name in topics if self.of_topic(name) != newer.of_topic(name)}
-        changes.broker_configs |= {one for one in brokers if self.of_broker(one) != newer.of_broker(one)}
+    def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
+        topics, brokers = either(self._topics, newer._topics), either(self._brokers, newer._brokers)
+        changed = yield from chosen(topics, lambda name: self.of_topic(name) != newer.of_topic(name))
+        changes.topic_configs.update(changed)
+        of_brokers = yield from chosen(brokers, lambda one: self.of_broker(one) != newer.of_broker(one))
+        changes.broker_configs.update(of_brokers)
 
 
 def _records(kind: int, name: str, values: Mapping[str, str]) -> Iterator[Record]:

@@ -121,14 +121,20 @@ class MetadataImage:
             setattr(self, name, getattr(later, name))
         self.offset = later.offset
 
-    def replace_by(self, fresh: Self) -> Changes:
-        """Make this image equal to `fresh`, which must not be used any more."""
+    def replace_by(self, fresh: Self) -> Steps[Changes]:
+        """Make this image equal to `fresh`: the last step does all of it. Neither changes between two steps.
+
+        Then `fresh` has what this image had. The caller may free it in steps (`Topics.give_up`).
+        """
         changes = Changes()
         for name in _AREAS:
             area: Area = getattr(self, name)
-            area.note_differences(getattr(fresh, name), changes)
+            yield from area.note_differences(getattr(fresh, name), changes)
+        for name in _AREAS:
+            before = getattr(self, name)
             setattr(self, name, getattr(fresh, name))
-        self.offset = fresh.offset
+            setattr(fresh, name, before)
+        self.offset, fresh.offset = fresh.offset, self.offset
         return changes
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps
 
 _NOBODY = -1
 
@@ -40,5 +41,6 @@ class Producers:
     def copy(self) -> Self:
         return type(self)(self.next_id)
 
-    def note_differences(self, newer: Self, changes: Changes) -> None:
+    def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
         """No node reacts to them."""
+        yield from ()

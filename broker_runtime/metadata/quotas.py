@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
-from broker_runtime.metadata.area import ReadOnlyTable, set_key
+from broker_runtime.metadata.area import ReadOnlyTable, either, set_key
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, in_order
+from broker_runtime.steps import Steps, chosen, in_order
 
 IP_RATE_KEY = "connection_creation_rate"
 
@@ -78,9 +78,11 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
         other._entries = dict(self._entries)
         return other
 
-    def note_differences(self, newer: Self, changes: Changes) -> None:
-        ips = _ips([*self, *newer])
-        changes.ip_quotas |= {ip for ip in ips if self.ip_rate(ip) != newer.ip_rate(ip)}
+    def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
+        def differs(entity: QuotaEntity) -> bool:
+            return any(self.ip_rate(ip) != newer.ip_rate(ip) for ip in _ips([entity]))
+
+        changes.ip_quotas |= _ips((yield from chosen(either(self, newer), differs)))
 
 
 def _ips(entities: list[QuotaEntity]) -> set[str | None]:

@@ -1,5 +1,6 @@
 """The area of topics and their partitions: replicas, leaders, in-sync sets (KIP-631, KIP-966). Pure."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -9,6 +10,7 @@ from uuid import UUID
 from broker_runtime.metadata.area import ReadOnlyTable
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, chosen
 
 NO_LEADER = -1
 
@@ -69,6 +71,10 @@ _PARTITION_FIELDS = attrgetter(*(field.name for field in fields(Partition)))
 """Record and state have the same ones in the same order, which is checked by a test."""
 
 
+_COMPARED_IN_A_STEP = 64
+"""Partitions; each takes about a microsecond."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """`partitions` grows and changes with the records that are applied, until the table of topics is copied. Then the
@@ -82,17 +88,29 @@ class Topic:
 class Topics(ReadOnlyTable[str, Topic]):
     """The topics by name."""
 
-    __slots__ = ("_by_id", "_own")
+    __slots__ = ("_by_id", "_led", "_own")
     RECORDS: ClassVar[tuple[type[Record], ...]] = (TopicRecord, PartitionRecord, RemoveTopic)
 
     def __init__(self) -> None:
         super().__init__()
         self._by_id: dict[UUID, Topic] = {}
+        self._led: Counter[int] = Counter()
+        """Number of partitions that each broker leads."""
         self._own: set[UUID] | None = None
         """Topics whose partitions no copy shares, None for all topics: a change must not copy every topic."""
 
     def by_id(self, topic_id: UUID) -> Topic | None:
         return self._by_id.get(topic_id)
+
+    def led_by(self, broker_id: int) -> int:
+        """Number of partitions that the broker leads."""
+        return self._led[broker_id]
+
+    def give_up(self) -> list[Topic]:
+        """Empty this table, which nobody uses any more. Returns its topics, which the caller frees in steps."""
+        topics = list(self._entries.values())
+        self._entries, self._by_id = {}, {}
+        return topics
 
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
         match record:
@@ -105,6 +123,7 @@ class Topics(ReadOnlyTable[str, Topic]):
             case RemoveTopic():
                 topic = self._known(record.id)
                 del self._entries[topic.name], self._by_id[topic.id]
+                self._led.subtract(part.leader for part in topic.partitions.values())
                 if self._own is not None:
                     self._own.discard(topic.id)
                 changes.topics_removed.add(topic.name)
@@ -118,6 +137,9 @@ class Topics(ReadOnlyTable[str, Topic]):
             gone = set(before.replicas) - set(record.replicas)
             changes.removals.replicas.update((topic.id, record.index, broker_id) for broker_id in gone)
         self._owned(topic)[record.index] = Partition.of(record)
+        if before is not None:
+            self._led[before.leader] -= 1
+        self._led[record.leader] += 1
         changes.partitions.add((topic.id, record.index))
 
     def _owned(self, topic: Topic) -> dict[int, Partition]:
@@ -149,14 +171,22 @@ class Topics(ReadOnlyTable[str, Topic]):
         other = type(self)()
         other._entries, other._by_id = self._entries.copy(), self._by_id.copy()
         self._own, other._own = set(), set()
+        other._led = self._led.copy()
         return other
 
-    def note_differences(self, newer: Self, changes: Changes) -> None:
-        for name in self.keys() | newer.keys():
-            before, after = self.get(name), newer.get(name)
-            if before is not None and (after is None or after.id != before.id):
-                changes.topics_removed.add(name)
-            if after is not None:
-                known = before.partitions if before is not None and before.id == after.id else {}
-                changed = (index for index, part in after.partitions.items() if known.get(index) != part)
-                changes.partitions.update((after.id, index) for index in changed)
+    def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
+        def is_removed(name: str) -> bool:
+            after = newer.get(name)
+            return after is None or after.id != self[name].id
+
+        changes.topics_removed.update((yield from chosen(self, is_removed)))
+        compared = 0
+        for after in newer.values():
+            before = self.get(after.name)
+            known = before.partitions if before is not None and before.id == after.id else {}
+            for index, part in after.partitions.items():
+                if known.get(index) != part:
+                    changes.partitions.add((after.id, index))
+                compared += 1
+                if compared % _COMPARED_IN_A_STEP == 0:
+                    yield

@@ -27,6 +27,7 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.network.metrics import Sample
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.turn_lengths import TurnLengths
@@ -211,8 +212,16 @@ async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
         node = Node(source)
         await node.catch_up(source)
         node.image.cluster.controller_epoch = 99
-        monkeypatch.setattr("broker_runtime.cluster.follower.load_in_steps", lambda payload, end: iter(()))
-        monkeypatch.setattr(MetadataImage, "replace_by", lambda image, fresh: Changes())
+
+        def no_change(image: MetadataImage, fresh: MetadataImage) -> Steps[Changes]:
+            yield
+            return Changes()
+
+        def empty(payload: bytes, end_offset: int) -> Steps[MetadataImage]:
+            return MetadataImage.of_snapshot_in_steps([], end_offset)
+
+        monkeypatch.setattr("broker_runtime.cluster.follower.load_in_steps", empty)
+        monkeypatch.setattr(MetadataImage, "replace_by", no_change)
         running = asyncio.ensure_future(node.follower.run())
         await asyncio.sleep(0.2)
         running.cancel()

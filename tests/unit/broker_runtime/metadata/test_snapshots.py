@@ -27,6 +27,7 @@ from broker_runtime.metadata.snapshots import (
     snapshot_pieces,
 )
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
+from broker_runtime.steps import at_once
 from tests.support.controller import endpoints
 
 NEW = -1
@@ -136,7 +137,7 @@ def test_a_snapshot_is_the_image(history: list[Record]) -> None:
 def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[Record], new: list[Record]) -> None:
     image, fresh, expected = image_of(old), image_of(new), image_of(new)
     before = image_of(old)
-    changes = image.replace_by(fresh)
+    changes = at_once(image.replace_by(fresh))
     assert image == expected
     for name in before.topics.keys() | image.topics.keys():
         was, now = before.topics.get(name), image.topics.get(name)
@@ -182,9 +183,55 @@ def test_a_large_snapshot_comes_in_pieces_of_bounded_size() -> None:
     assert load_image(b"".join(pieces), image.offset + 1) == image
 
 
+def _image_of_partitions(leader: int) -> MetadataImage:
+    image = MetadataImage()
+    for number in range(20):
+        image.apply(TopicRecord(f"topic-{number}", UUID(int=number)), image.next_offset)
+        for index in range(100):
+            record = PartitionRecord(UUID(int=number), index, (1, 2), (1, 2), leader, 0, 0)
+            image.apply(record, image.next_offset)
+    return image
+
+
+def test_a_large_image_is_compared_in_short_steps_and_replaced_by_the_last_one() -> None:
+    image, fresh = _image_of_partitions(1), _image_of_partitions(2)
+    topics, steps = image.topics, 0
+    replacing = image.replace_by(fresh)
+    while True:
+        try:
+            next(replacing)
+        except StopIteration as ended:
+            changes = ended.value
+            break
+        assert image.topics is topics
+        steps += 1
+    assert len(changes.partitions) == 2_000
+    assert steps >= 2_000 // 64
+    assert image == _image_of_partitions(2)
+    assert (fresh.topics, image.topics.led_by(1), image.topics.led_by(2)) == (topics, 0, 2_000)
+    assert {topic.name for topic in fresh.topics.give_up()} == set(image.topics)
+    assert not fresh.topics
+
+
+@settings(deadline=None, max_examples=100)
+@given(_histories, _histories)
+def test_the_number_of_partitions_that_a_broker_leads_is_known(history: list[Record], later: list[Record]) -> None:
+    image, fresh = image_of(history), image_of(later)
+    copy = image.copy()
+    apply_what_fits(copy, later)
+    images = [image, fresh, copy]
+    replaced = image_of(history)
+    at_once(replaced.replace_by(image_of(later)))
+    for each in (*images, replaced):
+        leaders = [part.leader for topic in each.topics.values() for part in topic.partitions.values()]
+        assert [each.topics.led_by(broker_id) for broker_id in range(-1, 5)] == [
+            leaders.count(broker_id) for broker_id in range(-1, 5)
+        ]
+
+
 def test_the_same_metadata_changes_nothing() -> None:
     history: list[Record] = [TopicRecord("t", UUID(int=1)), ConfigRecord(2, "t", "retention.ms", "1")]
-    assert image_of(history).replace_by(image_of(history)) == Changes()
+    assert at_once(image_of(history).replace_by(image_of(history))) == Changes()
 
 
 def test_same_looks_at_the_offset_too() -> None:

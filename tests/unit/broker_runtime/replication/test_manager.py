@@ -97,7 +97,7 @@ def test_what_a_removed_partition_was_made_of_is_freed_without_the_garbage_colle
     manager, image = manager_of(house), MetadataImage()
     replica = weakref.ref(house.log)
     at_once(house.logs.tick())
-    manager._image.replace_by(image)
+    at_once(manager._image.replace_by(image))
     gc.collect()
     gc.disable()
     try:

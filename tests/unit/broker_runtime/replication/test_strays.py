@@ -101,7 +101,7 @@ def test_one_that_came_back_is_kept_and_deleted_by_the_next_order_only() -> None
     node.apply(PartitionRecord(TOPIC_ID, 0, (ME,), (ME,), ME, 2, 2))
     node.take_up()
     assert values_of(node.house.log) == [b"%d" % n for n in range(10)]
-    node.image.replace_by(MetadataImage())
+    at_once(node.image.replace_by(MetadataImage()))
     list(node.manager.remove_strays())
     assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
 
@@ -123,7 +123,7 @@ def test_a_topic_that_a_running_broker_misses_in_a_snapshot_is_set_aside() -> No
     node = Replicas()
     node.apply(*orders(ME))
     node.take_up()
-    node.image.replace_by(MetadataImage())
+    at_once(node.image.replace_by(MetadataImage()))
     list(node.manager.remove_topics({"orders"}))
     assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
 
