@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 Departed = dict[ClusterKey, dict[str, BrokerCluster | Misread]]
 """Deleted BrokerClusters by key and uid, as they were last, until what they say of their volume claims is done."""
 
+
 class Context(SharedContext[KubernetesFleet]):
     """Lives as long as this operator leads."""
 
