@@ -400,7 +400,7 @@ async def test_a_load_balancer_still_hides_addresses_while_its_service_cannot_be
     async def refused(*_: Any) -> Json:
         raise KubeError("PATCH Service: 422 nodePort is already allocated", 422)
 
-    shop.kube.apply = refused  # type: ignore[method-assign]
+    shop.kube.apply = refused  # type: ignore[method-assign, assignment]
     assert await shop.reconcile() == REFUSED_RETRY
     assert shop.ready() == ("False", "Refused")
     hidden = shop.kube.condition("BrokerListener", "shop-external", "ClientAddressHidden")
@@ -413,8 +413,8 @@ OF_THE_LISTENER = {MANAGED_BY_LABEL: MANAGER, CLUSTER_LABEL: "shop", LISTENER_LA
 
 def orphan(name: str = "shop-external-7", owner: Json | None = None, labels: Json | None = None) -> Json:
     """A Service that the listener once had for a broker. `labels` replace those of the listener's Services."""
-    owners = {"ownerReferences": [owner]} if owner else {}
-    meta = {"name": name, "labels": {**OF_THE_LISTENER, **(labels or {})}, **owners}
+    owners: Json = {"ownerReferences": [owner]} if owner else {}
+    meta: Json = {"name": name, "labels": {**OF_THE_LISTENER, **(labels or {})}, **owners}
     spec = {"type": "LoadBalancer", "ports": [{"port": 9094}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 

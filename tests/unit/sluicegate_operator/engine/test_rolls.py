@@ -417,7 +417,7 @@ async def test_a_status_does_not_change_while_each_look_is_refused(
             await clusters.reconcile(SHOP)
             await asyncio.sleep(2)
         # The next operator knows the status only.
-        world.context.progress.clear()
+        world.context.progress.forget(SHOP)
         marked: list[object] = []
         world.context.mark = lambda queue, _: marked.append((queue, world.context.progress[SHOP].roll))
         rolls = RollReconciler(world.context)

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.engine.progress import ClusterProgress
+from sluicegate_operator.api import BrokerCluster
 from sluicegate_operator.engine.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.clusters import STARTING_RETRY, ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.held import read_object
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, EVENT, Kind
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
 from sluicegate_operator.settings import read_settings
@@ -503,9 +504,11 @@ async def test_a_cluster_whose_controllers_are_silent_is_not_ready_also_for_an_o
     ):
         context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
         context.mark = lambda queue, key: None
-        uid = kube.take("BrokerCluster", "shop")["metadata"]["uid"]
-        looked = ClusterProgress(uid, roll_generation=1, config_generation=1, controller_id=controller_id, silence=said)
-        context.progress[SHOP] = looked
+        now = read_object(kube.take("BrokerCluster", "shop"))
+        assert isinstance(now, BrokerCluster)
+        looked = context.progress.of(now)
+        looked.roll_generation = looked.config_generation = 1
+        looked.controller_id, looked.silence = controller_id, said
         await ClusterReconciler(context).reconcile(SHOP)
         assert kube.condition("BrokerCluster", "shop")["status"] == ready
         found = kube.condition("BrokerCluster", "shop", "ControllersReady")
