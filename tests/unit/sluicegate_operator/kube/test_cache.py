@@ -65,7 +65,7 @@ async def test_objects_of_all_namespaces_are_known_together_without_those_that_a
     going = quota("going", 4, deletionTimestamp="2026-01-01T00:00:00Z")
     elsewhere, unreadable = quota("elsewhere", 5, namespace="retail"), quota("odd", 6)
     unreadable["spec"]["maxConnections"] = "many"
-    async with cached(Script(page(quota("a", 3), going, elsewhere, unreadable))) as cache:
+    async with cached(Script(page(quota("a", 3), going, elsewhere, unreadable)), QUOTAS) as cache:
         found = await cache.everywhere(CONNECTION_QUOTA, ConnectionQuota)
     assert sorted((one.namespace, one.name) for one in found) == [("default", "a"), ("retail", "elsewhere")]
 
