@@ -1,6 +1,6 @@
 """What the coordinator asks of a group, whatever protocol its members speak. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -33,11 +33,12 @@ Partitions = Iterable[tuple[UUID | None, int]]
 class OffsetRetention:
     """Of a group now: offsets expire `retention` after `base_ms`, or after their commit where it is None.
 
-    `subscribed` topics do not expire. None instead of all of this: nothing expires now.
+    `subscribed` topics do not expire. They are those of the group, and not a copy: this holds for one decision. None
+    instead of all of this: nothing expires now.
     """
 
     base_ms: int | None
-    subscribed: frozenset[str] = frozenset()
+    subscribed: Set[str] = frozenset()
 
 
 class Group(Protocol):

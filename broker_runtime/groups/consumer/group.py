@@ -117,7 +117,7 @@ class ConsumerGroup:
         return topic in self.subscriptions.topics
 
     def offset_retention(self) -> OffsetRetention | None:
-        return OffsetRetention(base_ms=None, subscribed=frozenset(self.subscriptions.topics))
+        return OffsetRetention(base_ms=None, subscribed=self.subscriptions.topics.keys())
 
     def tombstones(self) -> Sequence[GroupRecord]:
         return list(self.ends())

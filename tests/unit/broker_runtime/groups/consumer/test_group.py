@@ -107,6 +107,13 @@ def test_offsets_of_topics_that_are_read_do_not_expire(coordinator: Coordinator)
     assert coordinator.group.offset_retention() == OffsetRetention(None)
 
 
+def test_what_does_not_expire_is_no_copy_of_the_names(coordinator: Coordinator) -> None:
+    retention = coordinator.group.offset_retention()
+    assert retention is not None
+    coordinator.join("b", "payments")
+    assert "payments" in retention.subscribed
+
+
 def test_what_a_list_of_groups_says_of_it(coordinator: Coordinator) -> None:
     group = coordinator.group
     assert (group.group_id, group.type, group.protocol_type) == (GROUP, GroupType.CONSUMER, "consumer")
