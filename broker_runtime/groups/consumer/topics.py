@@ -9,7 +9,7 @@ from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Topic
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.steps import Steps, chosen, listed
 
 _HASH_BYTES = 8
 _TOPICS_OF_A_STEP = 32
@@ -29,13 +29,14 @@ def known_topics(
 ) -> Steps[Mapping[str, TopicFacts]]:
     """Those that exist. `kept` is what was known before, and knows more then."""
     found = {}
+    rack_of = {broker_id: broker.rack for broker_id, broker in image.brokers.items() if broker.rack is not None}
     for name in (yield from chosen(names, image.topics.get)):
         topic = image.topics.get(name)
         if topic is None:
             continue
         facts = kept.get(name)
         if facts is None or facts.id != topic.id or facts.description.partitions != len(topic.partitions):
-            facts = kept[name] = _facts(topic, image)
+            facts = kept[name] = yield from _facts(topic, rack_of)
             yield
         found[name] = facts
         if len(found) % _TOPICS_OF_A_STEP == 0:
@@ -49,17 +50,20 @@ def hash_of(topics: Mapping[str, TopicFacts]) -> int:
     return total - 2**64 if total >= 2**63 else total
 
 
-def _facts(topic: Topic, image: MetadataImage) -> TopicFacts:
-    rack_of = {broker_id: broker.rack for broker_id, broker in image.brokers.items() if broker.rack is not None}
-    racks: tuple[frozenset[str], ...] = ()
-    if rack_of:
-        racks = tuple(
-            frozenset(rack_of[broker_id] for broker_id in topic.partitions[index].replicas if broker_id in rack_of)
-            for index in sorted(topic.partitions)
-        )
-    text = "\0".join(
-        (topic.name, topic.id.hex, str(len(topic.partitions)), *(",".join(sorted(each)) for each in racks))
-    )
+def _facts(topic: Topic, rack_of: Mapping[int, str]) -> Steps[TopicFacts]:
+    """A topic may have thousands of partitions. Those with the same replicas share one set of racks."""
+    shared: dict[tuple[int, ...], frozenset[str]] = {}
+
+    def racks_at(index: int) -> frozenset[str]:
+        replicas = topic.partitions[index].replicas
+        racks = shared.get(replicas)
+        if racks is None:
+            racks = shared[replicas] = frozenset(rack_of[each] for each in replicas if each in rack_of)
+        return racks
+
+    racks = tuple((yield from listed(map(racks_at, sorted(topic.partitions))))) if rack_of else ()
+    named = yield from listed(",".join(sorted(each)) for each in racks)
+    text = "\0".join((topic.name, topic.id.hex, str(len(topic.partitions)), *named))
     number = int.from_bytes(blake2b(text.encode(), digest_size=_HASH_BYTES).digest(), "big")
     return TopicFacts(topic.id, number, TopicDescription(len(topic.partitions), racks))
 

@@ -1,6 +1,6 @@
 """What the coordinator does for its groups without being asked: after a load, and when topics change. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.consumer.downgrading import downgrade_soon
@@ -9,9 +9,10 @@ from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import MemberState
 from broker_runtime.groups.consumer.target import assign_soon
 from broker_runtime.groups.environment import GroupEnvironment
-from broker_runtime.groups.group import Group
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, each, gathered
+from broker_runtime.steps import Steps, chosen, gathered
+
+_FORGOTTEN_IN_A_STEP = 64
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
@@ -46,13 +47,20 @@ def on_topics_changed(state: GroupsState, topics: Iterable[str]) -> Steps[None]:
 
     A group costs as much as it has topics in common with these, however many of either there are."""
     changed = yield from gathered(topics)
-
-    def look_again(group: Group) -> None:
-        if not isinstance(group, ConsumerGroup):
-            return
+    for group in (yield from chosen(state.groups.values(), lambda group: isinstance(group, ConsumerGroup))):
+        assert isinstance(group, ConsumerGroup)
         group.regexes_stale = True
-        for name in group.topic_facts.keys() & changed:
-            del group.topic_facts[name]
-        group.metadata_stale = group.metadata_stale or not group.subscriptions.topics.keys().isdisjoint(changed)
+        known = group.topic_facts
+        for number, name in enumerate((yield from _common(known, changed)), 1):
+            del known[name]
+            if number % _FORGOTTEN_IN_A_STEP == 0:
+                yield
+        reads_some = yield from _common(group.subscriptions.topics, changed)
+        group.metadata_stale = group.metadata_stale or bool(reads_some)
 
-    yield from each(state.groups.values(), look_again)
+
+def _common(known: Mapping[str, object], changed: set[str]) -> Steps[list[str]]:
+    """The names in both. Reads the shorter of the two, and ends with a break."""
+    if len(known) < len(changed):
+        return (yield from chosen(known, changed.__contains__))
+    return (yield from chosen(changed, known.__contains__))

@@ -3,11 +3,13 @@
 import struct
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.requests import JoinRequest, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
@@ -17,15 +19,21 @@ from broker_runtime.groups.consumer.embedded import read_subscription, subscript
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import heartbeat
 from broker_runtime.groups.consumer.target import _SLICE_RECORDS
+from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.records import ClassicProtocol, ConsumerGroupMemberMetadataKey, GroupRecord
+from broker_runtime.metadata.brokers import RegisterBroker
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from tests.support.consumer_groups import GROUP, Coordinator
 
 NAMES = 5_000
 NAMES_OF_A_STEP_MAX = 500
 MEMBERS = 300
 ITEMS_OF_A_STEP = 8
+HASH = 15750650709969864355
+"""Of the topic `t` with NAMES partitions on the racks r0, r1 and r2: groups keep it in their records."""
 
 
 def made(deciding: Deciding[GroupRecord, Any]) -> tuple[int, Any]:
@@ -158,7 +166,7 @@ def test_a_group_of_many_members_is_upgraded_and_downgraded_in_steps() -> None:
     assert len(records[-1].value.members) == MEMBERS
 
 
-def test_changed_topics_touch_few_groups_in_one_step() -> None:
+def test_changed_topics_touch_one_group_in_one_step() -> None:
     coordinator = Coordinator()
     for number in range(100):
         coordinator.join("a", "t" if number % 2 else "u", group_id=f"g{number}")
@@ -168,8 +176,34 @@ def test_changed_topics_touch_few_groups_in_one_step() -> None:
     touched = [0]
     for _ in on_topics_changed(coordinator.state, ["t", *(f"n{number}" for number in range(1_000))]):
         touched.append(sum(group.regexes_stale for group in groups))
-    assert max(after - before for before, after in pairwise(touched)) == ITEMS_OF_A_STEP
+    assert max(after - before for before, after in pairwise(touched)) == 1
     assert [group.metadata_stale for group in groups] == [bool(number % 2) for number in range(100)]
+
+
+def test_thousands_of_topics_that_changed_are_forgotten_in_steps() -> None:
+    coordinator = Coordinator()
+    coordinator.join("a", *(names := [f"n{number}" for number in range(NAMES)]))
+    group, facts = coordinator.group, TopicFacts(UUID(int=1), 1, TopicDescription(1, ()))
+    group.topic_facts.update(dict.fromkeys(names, facts))
+    known = [NAMES]
+    for _ in on_topics_changed(coordinator.state, names):
+        known.append(len(group.topic_facts))
+    assert known[-1] == 0
+    assert max(before - after for before, after in pairwise(known)) <= NAMES_OF_A_STEP_MAX
+
+
+def test_the_racks_of_a_topic_with_thousands_of_partitions_are_read_in_steps() -> None:
+    image = MetadataImage()
+    for broker_id in range(3):
+        image.apply(RegisterBroker(broker_id, UUID(int=9), image.next_offset, (), f"r{broker_id}"), image.next_offset)
+    image.apply(TopicRecord("t", UUID(int=1)), image.next_offset)
+    for index in range(NAMES):
+        on = (index % 3, (index + 1) % 3)
+        image.apply(PartitionRecord(UUID(int=1), index, on, on, on[0], 0, 0), image.next_offset)
+    steps, found = made(known_topics(["t"], image, {}))  # type: ignore[arg-type]
+    assert steps > 2 * NAMES // NAMES_OF_A_STEP_MAX
+    assert found["t"].description.racks[:2] == ({"r0", "r1"}, {"r1", "r2"})
+    assert found["t"].hash == HASH
 
 
 def test_a_topic_that_changed_is_described_again() -> None:
