@@ -119,8 +119,18 @@ class ClassicGroupConfig(Config):
         "sluicegate.group.member.topics.max",
         INT,
         10_000,
-        "Topics that a consumer may subscribe to by name in a group of the classic protocol or of KIP-848. More are "
-        "refused (INVALID_REQUEST). A member of KIP-848 may subscribe by a regular expression instead.",
+        "Topics that a consumer may subscribe to in a group of the classic protocol or of KIP-848. More names are "
+        "refused (INVALID_REQUEST). A regular expression of KIP-848 that matches more keeps the topics that it matched "
+        "before, and the broker logs a warning.",
+        at_least(1),
+    )
+    sluicegate_group_topics_max: Key[int] = static(
+        "sluicegate.group.topics.max",
+        INT,
+        50_000,
+        "Different topics that the consumers of one group may subscribe to together. In a group of KIP-848 a "
+        "subscription that would make more is refused (INVALID_REQUEST). Of a group of the classic protocol with more "
+        "no offset expires, and OffsetDelete deletes none (GROUP_SUBSCRIBED_TO_TOPIC).",
         at_least(1),
     )
     sluicegate_group_assignments_bytes_max: Key[int] = static(

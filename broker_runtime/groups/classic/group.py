@@ -6,7 +6,7 @@ soft: a coordinator that takes over has the generation that was last complete, a
 soft state; a group becomes Stable by its record only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.member import Member
@@ -38,8 +38,9 @@ class ClassicGroup:
         self.members = Members()
         self.newcomer = False
         """Whether somebody has come since the initial rebalance was last put off."""
-        self.topics: frozenset[str] | None = None
-        """What the members read, once a generation is there; None while it is not known (`reading`)."""
+        self.topics: Set[str] | None = None
+        """What the members read, once a generation is there; None while it is not known (`reading`). It never changes:
+        the next generation has another set."""
         self._decided: GroupMetadataValue | None = None
 
     @classmethod

@@ -1,12 +1,12 @@
 """What a coordinator that has just loaded its groups begins with. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member, metadata_of
 from broker_runtime.groups.classic.portions import in_portions
-from broker_runtime.groups.classic.reading import read_topics
+from broker_runtime.groups.classic.reading import reading
 from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.state import GroupsState
@@ -23,7 +23,7 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
             rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
 
     in_portions("", environment, _members(groups), begin)
-    in_portions("", environment, groups, lambda group: _read(group, environment))
+    in_portions("", environment, _reading(groups, environment), lambda _: None)
     for group in groups:
         if group.is_unled:
             rebalance.go_on(group, environment)
@@ -31,13 +31,15 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
             rebalance.prepare(group, environment)
 
 
-def _read(group: ClassicGroup, environment: GroupEnvironment) -> None:
-    """Read the topics of a group that is unchanged since it was loaded."""
-    if group.state is not ClassicState.STABLE or group.topics is not None:
-        return
-    protocol = group.protocol or ""
-    said = [member.protocols for member in group.members.by_id.values()]
-    read_topics(group, environment, (metadata_of(protocols, protocol) for protocols in said))
+def _reading(groups: Iterable[ClassicGroup], environment: GroupEnvironment) -> Iterator[None]:
+    """Read the topics of each group that is unchanged since it was loaded. All groups share the portions."""
+    for group in groups:
+        yield
+        if group.state is not ClassicState.STABLE or group.topics is not None:
+            continue
+        protocol = group.protocol or ""
+        said = [member.protocols for member in group.members.by_id.values()]
+        yield from reading(group, environment, (metadata_of(protocols, protocol) for protocols in said))
 
 
 def _members(groups: list[ClassicGroup]) -> Iterator[tuple[ClassicGroup, Member]]:

@@ -1,7 +1,8 @@
 """Which topics the members of a group read, found in their metadata. Pure.
 
 Members may name thousands of topics each. Their metadata is read in portions of some hundred names, and each portion is
-a decision of its own. `ClassicGroup.topics` is None until the last portion: no offset expires before.
+a decision of its own. `ClassicGroup.topics` is None until the last portion: no offset expires before. It stays None for
+a group whose members name more than sluicegate.group.topics.max: to free them all at once would take too long.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,31 +17,28 @@ from broker_runtime.groups.group import CONSUMER
 def read_topics(group: ClassicGroup, environment: GroupEnvironment, metadata: Iterable[bytes]) -> None:
     """Set the topics of this generation from its members' metadata; None if some of it is not understood."""
     group.topics = None
+    in_portions(group.group_id, environment, reading(group, environment, metadata), lambda _: None)
+
+
+def reading(group: ClassicGroup, environment: GroupEnvironment, metadata: Iterable[bytes]) -> Iterator[None]:
+    """The same, with up to 16 names between two `yield`s. The group's topics are None before."""
     if group.protocol_type != CONSUMER:
         return
-    generation = group.generation
+    generation, topics_max = group.generation, environment.config.sluicegate_group_topics_max
     topics: set[str] = set()
-    understood = True
-
-    def parts() -> Iterator[list[str]]:
-        nonlocal understood
-        known: set[bytes] = set()
-        for each in metadata:
-            if group.generation != generation:
-                return
-            if each in known:
-                yield []
-                continue
+    known: set[bytes] = set()
+    for each in metadata:
+        if each not in known:
             known.add(each)
             try:
-                yield from subscribed_topics(each)
+                for names in subscribed_topics(each):
+                    topics.update(names)
+                    yield
+                    if group.generation != generation or len(topics) > topics_max:
+                        return
             except ValueError:
-                understood = False
                 return
-
-    def last() -> tuple[()]:
-        if understood and group.generation == generation:
-            group.topics = frozenset(topics)
-        return ()
-
-    in_portions(group.group_id, environment, parts(), topics.update, last)
+        yield
+        if group.generation != generation:
+            return
+    group.topics = topics

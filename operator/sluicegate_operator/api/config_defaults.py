@@ -102,6 +102,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "sluicegate.group.push.ping.retries.max": "1",
     "sluicegate.group.push.rebalance.backoff.ms": "2000",
     "sluicegate.group.push.rebalance.retries.max": "4",
+    "sluicegate.group.topics.max": "50000",
     "sluicegate.host.resolution.threads.max": "16",
     "sluicegate.host.resolution.timeout.ms": "5000",
     "sluicegate.leader.rebalance.delay.ms": "10000",

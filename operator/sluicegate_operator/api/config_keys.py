@@ -215,6 +215,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.group.push.ping.retries.max": Whole(0),
     "sluicegate.group.push.rebalance.backoff.ms": Whole(0),
     "sluicegate.group.push.rebalance.retries.max": Whole(0),
+    "sluicegate.group.topics.max": Whole(1),
     "sluicegate.host.resolution.threads.max": Whole(1),
     "sluicegate.host.resolution.timeout.ms": Whole(1),
     "sluicegate.network.turn.max.us": Whole(1),

@@ -10,6 +10,7 @@ from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic import reading
+from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.loading import loaded
 from broker_runtime.groups.classic.portions import PORTION
@@ -17,7 +18,13 @@ from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.classic.subscriptions import subscribed_topics
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.record_codec import decode, encode
-from broker_runtime.groups.records import ClassicProtocol, GroupRecord
+from broker_runtime.groups.records import (
+    ClassicMember,
+    ClassicProtocol,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    GroupRecord,
+)
 from broker_runtime.groups.state import GroupsState
 from tests.support.classic_coordinator import GROUP, OTHER_TOPIC, ClassicCoordinator, join_request, told
 
@@ -117,6 +124,31 @@ def test_a_load_reads_no_subscription_before_the_groups_are_there(counted: Count
     assert (counted.total, other.group.topics) == (NAMES, frozenset(names_of(0)))
     assert counted.most == NAMES_OF_A_DECISION
     assert member_id in other.group.members.by_id
+
+
+def test_after_a_load_all_groups_share_the_names_of_a_decision(counted: CountedNames) -> None:
+    at = ClassicCoordinator()
+    said = [subscription(*(f"{number}-{name}" for name in range(400))) for number in range(60)]
+    for number, metadata in enumerate(said):
+        one = ClassicMember("m", None, "c", "/h", 60_000, 45_000, metadata, b"a")
+        value = GroupMetadataValue("consumer", 1, "range", "m", 0, (one,))
+        at.state.apply(GroupRecord(GroupMetadataKey(f"g{number}"), value), at.state.next_offset)
+    loaded(at.state, at)
+    counted.decide_all(at, 0.0)
+    assert counted.most <= NAMES_OF_A_DECISION
+    groups = [group for group in at.state.groups.values() if isinstance(group, ClassicGroup)]
+    assert [len(group.topics or ()) for group in groups] == [400] * 60
+
+
+@pytest.mark.parametrize("named", [4, 5])
+def test_the_topics_of_a_group_that_reads_too_many_are_not_known(named: int) -> None:
+    """Nothing of its offsets expires then, and OffsetDelete deletes none."""
+    at = ClassicCoordinator(BrokerConfig(sluicegate_group_topics_max=4))
+    at.stable(protocols=reads(*"abcde"[:named]))
+    at.advance(1.0)
+    known = named == 4
+    assert (at.group.topics is not None, at.group.offset_retention() is not None) == (known, known)
+    assert at.group.is_subscribed_to("z") is not known
 
 
 @pytest.mark.parametrize("named", [2, 3])
