@@ -25,7 +25,7 @@ from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.steps import Steps
+from broker_runtime.steps import Steps, at_once
 from broker_runtime.storage.batching import Batches, KeyValue, in_batches
 
 log = logging.getLogger(__name__)
@@ -357,7 +357,7 @@ class CoordinatorRuntime(Generic[S, R]):
         Where a record is too large for the log nothing is written: a group's end, say, without what it becomes.
         """
         batches: Sequence[list[tuple[R, KeyValue]]]
-        batches = list(in_batches(records, self._shard.encode, self._durable.batch_bytes_max))
+        batches = list(in_batches(records, self._encoded, self._durable.batch_bytes_max))
         for batch in self._checked(records, batches):
             base = self._durable.append([encoded for _, encoded in batch])
             for offset, (record, _) in enumerate(batch, base):
@@ -366,9 +366,10 @@ class CoordinatorRuntime(Generic[S, R]):
 
     def _append_in_steps(self, records: Sequence[R]) -> Steps[None]:
         """The same, with breaks."""
-        batches = Batches(self._shard.encode, self._durable.batch_bytes_max)
+        batches: Batches[R] = Batches(self._durable.batch_bytes_max)
         for number, record in enumerate(records):
-            batches.add(record)
+            encoded = self._shard.encode(record)
+            batches.add(record, encoded if isinstance(encoded, tuple) else (yield from encoded))
             if number % _RECORDS_OF_A_STEP == 0:
                 yield
         for batch in self._checked(records, batches.all):
@@ -378,6 +379,10 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._shard.applied(record, self.state)
                 if offset % _RECORDS_OF_A_STEP == 0:
                     yield
+
+    def _encoded(self, record: R) -> KeyValue:
+        encoded = self._shard.encode(record)
+        return encoded if isinstance(encoded, tuple) else at_once(encoded)
 
     def _checked(
         self, records: Sequence[R], batches: Sequence[list[tuple[R, KeyValue]]]

@@ -86,7 +86,9 @@ class Shard(Protocol[S, R]):
         """The shard is active from here on."""
         ...
 
-    def encode(self, record: R) -> KeyValue: ...
+    def encode(self, record: R) -> KeyValue | Steps[KeyValue]:
+        """In steps where the record is long. A decision that writes such records is made in steps, too."""
+        ...
 
     def applied(self, record: R, state: S) -> None:
         """Called after each record that was decided here, durable or not yet."""

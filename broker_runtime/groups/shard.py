@@ -27,7 +27,7 @@ from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tallied import add_to
-from broker_runtime.steps import Steps
+from broker_runtime.steps import Steps, at_once
 from broker_runtime.storage.batch import Record
 from broker_runtime.storage.batching import KeyValue
 
@@ -142,8 +142,8 @@ class GroupShard:
         # A sweep that is under way is not replaced by the next one.
         self.environment.timers.schedule((key, sweep), 0.0, decide)
 
-    def encode(self, record: GroupRecord) -> KeyValue:
-        return record_codec.encode(record)
+    def encode(self, record: GroupRecord) -> KeyValue | Steps[KeyValue]:
+        return record_codec.encoding(record)
 
     def applied(self, record: GroupRecord, state: GroupsState) -> None:
         if record.value is None:
@@ -154,8 +154,9 @@ class GroupShard:
             self._expiring.remove(record.key)
         add_to(self._surroundings.tally, record, expired=expired)
 
-    def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> None:
-        """No record of groups makes others."""
+    def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> Steps[Sequence[GroupRecord]] | None:
+        """No record of groups makes others, but long ones leave something to count."""
+        return state.count_the_rest() if state.uncounted else None
 
     def committed(self, state: GroupsState) -> None:
         self.environment.outbox.flush()
@@ -172,3 +173,5 @@ def _take_over(state: GroupsState, item: Record, unknown: Counter[int]) -> None:
         state.next_offset = item.offset + 1
     else:
         state.apply(record, item.offset)
+        if state.uncounted:
+            at_once(state.count_the_rest())

@@ -4,11 +4,12 @@ Groups carry soft state beside it (who waits, in what state a rebalance is), whi
 loses, as in Apache Kafka.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import GroupRecord, Key, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.steps import Steps
 
 Applier = Callable[["GroupsState", Any, Any], None]
 """Takes over one record: state, key, value or None. Raises ValueError where the record cannot be."""
@@ -66,6 +67,9 @@ class GroupsState:
         self.offsets = CommittedOffsets()
         self.on_end: Callable[[Group], None] = _nothing
         """Called with each group that a tombstone has removed."""
+        self.uncounted: list[Steps[None]] = []
+        """What long records have left to be done in steps, group by group. A group that is read before does it at
+        once."""
         self._appliers = appliers
         self._simple_group = simple_group
 
@@ -91,6 +95,12 @@ class GroupsState:
         if before is not None and key.group_id not in self.groups:
             self.on_end(before)
         self._keep_offsets(key.group_id)
+
+    def count_the_rest(self) -> Steps[Sequence[GroupRecord]]:
+        """Do in steps what the last records have left. Returns no records."""
+        while self.uncounted:
+            yield from self.uncounted.pop()
+        return ()
 
     def _keep_offsets(self, group_id: str) -> None:
         """Of a group that ends and leaves offsets, as where it takes another protocol: they are a group, and expire."""

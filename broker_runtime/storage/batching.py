@@ -14,14 +14,13 @@ FRAME_BYTES_MAX = 128
 class Batches(Generic[T]):
     """Records with their encodings, cut where a batch would become larger than `bytes_max`; none is empty."""
 
-    def __init__(self, encode: Callable[[T], KeyValue], bytes_max: int) -> None:
-        self._encode = encode
+    def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._size = 0
         self.all: list[list[tuple[T, KeyValue]]] = []
 
-    def add(self, record: T) -> None:
-        encoded = key, value = self._encode(record)
+    def add(self, record: T, encoded: KeyValue) -> None:
+        key, value = encoded
         added = len(key or b"") + len(value or b"")
         if not self.all or self._size + added > self._bytes_max:
             self.all.append([])
@@ -34,9 +33,9 @@ def in_batches(
     records: Iterable[T], encode: Callable[[T], KeyValue], bytes_max: int
 ) -> Iterator[list[tuple[T, KeyValue]]]:
     """Each record with its encoding, as of `Batches`."""
-    batches = Batches(encode, bytes_max)
+    batches: Batches[T] = Batches(bytes_max)
     for record in records:
-        batches.add(record)
+        batches.add(record, encode(record))
         if len(batches.all) > 1:
             yield batches.all.pop(0)
     yield from batches.all

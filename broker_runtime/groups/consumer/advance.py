@@ -7,6 +7,7 @@ assignment is computed where the epoch is ahead of the last one; and the member 
 from functools import partial
 from uuid import UUID
 
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.fencing import arm_rebalance, disarm_rebalance
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import Speaker
@@ -38,7 +39,8 @@ def advance(
     owned: Assignment | None,
     records: list[GroupRecord],
 ) -> Steps[ConsumerMember]:
-    """`member` is as it wants to be; returned as it is then. Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
+    """`member` is as it wants to be; returned as it is then. Raises KafkaError (INVALID_REGULAR_EXPRESSION,
+    INVALID_REQUEST)."""
     group_id, member_id = group.group_id, member.member_id
     if member != speaker.member:
         records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), member.metadata))
@@ -51,7 +53,7 @@ def advance(
     epoch = yield from _group_epoch(group, environment, change, bump, records)
     target = yield from target_for(group, epoch, change, environment, records)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
-    moved = _reconciled(group, member, target, environment, owned, subscription_changed)
+    moved = yield from _reconciled(group, member, target, environment, owned, subscription_changed)
     if moved is not member:
         records.append(GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), moved.current))
         if moved.current.state == MemberState.UNREVOKED_PARTITIONS and not moved.speaks_classic:
@@ -82,8 +84,19 @@ def _group_epoch(
     return value.epoch
 
 
+def _check_room(group: ConsumerGroup, topics: int, topics_max: int) -> None:
+    """Raises KafkaError (INVALID_REQUEST). A group that has too many may still get fewer."""
+    if topics > max(topics_max, len(group.subscriptions.topics)):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The members of group {group.group_id} would subscribe to {topics} topics together, and "
+            f"sluicegate.group.topics.max allows {topics_max}. Subscribe to fewer topics, or raise the limit.",
+        )
+
+
 def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: MemberChange) -> Steps[int]:
-    """Of all topics that are subscribed to once the member is what it is to be."""
+    """Of all topics that are subscribed to once the member is what it is to be. Raises KafkaError (INVALID_REQUEST)
+    where they are too many."""
     subscriptions, before, after = group.subscriptions, change.before, change.after
     gone = [] if before is None else [before.metadata.subscribed_topic_names]
     come = [] if after is None else [after.metadata.subscribed_topic_names]
@@ -92,9 +105,11 @@ def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: Mem
         if resolved is not None and subscriptions.regexes[before.regex] == 1:
             gone.append(resolved.topics)
     names = yield from subscriptions.topics_after(gone, come)
-    if names is None:
-        if not group.metadata_stale:
-            return group.metadata_hash
+    if names is not None:
+        _check_room(group, len(names), environment.config.sluicegate_group_topics_max)
+    elif not group.metadata_stale:
+        return group.metadata_hash
+    else:
         names = subscriptions.topics
     return hash_of((yield from known_topics(names, environment.image, group.topic_facts)))
 
@@ -106,7 +121,7 @@ def _reconciled(
     environment: GroupEnvironment,
     owned: Assignment | None,
     subscription_changed: bool,
-) -> ConsumerMember:
+) -> Steps[ConsumerMember]:
     if not subscription_changed and member.is_reconciled_to(target.epoch):
         return member
     names, topics = group.subscriptions.topics_of(member), environment.image.topics
@@ -115,8 +130,6 @@ def _reconciled(
         topic = topics.by_id(topic_id)
         return topic is not None and topic.name in names
 
-    def is_free(topic_id: UUID, partition: int) -> bool:
-        return group.owners.of(topic_id, partition) is None
-
-    goal = Goal(target.epoch, target.of_member, is_subscribed, is_free)
-    return reconcile(member, goal, owned, subscription_changed)
+    yield
+    goal = Goal(target.epoch, target.of_member, is_subscribed, group.owners.free)
+    return (yield from reconcile(member, goal, owned, subscription_changed))

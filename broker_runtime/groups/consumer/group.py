@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.member import (
@@ -9,6 +10,7 @@ from broker_runtime.groups.consumer.member import (
     NEW_METADATA,
     NOTHING,
     ConsumerMember,
+    are_many,
 )
 from broker_runtime.groups.consumer.owners import PartitionOwners
 from broker_runtime.groups.consumer.subscriptions import Subscriptions
@@ -33,6 +35,7 @@ from broker_runtime.groups.records import (
     Key,
 )
 from broker_runtime.groups.state import Applier, GroupsState
+from broker_runtime.steps import Steps
 
 _EPOCH_COMMITS_SINCE = 9
 """OffsetCommit: older versions carry no member epoch."""
@@ -103,9 +106,11 @@ class ConsumerGroup:
         if epoch >= member.epoch:
             _check_epoch(member, epoch)
             return
-        since = member.held_since()
+        since: dict[UUID, Mapping[int, int]] = {}
         for topic_id, partition in partitions:
-            if topic_id is None or since.get((topic_id, partition), epoch + 1) > epoch:
+            if topic_id is not None and topic_id not in since:
+                since[topic_id] = member.held_since(topic_id)
+            if topic_id is None or since[topic_id].get(partition, epoch + 1) > epoch:
                 raise _stale(member, f"does not have partition {partition} of {topic_id} since epoch {epoch}")
 
     def check_fetch(self, committer: Committer) -> None:
@@ -149,6 +154,13 @@ class ConsumerGroup:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
+    def holds_many(self, member_id: str, instance_id: str | None) -> bool:
+        """Whether a decision about what the member has, and is to have, is made in steps."""
+        for each in (self.members.get(member_id), self.static_member(instance_id)):
+            if each is not None and (each.holds_many() or are_many(self.target.get(each.member_id, NOTHING))):
+                return True
+        return False
+
     def put(self, member: ConsumerMember) -> None:
         """It comes, or is another now."""
         before = self.members.get(member.member_id)
@@ -170,6 +182,15 @@ class ConsumerGroup:
         self.subscriptions.change(member, None)
         self.owners.release(member)
         self._forget_instance(member)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether long records have left something to count."""
+        return self.subscriptions.are_behind or self.owners.are_behind
+
+    def catch_up(self) -> Steps[None]:
+        yield from self.subscriptions.catch_up()
+        yield from self.owners.catch_up()
 
     def _forget_instance(self, member: ConsumerMember | None) -> None:
         instance_id = None if member is None else member.metadata.instance_id
@@ -205,6 +226,12 @@ def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
     return made
 
 
+def _note(state: GroupsState, group: ConsumerGroup) -> None:
+    """What the record has left is done before the next decision."""
+    if group.is_behind:
+        state.uncounted.append(group.catch_up())
+
+
 def _apply_group(state: GroupsState, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
     if value is not None:
         group = _made(state, key.group_id)
@@ -221,8 +248,10 @@ def _apply_metadata(
         known = group.members.get(key.member_id)
         current = NEW_CURRENT if known is None else known.current
         group.put(ConsumerMember(key.member_id, value, current))
+        _note(state, group)
     elif (found := _found(state, key.group_id)) is not None:
         found.remove(key.member_id)
+        _note(state, found)
 
 
 def _apply_current(
@@ -236,6 +265,7 @@ def _apply_current(
     if group is not None and (known is not None or value is not None):
         metadata = NEW_METADATA if known is None else known.metadata
         group.put(ConsumerMember(key.member_id, metadata, NEW_CURRENT if value is None else value))
+        _note(state, group)
 
 
 def _apply_target_epoch(
@@ -268,6 +298,7 @@ def _apply_regex(
     group = _found(state, key.group_id) if value is None else _made(state, key.group_id)
     if group is not None:
         group.subscriptions.resolve(key.regular_expression, value)
+        _note(state, group)
 
 
 def _forget(state: GroupsState, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:

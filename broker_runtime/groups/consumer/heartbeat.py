@@ -18,7 +18,7 @@ from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_gr
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import begin_session, speaker_of
 from broker_runtime.groups.consumer.leaving import leave
-from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
+from broker_runtime.groups.consumer.member import ConsumerMember, MemberState, are_many
 from broker_runtime.groups.consumer.regexes import refresh_is_due
 from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX, sorted_names
 from broker_runtime.groups.consumer.times import times_of
@@ -58,11 +58,13 @@ def heartbeat(
 
 
 def _takes_long(group: Group | None, request: HeartbeatRequest) -> bool:
-    if len(request.subscribed_topic_names or ()) > NAMES_AT_ONCE_MAX:
+    if len(request.subscribed_topic_names or ()) > NAMES_AT_ONCE_MAX or are_many(request.owned or {}):
         return True
     if isinstance(group, ClassicGroup):
         return bool(group.members.by_id)
-    return isinstance(group, ConsumerGroup) and group.subscriptions.are_many
+    if not isinstance(group, ConsumerGroup):
+        return False
+    return group.subscriptions.are_many or group.holds_many(request.member_id, request.instance_id)
 
 
 def _heartbeat(
@@ -128,7 +130,7 @@ def _decide(
     records: list[GroupRecord],
 ) -> Steps[Decided[GroupRecord, HeartbeatAnswer]]:
     member_id = request.member_id or environment.new_id()
-    speaker = speaker_of(group, request, member_id, environment.config.group_consumer_max_size, records)
+    speaker = yield from speaker_of(group, request, member_id, environment.config.group_consumer_max_size, records)
     updated = yield from _updated(speaker.member, request)
     moved = yield from advance(group, environment, speaker, updated, request.owned, records)
     begin_session(state, group, speaker, moved, environment)

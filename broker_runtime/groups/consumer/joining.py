@@ -17,6 +17,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps
 
 
 class Speaker(NamedTuple):
@@ -32,7 +33,7 @@ class Speaker(NamedTuple):
 
 def speaker_of(
     group: ConsumerGroup, request: HeartbeatRequest, member_id: str, size_max: int, records: list[GroupRecord]
-) -> Speaker:
+) -> Steps[Speaker]:
     """Raises KafkaError. `records` get what replaces a static member."""
     check_room(group, member_id, size_max)
     if request.instance_id is None:
@@ -45,7 +46,7 @@ def speaker_of(
         if request.is_join:
             return _static_join(group, static, request, member_id, records)
         member = check_instance(static, request.instance_id, member_id)
-    _check_epoch(member, request)
+    yield from _check_epoch(member, request)
     return Speaker(member, member)
 
 
@@ -114,14 +115,14 @@ def replacement(group: ConsumerGroup, static: ConsumerMember, member_id: str, re
     return Speaker(member, static, None if static.member_id == member_id else static.member_id)
 
 
-def _check_epoch(member: ConsumerMember, request: HeartbeatRequest) -> None:
+def _check_epoch(member: ConsumerMember, request: HeartbeatRequest) -> Steps[None]:
     """A member that missed the answer with its next epoch comes with the one before: it may, as long as it owns nothing
     that is not assigned to it."""
     received, epoch = request.member_epoch, member.epoch
     if request.is_join or received == epoch:
         return
     missed_answer = received < epoch and received == member.current.previous_member_epoch
-    if missed_answer and member.owns_only_assigned(request.owned):
+    if missed_answer and (yield from member.owns_only_assigned(request.owned)):
         return
     word = "greater" if received > epoch else "smaller"
     raise KafkaError(

@@ -16,11 +16,15 @@ from broker_runtime.groups.records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
 )
+from broker_runtime.steps import Steps, chosen, listed
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 """A static member that will be back within its session: its partitions stay its own."""
 NOTHING: Assignment = {}
+_TOPICS_AT_ONCE_MAX = 256
+_PARTITIONS_AT_ONCE_MAX = 4_096
+_Epochs = tuple[int, ...]
 
 
 class MemberState(IntEnum):
@@ -69,20 +73,25 @@ class ConsumerMember(Struct, frozen=True, gc=False):
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.current.state == MemberState.STABLE and self.current.member_epoch == target_epoch
 
-    def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Self:
+    def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Steps[Self]:
         """With another current assignment; the epoch that it leaves is its previous one. What it has not had since an
         earlier epoch it has since this one."""
         before = self.current
         had = partial(_told, before.assigned_partitions, before.assigned_epochs, self.epoch)
         given_up = partial(_told, before.partitions_pending_revocation, before.pending_revocation_epochs, self.epoch)
+
+        def kept(item: tuple[UUID, tuple[int, ...]]) -> tuple[UUID, _Epochs]:
+            topic, partitions = item
+            return topic, _epochs(partitions, epoch, had(topic))
+
+        def to_give_up(item: tuple[UUID, tuple[int, ...]]) -> tuple[UUID, _Epochs]:
+            topic, partitions = item
+            return topic, _epochs(partitions, epoch, had(topic), given_up(topic))
+
+        assigned_epochs = dict((yield from listed(map(kept, assigned.items()))))
+        pending_epochs = dict((yield from listed(map(to_give_up, pending.items()))))
         current = ConsumerGroupCurrentMemberAssignmentValue(
-            epoch,
-            self.epoch,
-            state,
-            assigned,
-            pending,
-            {topic: _epochs(partitions, epoch, had(topic)) for topic, partitions in assigned.items()},
-            {topic: _epochs(partitions, epoch, had(topic), given_up(topic)) for topic, partitions in pending.items()},
+            epoch, self.epoch, state, assigned, pending, assigned_epochs, pending_epochs
         )
         return type(self)(self.member_id, self.metadata, current)
 
@@ -97,25 +106,38 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         )
         return replace(self, current=current)
 
-    def held_since(self) -> Mapping[tuple[UUID, int], int]:
-        """Since which epoch it has each partition, also what it has not given up yet (KIP-1251)."""
+    def held_since(self, topic: UUID) -> Mapping[int, int]:
+        """Since which epoch it has each partition of the topic, also what it has not given up yet (KIP-1251)."""
         current = self.current
-        return {
-            **_since(current.partitions_pending_revocation, current.pending_revocation_epochs, self.epoch),
-            **_since(current.assigned_partitions, current.assigned_epochs, self.epoch),
-        }
+        given_up = _told(current.partitions_pending_revocation, current.pending_revocation_epochs, self.epoch, topic)
+        assigned = _told(current.assigned_partitions, current.assigned_epochs, self.epoch, topic)
+        return dict(zip(*given_up, strict=True)) | dict(zip(*assigned, strict=True))
 
     def replaced_by(self, member_id: str) -> Self:
         """The same static member under another id: it begins again and keeps its partitions."""
         current = replace(self.current, member_epoch=0, previous_member_epoch=0)
         return replace(self, member_id=member_id, current=current)
 
-    def owns_only_assigned(self, owned: Mapping[UUID, tuple[int, ...]] | None) -> bool:
+    def owns_only_assigned(self, owned: Assignment | None) -> Steps[bool]:
         """Whether all that it says it owns is assigned to it. None: it has not said."""
         if owned is None:
             return False
         assigned = self.current.assigned_partitions
-        return all(set(partitions) <= set(assigned.get(topic, ())) for topic, partitions in owned.items() if partitions)
+
+        def is_more(item: tuple[UUID, tuple[int, ...]]) -> bool:
+            topic, partitions = item
+            return not set(partitions) <= set(assigned.get(topic, ()))
+
+        return not (yield from chosen(owned.items(), is_more))
+
+    def holds_many(self) -> bool:
+        """Whether a decision that reads all of its partitions is made in steps."""
+        return are_many(self.current.assigned_partitions) or are_many(self.current.partitions_pending_revocation)
+
+
+def are_many(assignment: Assignment) -> bool:
+    """Whether it takes long to read all of it."""
+    return len(assignment) > _TOPICS_AT_ONCE_MAX or sum(map(len, assignment.values())) > _PARTITIONS_AT_ONCE_MAX
 
 
 def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:
@@ -127,17 +149,6 @@ def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:
 
 def same_epochs(assignment: Assignment, epoch: int) -> AssignmentEpochs:
     return {topic: (epoch,) * len(partitions) for topic, partitions in assignment.items()}
-
-
-_Epochs = tuple[int, ...]
-
-
-def _since(assignment: Assignment, epochs: AssignmentEpochs, member_epoch: int) -> dict[tuple[UUID, int], int]:
-    found = {}
-    for topic in assignment:
-        for partition, epoch in zip(*_told(assignment, epochs, member_epoch, topic), strict=True):
-            found[topic, partition] = epoch
-    return found
 
 
 def _told(

@@ -5,12 +5,15 @@ A partition goes from one member to another in three steps: the first is told to
 the target (UNRELEASED_PARTITIONS), is given it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState
 from broker_runtime.groups.records import Assignment
+from broker_runtime.steps import Steps, chosen
+
+_TOPICS_OF_A_STEP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,82 +25,111 @@ class Goal:
     target: Assignment
     is_subscribed: Callable[[UUID], bool]
     """A member never gets, and gives up, what it does not ask for any more, whatever the target says."""
-    is_free: Callable[[UUID, int], bool]
-    """Whether nobody else owns the partition."""
+    free: Callable[[UUID, Sequence[int]], Sequence[int]]
+    """Those of a topic's partitions that nobody else owns."""
 
 
 def reconcile(
     member: ConsumerMember, goal: Goal, owned: Assignment | None, subscription_changed: bool
-) -> ConsumerMember:
+) -> Steps[ConsumerMember]:
     """The member as it is now; the same object where it can take no step. `owned` is what it says it owns."""
     current = member.current
-    if current.state == MemberState.STABLE and member.epoch == goal.epoch:
-        return _without_unsubscribed(member, goal, owned) if subscription_changed else member
-    if current.state == MemberState.UNREVOKED_PARTITIONS and _owns_any(owned, current.partitions_pending_revocation):
-        return _without_unsubscribed(member, goal, owned) if subscription_changed else member
-    return _towards(member, goal, owned)
+    waits = current.state == MemberState.STABLE and member.epoch == goal.epoch
+    if not waits and current.state == MemberState.UNREVOKED_PARTITIONS:
+        waits = yield from _owns_any(owned, current.partitions_pending_revocation)
+    if not waits:
+        return (yield from _towards(member, goal, owned))
+    return (yield from _without_unsubscribed(member, goal, owned)) if subscription_changed else member
 
 
-def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
+def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> Steps[ConsumerMember]:
     had, own_pending = member.current.assigned_partitions, member.current.partitions_pending_revocation
     assigned: dict[UUID, tuple[int, ...]] = {}
     revoked: dict[UUID, tuple[int, ...]] = {}
     gained: dict[UUID, tuple[int, ...]] = {}
-    unreleased = False
-    for topic in {**had, **goal.target}:
-        before = had.get(topic, ())
-        target = goal.target.get(topic, ()) if goal.is_subscribed(topic) else ()
+    unreleased = left_out = False
+    for number, topic in enumerate({**had, **goal.target}, 1):
+        if number % _TOPICS_OF_A_STEP == 0:
+            yield
+        before, wanted = had.get(topic, ()), goal.target.get(topic, ())
+        target = wanted if goal.is_subscribed(topic) else ()
+        left_out = left_out or target is not wanted
         if before == target:
-            assigned[topic] = before
+            _put(assigned, topic, before)
             continue
-        wanted, has = set(target), set(before)
-        _put(assigned, topic, [partition for partition in before if partition in wanted])
-        _put(revoked, topic, [partition for partition in before if partition not in wanted])
-        missing = [partition for partition in target if partition not in has]
-        pending = own_pending.get(topic, ())
-        free = [partition for partition in missing if partition in pending or goal.is_free(topic, partition)]
+        _put(assigned, topic, _both(before, target))
+        _put(revoked, topic, _without(before, target))
+        missing = _without(target, before)
+        free = goal.free(topic, missing)
+        if topic in own_pending:
+            may_take = {*free, *own_pending[topic]}
+            free = [partition for partition in missing if partition in may_take]
         unreleased = unreleased or len(free) < len(missing)
         _put(gained, topic, free)
-    assigned = {topic: partitions for topic, partitions in assigned.items() if partitions}
-    if revoked and _owns_any(owned, revoked):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoked)
-    for topic, partitions in gained.items():
+    if revoked and (yield from _owns_any(owned, revoked)):
+        return (yield from _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoked))
+    if not unreleased and not left_out:
+        # One object for both: a group has thousands of them.
+        return (yield from _moved(member, MemberState.STABLE, goal.epoch, goal.target, NOTHING))
+    for number, (topic, partitions) in enumerate(gained.items(), 1):
         assigned[topic] = tuple(sorted((*assigned.get(topic, ()), *partitions)))
+        if number % _TOPICS_OF_A_STEP == 0:
+            yield
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
-    # One object for both: a group has thousands of them.
-    return _moved(member, state, goal.epoch, goal.target if assigned == goal.target else assigned, NOTHING)
+    return (yield from _moved(member, state, goal.epoch, assigned, NOTHING))
 
 
-def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
+def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> Steps[ConsumerMember]:
     """Where the member may not go on: it gives up at once what it no longer asks for."""
     had = member.current.assigned_partitions
-    kept = {topic: partitions for topic, partitions in had.items() if goal.is_subscribed(topic)}
+    kept = dict((yield from chosen(had.items(), lambda item: goal.is_subscribed(item[0]))))
     if len(kept) == len(had):
         return member
     revoked = dict(member.current.partitions_pending_revocation)
-    for topic, partitions in had.items():
+    for number, (topic, partitions) in enumerate(had.items(), 1):
         if topic not in kept:
             revoked[topic] = tuple(sorted({*revoked.get(topic, ()), *partitions}))
-    if _owns_any(owned, revoked):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, revoked)
+        if number % _TOPICS_OF_A_STEP == 0:
+            yield
+    if (yield from _owns_any(owned, revoked)):
+        return (yield from _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, revoked))
     state = MemberState(member.current.state)
-    return _moved(member, state, member.epoch, kept, member.current.partitions_pending_revocation)
+    return (yield from _moved(member, state, member.epoch, kept, member.current.partitions_pending_revocation))
 
 
 def _moved(
     member: ConsumerMember, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment
-) -> ConsumerMember:
-    moved = member.moved(state, epoch, assigned, pending)
+) -> Steps[ConsumerMember]:
+    moved = yield from member.moved(state, epoch, assigned, pending)
+    yield
     return member if moved == member else moved
 
 
-def _put(into: dict[UUID, tuple[int, ...]], topic: UUID, partitions: list[int]) -> None:
+def _both(some: tuple[int, ...], others: tuple[int, ...]) -> list[int]:
+    also = set(others)
+    return [partition for partition in some if partition in also]
+
+
+def _without(some: tuple[int, ...], others: tuple[int, ...]) -> Sequence[int]:
+    if not others:
+        return some
+    left_out = set(others)
+    return [partition for partition in some if partition not in left_out]
+
+
+def _put(into: dict[UUID, tuple[int, ...]], topic: UUID, partitions: Sequence[int]) -> None:
     if partitions:
         into[topic] = tuple(partitions)
 
 
-def _owns_any(owned: Assignment | None, partitions: Assignment) -> bool:
+def _owns_any(owned: Assignment | None, partitions: Assignment) -> Steps[bool]:
     """A member that has not said what it owns may own them all."""
     if owned is None:
         return True
-    return any(not set(partitions.get(topic, ())).isdisjoint(held) for topic, held in owned.items())
+    for number, (topic, held) in enumerate(owned.items(), 1):
+        some = partitions.get(topic)
+        if some and not set(some).isdisjoint(held):
+            return True
+        if number % _TOPICS_OF_A_STEP == 0:
+            yield
+    return False

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from functools import partial
 
-from broker_runtime.errors import KafkaError, detached
+from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.target import MemberChange, assign_soon
 from broker_runtime.groups.consumer.topics import hash_of, known_topics
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 Found = Mapping[str, tuple[str, ...] | KafkaError]
 """Topics by expression, sorted; an error where that is none of RE2, as another coordinator may have written it."""
 
+_TOO_MANY = ErrorCode.INVALID_REQUEST
+_SHOWN = 50
+"""Characters of an expression in a message."""
 REFRESH_MIN_MS = 10_000
 """Between two looks at the topics, as in Apache Kafka: topics that are made one by one cost few rebalances."""
 
@@ -80,7 +83,8 @@ def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnviro
     def then(result: Found | Exception) -> GroupTimer:
         return partial(_resolved, environment, group_id, version, result)
 
-    environment.run_aside(partial(_match, regexes, names), then)
+    topics_max = environment.config.sluicegate_group_member_topics_max
+    environment.run_aside(partial(_match, regexes, names, topics_max), then)
 
 
 def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
@@ -91,7 +95,7 @@ def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
     return +wanted
 
 
-def _match(regexes: Collection[str], names: Collection[str]) -> Found:
+def _match(regexes: Collection[str], names: Collection[str], topics_max: int) -> Found:
     """One that is refused is no reason why the others of its group should find nothing."""
     matched: dict[str, tuple[str, ...] | KafkaError] = {}
     for text in regexes:
@@ -99,15 +103,33 @@ def _match(regexes: Collection[str], names: Collection[str]) -> Found:
             regex = compile_topic_regex(text)
         except KafkaError as error:
             matched[text] = detached(error)
-        else:
-            matched[text] = tuple(sorted(name for name in names if regex.matches(name)))
+            continue
+        found = tuple(sorted(name for name in names if regex.matches(name)))
+        matched[text] = found if len(found) <= topics_max else _too_many(text, len(found), topics_max)
     return matched
+
+
+def _too_many(text: str, topics: int, topics_max: int) -> KafkaError:
+    return KafkaError(
+        _TOO_MANY,
+        f"the expression {text[:_SHOWN]!r} matches {topics} topics, and sluicegate.group.member.topics.max allows "
+        f"{topics_max}: let it match fewer, or raise the limit",
+    )
+
+
+def _topics(found: tuple[str, ...] | KafkaError, before: tuple[str, ...]) -> tuple[str, ...]:
+    """An expression that matches too many topics keeps those that it had: one topic more must not take them all."""
+    if not isinstance(found, KafkaError):
+        return found
+    return before if found.code is _TOO_MANY else ()
 
 
 def _tell_refused(group: ConsumerGroup, result: Found) -> None:
     refused = {regex: found for regex, found in result.items() if isinstance(found, KafkaError)}
     for regex in refused.keys() - group.refused_regexes:
-        log.warning("a subscription of group %s matches no topics: %s", group.group_id, refused[regex].message)
+        error = refused[regex]
+        what = "gets no other topics" if error.code is _TOO_MANY else "matches no topics"
+        log.warning("a subscription of group %s %s: %s", group.group_id, what, error.message)
     group.refused_regexes = frozenset(refused)
 
 
@@ -129,11 +151,12 @@ def _resolved(
     subscriptions, now_ms = group.subscriptions, environment.now_ms()
     gone, come, records = [], [], []
     for regex, found in result.items():
-        topics = () if isinstance(found, KafkaError) else found
         if not subscriptions.regexes[regex]:
             continue
         known = subscriptions.resolved.get(regex)
-        gone.append(() if known is None else known.topics)
+        before = () if known is None else known.topics
+        topics = _topics(found, before)
+        gone.append(before)
         come.append(topics)
         value = ConsumerGroupRegularExpressionValue(topics, version, now_ms)
         records.append(GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), value))

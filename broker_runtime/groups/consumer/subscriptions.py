@@ -1,22 +1,28 @@
 """What the members of a group ask for together, counted, so that one member's change costs what it changes. Pure."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from broker_runtime.groups.consumer.member import ConsumerMember
 from broker_runtime.groups.records import ConsumerGroupRegularExpressionValue
-from broker_runtime.steps import Steps, chosen, counted, distinct, in_order
+from broker_runtime.steps import Steps, at_once, chosen, counted, distinct, in_order
 
 NAMES_AT_ONCE_MAX = 256
 """A decision that reads more names of topics than these is made in steps."""
+_NAMES_OF_A_STEP = 256
 
 
 class Subscriptions:
-    """`topics` counts members that name a topic and expressions that match it; `regexes` and `assignors` members."""
+    """`topics` counts members that name a topic and expressions that match it; `regexes` and `assignors` members.
+
+    Many names that come or go are noted, and counted when `catch_up` is made, or with the next look at `topics`.
+    """
 
     def __init__(self) -> None:
-        self.topics: Counter[str] = Counter()
+        self._topics: Counter[str] = Counter()
+        self._noted: deque[tuple[Iterator[str], int]] = deque()
+        """Names, and what each of them adds to its count."""
         self.regexes: Counter[str] = Counter()
         self.assignors: Counter[str] = Counter()
         self.classic_members = 0
@@ -24,6 +30,28 @@ class Subscriptions:
         """Of the classic protocol, how many of those who speak that know each."""
         self.resolved: dict[str, ConsumerGroupRegularExpressionValue] = {}
         """By expression, what topics it matched when it was looked at last."""
+
+    @property
+    def topics(self) -> Counter[str]:
+        """Only read by others."""
+        if self._noted:
+            at_once(self.catch_up())
+        return self._topics
+
+    @property
+    def are_behind(self) -> bool:
+        """Whether there is something to catch up with."""
+        return bool(self._noted)
+
+    def catch_up(self) -> Steps[None]:
+        """Count what is noted, in its order."""
+        while self._noted:
+            names, count = self._noted[0]
+            some = list(islice(names, _NAMES_OF_A_STEP))
+            _add(self._topics, some, count)
+            if len(some) < _NAMES_OF_A_STEP:
+                self._noted.popleft()
+            yield
 
     @property
     def are_many(self) -> bool:
@@ -43,12 +71,14 @@ class Subscriptions:
                 _add(self.assignors, (member.metadata.server_assignor,), count)
 
     def _change_topics(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-        """Either may have thousands of names: those in both, and those that come, cost next to nothing."""
+        """A name in both is counted up first: its count is never 0."""
         if before == after:
             return
-        old, new = dict.fromkeys(before), dict.fromkeys(after)
-        _add(self.topics, [name for name in old if name not in new], -1)
-        self.topics.update([name for name in new if name not in old])
+        are_few = not self._noted and len(before) + len(after) <= NAMES_AT_ONCE_MAX
+        self._noted.append((iter(dict.fromkeys(after)), 1))
+        self._noted.append((iter(dict.fromkeys(before)), -1))
+        if are_few:
+            at_once(self.catch_up())
 
     def _change_classic(self, member: ConsumerMember, count: int) -> None:
         classic = member.metadata.classic_member_metadata
@@ -59,11 +89,9 @@ class Subscriptions:
     def resolve(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
         """None: nobody subscribes to it any more."""
         before = self.resolved.pop(regex, None)
-        if before is not None:
-            _add(self.topics, before.topics, -1)
         if value is not None:
             self.resolved[regex] = value
-            _add(self.topics, value.topics, 1)
+        self._change_topics(() if before is None else before.topics, () if value is None else value.topics)
 
     def topics_after(
         self, gone: Sequence[Collection[str]], come: Sequence[Collection[str]]
@@ -73,11 +101,12 @@ class Subscriptions:
             return None
         went = yield from counted(chain.from_iterable(gone))
         came = yield from counted(chain.from_iterable(come))
-        lost = set((yield from chosen(went, lambda name: self.topics[name] - went[name] + came[name] <= 0)))
-        new = yield from chosen(came, lambda name: came[name] > went[name] and name not in self.topics)
+        topics = self.topics
+        lost = set((yield from chosen(went, lambda name: topics[name] - went[name] + came[name] <= 0)))
+        new = yield from chosen(came, lambda name: came[name] > went[name] and name not in topics)
         if not lost and not new:
             return None
-        return new + (yield from chosen(self.topics, lambda name: name not in lost))
+        return new + (yield from chosen(topics, lambda name: name not in lost))
 
     def preferred_assignor(self, before: ConsumerMember | None, after: ConsumerMember | None) -> str | None:
         """The one that most members ask for, with `after` in the place of `before`; None where nobody asks."""

@@ -30,7 +30,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, gathered
+from broker_runtime.steps import Steps, gathered, listed
 
 log = logging.getLogger(__name__)
 
@@ -83,12 +83,8 @@ class AssignmentWork:
     target: Mapping[str, Assignment]
     resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
     topics: Mapping[str, TopicFacts]
-
-    @property
-    def size(self) -> int:
-        names = sum(len(member.metadata.subscribed_topic_names) for member in self.members.values())
-        partitions = sum(facts.description.partitions for facts in self.topics.values())
-        return len(self.members) + partitions + names // _NAMES_LIKE_A_PARTITION
+    size: int
+    """How much there is to compute: members, partitions, and names of topics."""
 
     def compute(self) -> Computed:
         subscribed: dict[tuple[tuple[str, ...], str | None], frozenset[UUID]] = {}
@@ -183,7 +179,9 @@ def _work(
             members.pop(change.replaced_id, None)
             target[change.after.member_id] = target.pop(change.replaced_id, NOTHING)
     topics = yield from known_topics(names, environment.image, group.topic_facts)
-    group.partition_count = sum(facts.description.partitions for facts in topics.values())
+    partitions = yield from listed(facts.description.partitions for facts in topics.values())
+    group.partition_count = sum(partitions)
+    named = yield from listed(len(member.metadata.subscribed_topic_names) for member in members.values())
     asked = group.subscriptions.preferred_assignor(change.before, change.after)
     allowed = environment.config.group_consumer_assignors
     return AssignmentWork(
@@ -194,6 +192,7 @@ def _work(
         target,
         dict(group.subscriptions.resolved),
         topics,
+        len(members) + group.partition_count + sum(named) // _NAMES_LIKE_A_PARTITION,
     )
 
 
@@ -237,8 +236,9 @@ def _adopt_soon(
 
 def _adopt(
     environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
-) -> tuple[list[GroupRecord], None]:
+) -> Steps[tuple[list[GroupRecord], None]]:
     """The next slice of what a thread has computed. Who has gone meanwhile is left out, and who came waits."""
+    yield
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return [], None

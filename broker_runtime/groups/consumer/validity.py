@@ -73,7 +73,7 @@ def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
     if named > named_max:
         raise _invalid(
             f"SubscribedTopicNames has {named} topics, and sluicegate.group.member.topics.max allows {named_max}. "
-            "Subscribe by a regular expression, or raise the limit."
+            "Subscribe to fewer topics, or raise the limit."
         )
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(

@@ -5,7 +5,7 @@ of Apache Kafka 4.3's group coordinator, and older versions are read.
 """
 
 from broker_runtime.groups.record_codec.classic import write_member
-from broker_runtime.groups.record_codec.codec import decode, encode
+from broker_runtime.groups.record_codec.codec import decode, encode, encoding
 from broker_runtime.groups.record_codec.damage import DamagedRecordError
 
-__all__ = ["DamagedRecordError", "decode", "encode", "write_member"]
+__all__ = ["DamagedRecordError", "decode", "encode", "encoding", "write_member"]

@@ -1,7 +1,8 @@
 """Which type of record is written and read how. Pure."""
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from broker_runtime.errors import ProtocolError
@@ -24,6 +25,7 @@ from broker_runtime.groups.records import (
     PushMemberKey,
     Value,
 )
+from broker_runtime.steps import Steps, listed
 from broker_runtime.storage.batching import KeyValue
 from broker_runtime.wire.reader import RequestReader
 
@@ -31,12 +33,15 @@ _PARTITION_METADATA = 4
 
 
 class _Type(NamedTuple):
-    """One type of record; `fields` are those of its key, all of them texts. `write` and `read` begin at the version."""
+    """One type of record; `fields` are those of its key, all of them texts. `write` and `read` begin at the version.
+
+    `write` makes the value part by part: some are longer than one step may take.
+    """
 
     number: int
     key: Callable[..., Key]
     fields: tuple[str, ...]
-    write: Callable[[Any], bytes]
+    write: Callable[[Any], Iterable[bytes]]
     read: Callable[[bytes], Value | None]
 
 
@@ -44,7 +49,7 @@ def _flexible(
     number: int,
     key: Callable[..., Key],
     fields: tuple[str, ...],
-    write: Callable[[Any], bytes],
+    write: Callable[[Any], Iterable[bytes]],
     read: Callable[[RequestReader], Value],
 ) -> _Type:
     def read_version_0(value: bytes) -> Value:
@@ -53,21 +58,25 @@ def _flexible(
             raise ValueError(f"version {version} is not known")
         return read(RequestReader(memoryview(value), 2, flexible=True))
 
-    return _Type(number, key, fields, lambda value: b"\x00\x00" + write(value), read_version_0)
+    return _Type(number, key, fields, lambda value: chain((b"\x00\x00",), write(value)), read_version_0)
+
+
+def _write_group(value: Any) -> Iterable[bytes]:
+    return (classic.write_group(value),)
 
 
 def _read_group(value: bytes) -> Value:
     return classic.read_group(INT16.unpack_from(value)[0], memoryview(value)[2:])
 
 
-def _unwritten(value: object) -> bytes:
+def _unwritten(value: object) -> Iterable[bytes]:
     raise TypeError(f"only brokers before 4.1 write {value}")
 
 
 _GROUP = ("group_id",)
 _MEMBER = ("group_id", "member_id")
 _TYPES = (
-    _Type(2, GroupMetadataKey, _GROUP, classic.write_group, _read_group),
+    _Type(2, GroupMetadataKey, _GROUP, _write_group, _read_group),
     _flexible(3, ConsumerGroupMetadataKey, _GROUP, consumer.write_group, consumer.read_group),
     # What it said is a hash in the record of the group today; only its tombstone means anything.
     _Type(_PARTITION_METADATA, ConsumerGroupPartitionMetadataKey, _GROUP, _unwritten, lambda _: None),
@@ -88,17 +97,44 @@ _TYPES = (
 )
 _BY_NUMBER: Mapping[int, _Type] = {found.number: found for found in _TYPES}
 _BY_KEY: Mapping[Any, _Type] = {found.key: found for found in _TYPES}
+_PARTS_AT_ONCE_MAX = 256
+_LONG: Mapping[Any, Callable[[Any], bool]] = {
+    ConsumerGroupMemberMetadataKey: lambda value: len(value.subscribed_topic_names) > _PARTS_AT_ONCE_MAX,
+    ConsumerGroupTargetAssignmentMemberKey: lambda value: len(value.topic_partitions) > _PARTS_AT_ONCE_MAX,
+    ConsumerGroupCurrentMemberAssignmentKey: lambda value: (
+        len(value.assigned_partitions) + len(value.partitions_pending_revocation) > _PARTS_AT_ONCE_MAX
+    ),
+    ConsumerGroupRegularExpressionKey: lambda value: len(value.topics) > _PARTS_AT_ONCE_MAX,
+}
+"""Whether a value takes long to write, by the type of the key."""
 _OFFSET_TYPES = (offsets.TYPE, offsets.LEGACY_TYPE)
 
 
 def encode(record: GroupRecord) -> KeyValue:
-    """Raises KafkaError (INVALID_REQUEST) where a text is longer than the format has room for."""
+    """At once. Raises KafkaError (INVALID_REQUEST) where a text is longer than the format has room for."""
     key, value = record
     if isinstance(key, OffsetCommitKey):
         return offsets.write_key(key), None if value is None else offsets.write_value(_offset(value))
     kind = _BY_KEY[type(key)]
-    fields = [plain(getattr(key, field)) for field in kind.fields]
-    return b"".join((INT16.pack(kind.number), *fields)), None if value is None else kind.write(value)
+    return _written_key(kind, key), None if value is None else b"".join(kind.write(value))
+
+
+def encoding(record: GroupRecord) -> KeyValue | Steps[KeyValue]:
+    """The same, in steps if the value is long."""
+    is_long = _LONG.get(type(record.key))
+    if is_long is None or record.value is None or not is_long(record.value):
+        return encode(record)
+    return _encode(record)
+
+
+def _encode(record: GroupRecord) -> Steps[KeyValue]:
+    kind = _BY_KEY[type(record.key)]
+    parts = yield from listed(kind.write(record.value))
+    return _written_key(kind, record.key), b"".join(parts)
+
+
+def _written_key(kind: _Type, key: Key) -> bytes:
+    return b"".join((INT16.pack(kind.number), *[plain(getattr(key, field)) for field in kind.fields]))
 
 
 def _offset(value: Value) -> OffsetCommitValue:

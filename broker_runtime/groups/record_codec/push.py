@@ -3,6 +3,8 @@
 What is read raises ValueError and ProtocolError where it is damaged.
 """
 
+from collections.abc import Iterable
+
 from broker_runtime.groups.record_codec.texts import INT8, INT32, NO_TAGS, compact
 from broker_runtime.groups.records import PushMemberValue
 from broker_runtime.wire.reader import RequestReader
@@ -11,16 +13,15 @@ MEMBER_TYPE = 30_001
 """Apache Kafka counts its types up from 0, and leaves alone what it does not know."""
 
 
-def write_member(value: PushMemberValue) -> bytes:
-    return b"".join(
-        (
-            compact(value.topic_count),
-            INT8.pack(value.auto_commit),
-            compact(value.auto_offset_reset),
-            INT32.pack(value.session_timeout_ms),
-            compact(value.client_host),
-            NO_TAGS,
-        )
+def write_member(value: PushMemberValue) -> Iterable[bytes]:
+    """The value's parts."""
+    return (
+        compact(value.topic_count),
+        INT8.pack(value.auto_commit),
+        compact(value.auto_offset_reset),
+        INT32.pack(value.session_timeout_ms),
+        compact(value.client_host),
+        NO_TAGS,
     )
 
 

@@ -52,8 +52,13 @@ def compact_blob(data: bytes) -> bytes:
     return write_uvarint(len(data) + 1) + data
 
 
+def compact_count(count: int) -> bytes:
+    """What stands before the items of an array."""
+    return write_uvarint(count + 1)
+
+
 def compact_array(count: int, items: Iterable[bytes]) -> bytes:
-    return write_uvarint(count + 1) + b"".join(items)
+    return compact_count(count) + b"".join(items)
 
 
 @lru_cache(1_000)

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.coordination.seam import Deciding
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.classic.joining import join
@@ -22,11 +23,20 @@ from broker_runtime.groups.consumer.target import _SLICE_RECORDS
 from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
-from broker_runtime.groups.records import ClassicProtocol, ConsumerGroupMemberMetadataKey, GroupRecord
+from broker_runtime.groups.record_codec import encode, encoding
+from broker_runtime.groups.records import (
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    GroupRecord,
+)
 from broker_runtime.metadata.brokers import RegisterBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
-from tests.support.consumer_groups import GROUP, Coordinator
+from broker_runtime.steps import at_once
+from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
 
 NAMES = 5_000
 NAMES_OF_A_STEP_MAX = 500
@@ -86,6 +96,97 @@ def test_every_request_of_a_group_with_thousands_of_names_is_decided_in_steps() 
     coordinator.leave("a")
     assert before["n0"] == 2
     assert coordinator.group.subscriptions.topics == {"n0": 1}
+
+
+def of_thousands_of_topics() -> tuple[Coordinator, list[UUID]]:
+    """A group whose member has joined, and is to be given all of them by its next heartbeat."""
+    coordinator = Coordinator()
+    names = [f"n{number}" for number in range(NAMES)]
+    topics = [coordinator.topic(name, 1) for name in names]
+    coordinator.join("a", *names)
+    coordinator.wait(5)
+    assert len(coordinator.group.target["a"]) == NAMES
+    return coordinator, topics
+
+
+def test_a_member_takes_and_gives_up_thousands_of_topics_in_steps() -> None:
+    coordinator, topics = of_thousands_of_topics()
+    epoch = coordinator.group.members["a"].epoch
+    request = HeartbeatRequest(GROUP, "a", epoch, rebalance_timeout_ms=7)
+    steps, (records, answer) = made(heartbeat(coordinator.state, coordinator.environment, request))
+    assert steps > 2 * NAMES // NAMES_OF_A_STEP_MAX
+    assert answer.assignment == dict.fromkeys(topics, (0,))
+    coordinator.decide(lambda _: (records, None))
+    coordinator.heartbeat("a", answer.member_epoch, subscribed_topic_names=("n0",), owned=answer.assignment)
+    coordinator.decide(lambda _: ((), at_once(coordinator.state.count_the_rest())))
+    assert not coordinator.group.subscriptions.are_many
+    pending = coordinator.group.members["a"].current.partitions_pending_revocation
+    assert len(pending) == NAMES - 1
+    request = HeartbeatRequest(GROUP, "a", coordinator.group.members["a"].epoch, owned={topics[0]: (0,)})
+    _, (_, answer) = made(heartbeat(coordinator.state, coordinator.environment, request))
+    assert answer.member_epoch > epoch
+
+
+def test_what_a_record_of_thousands_of_topics_changes_is_counted_in_steps() -> None:
+    coordinator, topics = of_thousands_of_topics()
+    group, state = coordinator.group, coordinator.state
+    coordinator.heartbeat("a", group.members["a"].epoch)
+    assert group.is_behind
+    before = coordinator.replayed()
+    steps, _ = made(state.count_the_rest())  # type: ignore[arg-type]
+    assert steps > NAMES // NAMES_OF_A_STEP_MAX
+    assert state.uncounted == []
+    assert {group.owners.of(topic, 0) for topic in topics} == {"a"}
+    assert durable(before) == durable(state)
+    coordinator.leave("a")
+    steps, _ = made(state.count_the_rest())  # type: ignore[arg-type]
+    assert steps > 2 * NAMES // NAMES_OF_A_STEP_MAX
+    assert (group.subscriptions.topics, group.owners.free(topics[0], (0,))) == ({}, (0,))
+
+
+def test_a_question_about_what_is_not_counted_yet_is_answered_right() -> None:
+    coordinator, topics = of_thousands_of_topics()
+    group = coordinator.group
+    coordinator.heartbeat("a", group.members["a"].epoch)
+    next(iter(coordinator.state.count_the_rest()))
+    assert group.owners.of(topics[-1], 0) == "a"
+    assert group.is_subscribed_to(f"n{NAMES - 1}")
+
+
+def test_records_of_thousands_of_topics_are_encoded_in_steps() -> None:
+    coordinator, _ = of_thousands_of_topics()
+    coordinator.join("b", regex="n.*")
+    coordinator.wait(5)
+    coordinator.heartbeat("a", coordinator.group.members["a"].epoch)
+    kinds = set()
+    for record in coordinator.log:
+        encoded = encoding(record)
+        if not isinstance(encoded, tuple):
+            kinds.add(type(record.key))
+            steps, bytes_ = made(encoded)  # type: ignore[arg-type]
+            assert steps > NAMES // NAMES_OF_A_STEP_MAX
+            assert bytes_ == encode(record)
+    assert kinds == {
+        ConsumerGroupMemberMetadataKey,
+        ConsumerGroupTargetAssignmentMemberKey,
+        ConsumerGroupCurrentMemberAssignmentKey,
+        ConsumerGroupRegularExpressionKey,
+    }
+
+
+@pytest.mark.parametrize("named", [2, 3])
+def test_a_group_may_subscribe_to_so_many_topics(named: int) -> None:
+    coordinator = Coordinator(BrokerConfig(sluicegate_group_topics_max=3))
+    coordinator.join("a", "t")
+    names = ("t", "u", "v", "w")[: named + 1]
+    if named == 2:
+        coordinator.join("b", *names)
+        return
+    with refused(ErrorCode.INVALID_REQUEST) as messages:
+        coordinator.join("b", *names)
+    assert "4 topics" in messages[0]
+    assert "sluicegate.group.topics.max allows 3" in messages[0]
+    assert set(coordinator.group.members) == {"a"}
 
 
 def test_a_member_that_changes_some_names_is_counted_once_for_each() -> None:
@@ -229,7 +330,7 @@ def test_an_assignment_whose_record_the_log_never_takes_is_given_up_and_computed
     ((_, first),) = timers.take_due()
     coordinator.decide(first)
     ((key, second),) = timers.take_due()
-    second(coordinator.state)
+    in_one_go(second(coordinator.state))
     # The log refuses this slice as too large: the runtime cancels what the slice has set, and does not try it again.
     timers.cancel(key)
     coordinator.wait(9)

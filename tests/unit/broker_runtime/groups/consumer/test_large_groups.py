@@ -104,7 +104,7 @@ def test_an_assignment_is_being_written_until_the_log_has_its_last_record() -> N
     while coordinator.group.assigning:
         ((_, slice_of_it),) = timers.take_due()
         # The log refuses it, and it comes once more.
-        slice_of_it(coordinator.state)
+        in_one_go(slice_of_it(coordinator.state))
         timers.cancel((coordinator.group.group_id, "adoption"))
         assert coordinator.group.assigning
         coordinator.decide(slice_of_it)

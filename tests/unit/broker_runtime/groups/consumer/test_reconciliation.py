@@ -5,6 +5,7 @@ from uuid import UUID
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.reconciliation import Goal, reconcile
 from broker_runtime.groups.records import Assignment, ConsumerGroupCurrentMemberAssignmentValue
+from broker_runtime.steps import at_once
 
 A, B = UUID(int=1), UUID(int=2)
 STABLE, UNREVOKED, UNRELEASED = MemberState
@@ -18,21 +19,24 @@ def member(state: MemberState, epoch: int, assigned: Assignment, pending: Assign
 def goal(epoch: int, target: Assignment, taken: Assignment | None = None, unsubscribed: UUID | None = None) -> Goal:
     others = taken or {}
     return Goal(
-        epoch, target, lambda topic: topic != unsubscribed, lambda topic, index: index not in others.get(topic, ())
+        epoch,
+        target,
+        lambda topic: topic != unsubscribed,
+        lambda topic, indexes: [index for index in indexes if index not in others.get(topic, ())],
     )
 
 
 def step(
     before: ConsumerMember, towards: Goal, owned: Assignment | None = None, subscription_changed: bool = False
 ) -> tuple[MemberState, int, Assignment, Assignment]:
-    current = reconcile(before, towards, owned, subscription_changed).current
+    current = at_once(reconcile(before, towards, owned, subscription_changed)).current
     state = MemberState(current.state)
     return state, current.member_epoch, current.assigned_partitions, current.partitions_pending_revocation
 
 
 def test_a_stable_member_in_the_targets_epoch_stays_the_object_that_it_is() -> None:
     before = member(STABLE, 4, {A: (0, 1)})
-    assert reconcile(before, goal(4, {B: (0,)}), None, subscription_changed=False) is before
+    assert at_once(reconcile(before, goal(4, {B: (0,)}), None, subscription_changed=False)) is before
 
 
 def test_free_partitions_are_taken_at_once() -> None:
@@ -59,8 +63,8 @@ def test_a_member_that_owns_nothing_of_it_any_more_goes_on_at_once() -> None:
 
 def test_giving_up_ends_when_the_member_says_that_it_owns_the_rest_only() -> None:
     before = member(UNREVOKED, 4, {A: (0,)}, {A: (1,)})
-    assert reconcile(before, goal(5, {A: (0,)}), None, subscription_changed=False) is before
-    assert reconcile(before, goal(5, {A: (0,)}), {A: (0, 1)}, subscription_changed=False) is before
+    assert at_once(reconcile(before, goal(5, {A: (0,)}), None, subscription_changed=False)) is before
+    assert at_once(reconcile(before, goal(5, {A: (0,)}), {A: (0, 1)}, subscription_changed=False)) is before
     assert step(before, goal(6, {A: (0,), B: (1,)}), owned={A: (0,)}) == (STABLE, 6, {A: (0,), B: (1,)}, {})
 
 
@@ -98,5 +102,5 @@ def test_what_is_not_asked_for_and_not_owned_any_more_just_goes() -> None:
 
 
 def test_the_previous_epoch_is_the_one_that_the_member_was_in() -> None:
-    moved = reconcile(member(STABLE, 4, {}), goal(9, {A: (0,)}), None, subscription_changed=False)
+    moved = at_once(reconcile(member(STABLE, 4, {}), goal(9, {A: (0,)}), None, subscription_changed=False))
     assert (moved.current.previous_member_epoch, moved.epoch) == (4, 9)

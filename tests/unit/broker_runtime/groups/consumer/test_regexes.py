@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
 from broker_runtime.groups.records import ConsumerGroupMemberMetadataKey, GroupRecord
@@ -71,6 +72,24 @@ def test_expressions_are_looked_at_again_after_the_interval(coordinator: Coordin
         coordinator.heartbeat("a", 3)
     assert coordinator.group.subscriptions.resolved["ord.*"].timestamp_ms > first
     assert coordinator.group.epoch == 3, "the topics are the same"
+
+
+def test_an_expression_that_matches_too_many_topics_keeps_those_that_it_had(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = Coordinator(BrokerConfig(sluicegate_group_member_topics_max=2))
+    topics = [coordinator.topic(f"ord-{number}", 1) for number in range(2)]
+    coordinator.join("a", regex="ord.*")
+    coordinator.wait(2)
+    assert coordinator.heartbeat("a", 2).assignment == dict.fromkeys(topics, (0,))
+    coordinator.topic("ord-2", 1)
+    coordinator.wait(11)
+    coordinator.heartbeat("a", 3)
+    coordinator.heartbeat("a", 3)
+    assert coordinator.assigned("a") == dict.fromkeys(topics, (0,))
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == (
+        f"a subscription of group {GROUP} gets no other topics: the expression 'ord.*' matches 3 topics, and "
+        "sluicegate.group.member.topics.max allows 2: let it match fewer, or raise the limit"
+    )
 
 
 def test_the_last_subscriber_takes_its_expression_along(coordinator: Coordinator) -> None:
