@@ -218,7 +218,7 @@ def durable(state: GroupsState) -> dict[str, Any]:
     found = {}
     for group_id, group in state.groups.items():
         assert isinstance(group, ConsumerGroup)
-        at_once(group.catch_up())
+        at_once(group.subscriptions.catch_up())
         found[group_id] = {
             "epoch": group.epoch,
             "hash": group.metadata_hash,

@@ -10,7 +10,6 @@ from broker_runtime.groups.consumer.member import (
     NEW_METADATA,
     NOTHING,
     ConsumerMember,
-    are_many,
 )
 from broker_runtime.groups.consumer.owners import PartitionOwners
 from broker_runtime.groups.consumer.subscriptions import Subscriptions
@@ -35,7 +34,6 @@ from broker_runtime.groups.records import (
     Key,
 )
 from broker_runtime.groups.state import Applier, GroupsState
-from broker_runtime.steps import Steps
 
 _EPOCH_COMMITS_SINCE = 9
 """OffsetCommit: older versions carry no member epoch."""
@@ -154,13 +152,6 @@ class ConsumerGroup:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def holds_many(self, member_id: str, instance_id: str | None) -> bool:
-        """Whether a decision about what the member has, and is to have, is made in steps."""
-        for each in (self.members.get(member_id), self.static_member(instance_id)):
-            if each is not None and (each.holds_many() or are_many(self.target.get(each.member_id, NOTHING))):
-                return True
-        return False
-
     def put(self, member: ConsumerMember) -> None:
         """It comes, or is another now."""
         before = self.members.get(member.member_id)
@@ -182,15 +173,6 @@ class ConsumerGroup:
         self.subscriptions.change(member, None)
         self.owners.release(member)
         self._forget_instance(member)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether long records have left something to count."""
-        return self.subscriptions.are_behind or self.owners.are_behind
-
-    def catch_up(self) -> Steps[None]:
-        yield from self.subscriptions.catch_up()
-        yield from self.owners.catch_up()
 
     def _forget_instance(self, member: ConsumerMember | None) -> None:
         instance_id = None if member is None else member.metadata.instance_id
@@ -228,8 +210,9 @@ def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
 
 def _note(state: GroupsState, group: ConsumerGroup) -> None:
     """What the record has left is done before the next decision."""
-    if group.is_behind:
-        state.uncounted.append(group.catch_up())
+    for counts in (group.subscriptions, group.owners):
+        if counts.are_behind:
+            state.uncounted.append(counts.catch_up())
 
 
 def _apply_group(state: GroupsState, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:

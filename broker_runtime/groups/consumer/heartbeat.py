@@ -18,7 +18,7 @@ from broker_runtime.groups.consumer.fencing import arm_session, find_consumer_gr
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import begin_session, speaker_of
 from broker_runtime.groups.consumer.leaving import leave
-from broker_runtime.groups.consumer.member import ConsumerMember, MemberState, are_many
+from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, are_many
 from broker_runtime.groups.consumer.regexes import refresh_is_due
 from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX, sorted_names
 from broker_runtime.groups.consumer.times import times_of
@@ -64,7 +64,15 @@ def _takes_long(group: Group | None, request: HeartbeatRequest) -> bool:
         return bool(group.members.by_id)
     if not isinstance(group, ConsumerGroup):
         return False
-    return group.subscriptions.are_many or group.holds_many(request.member_id, request.instance_id)
+    return group.subscriptions.are_many or _holds_many(group, request)
+
+
+def _holds_many(group: ConsumerGroup, request: HeartbeatRequest) -> bool:
+    """Whether a decision about what the member has, and is to have, is made in steps."""
+    return any(
+        member is not None and (member.holds_many() or are_many(group.target.get(member.member_id, NOTHING)))
+        for member in (group.members.get(request.member_id), group.static_member(request.instance_id))
+    )
 
 
 def _heartbeat(

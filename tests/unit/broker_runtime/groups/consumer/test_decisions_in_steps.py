@@ -131,7 +131,7 @@ def test_what_a_record_of_thousands_of_topics_changes_is_counted_in_steps() -> N
     coordinator, topics = of_thousands_of_topics()
     group, state = coordinator.group, coordinator.state
     coordinator.heartbeat("a", group.members["a"].epoch)
-    assert group.is_behind
+    assert len(state.uncounted) > 0
     before = coordinator.replayed()
     steps, _ = made(state.count_the_rest())  # type: ignore[arg-type]
     assert steps > NAMES // NAMES_OF_A_STEP_MAX
