@@ -16,7 +16,7 @@ from tests.support.process_kubelet.api import Access, KubeApi
 from tests.support.spark_operator_crds import apache_crd, kubeflow_crds
 
 NAME = "answers"
-RUN_TIMEOUT_S = 240.0
+RUN_TIMEOUT_S = 480.0
 """Spark takes its time to begin, and a busy machine more."""
 KUBEFLOW_RUNS, APACHE_RUNS = "sparkapplications.sparkoperator.k8s.io", "sparkapplications.spark.apache.org"
 SCHEDULED = "scheduledsparkapplications.sparkoperator.k8s.io"
