@@ -35,8 +35,8 @@ SESSION_S = SESSION_MS / 1000
 SILENT_S = SESSION_S * 4 / 3
 """How long after it last heard of its coordinator a consumer is given up that has fallen silent; a ping more may have
 been answered since."""
-SOON_S = 0.3
-"""From the moment that a consumer is given up until another reads what it had."""
+SOON_S = 1.0
+"""Seconds from the end of a consumer's connection until another consumer reads its records: shorter than a session."""
 TAKEOVER_MAX_S = 10.0
 """The sessions of a broker and of a consumer, and as much again for a busy machine."""
 PATIENCE_S = 30.0
