@@ -27,7 +27,7 @@ class CacheFigures(Collector):
         )
         lists = CounterMetricFamily(
             "sluicegate_watch_lists",
-            "How often a kind was listed: once at the start, and when the API server had forgotten what came since",
+            "How often a kind was listed: once at the start, and when its watch could not go on from its last event",
             labels=["kind"],
         )
         now_s = self._now_s()

@@ -4,11 +4,11 @@ import logging
 
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.kube.cache import Cache
+from sluicegate_operator.kube.errors import NOT_SERVED
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, CUSTOM
 
 log = logging.getLogger(__name__)
 
-NOT_SERVED = 404
 _OURS = (*CUSTOM, BROKER_REGISTRATION)
 
 
@@ -25,9 +25,9 @@ def tell_troubles(cache: Cache, readiness: Readiness) -> None:
 
 
 def _sentence(cache: Cache) -> str:
-    troubles = cache.errors()
-    missing = [kind.crd for kind in _OURS if kind in troubles and troubles[kind].status == NOT_SERVED]
-    others = {kind: error for kind, error in troubles.items() if error.status != NOT_SERVED or kind not in _OURS}
+    errors = cache.errors()
+    missing = [kind.crd for kind in _OURS if kind in errors and errors[kind].status == NOT_SERVED]
+    others = {kind: error for kind, error in errors.items() if error.status != NOT_SERVED or kind not in _OURS}
     parts = [f"waits for CRDs that are not there, apply crds/: {', '.join(missing)}"] if missing else []
     if others:
         plurals = ", ".join(sorted(kind.plural for kind in others))

@@ -1,4 +1,5 @@
-"""The one way to the API server: the `kubernetes` client's connections, off the event loop, with a time limit each."""
+"""All requests to the API server but kopf's lists and watches (see `transport`): by the `kubernetes` client, off the
+event loop, each with a time limit."""
 
 import asyncio
 import socket
@@ -122,7 +123,7 @@ class ApiServer:
         """The body of an answer that is not JSON, as of a log. Raises KubeError."""
 
         def fetch() -> str:
-            answer = self.open(path, {}, timeout=self._timeout, accept="*/*", preload=True)
+            answer = self._send("GET", f"{self._api.configuration.host}{path}", {"Accept": "*/*", **self.credentials()})
             body = answer.data.decode("utf-8", "replace")
             if answer.status >= 300:
                 raise refusal_of("GET", path, answer.status, body)
@@ -130,15 +131,13 @@ class ApiServer:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, fetch)
 
-    def open(
-        self, path: str, query: Mapping[str, str], *, timeout: urllib3.Timeout, accept: str, preload: bool
+    def _send(
+        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None = None
     ) -> urllib3.BaseHTTPResponse:
-        """A GET in the caller's thread, whatever its answer. Raises KubeUnavailableError."""
-        url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": accept, **self.credentials()}
+        """Send one request in the caller's thread. Returns any answer. Raises KubeUnavailableError if there is none."""
         try:
             answer: urllib3.BaseHTTPResponse = self._api.rest_client.pool_manager.request(
-                "GET", url, headers=headers, timeout=timeout, retries=False, preload_content=preload
+                method, url, headers=headers, body=data, timeout=self._timeout, retries=False
             )
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error
@@ -156,13 +155,9 @@ class ApiServer:
         return {setting["key"]: setting["value"] for setting in found if setting["in"] == "header"}
 
     def _exchange(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Json:
-        pool = self._api.rest_client.pool_manager
         if method != "GET" and not self._may_write():
             raise KubeFencedError(f"{method} {url.split('?')[0]} was not sent: the Lease is not held")
-        try:
-            answer = pool.request(method, url, headers=headers, body=data, timeout=self._timeout, retries=False)
-        except urllib3.exceptions.HTTPError as error:
-            raise KubeUnavailableError(f"the API server does not answer: {error}") from error
+        answer = self._send(method, url, headers, data)
         text = answer.data.decode("utf-8", "replace")
         if answer.status < 300:
             return json_object(text, f"{method} {url.split('?')[0]}")

@@ -15,7 +15,7 @@ from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.feed import Feed
 from sluicegate_operator.kube.held import Held, Misread
-from sluicegate_operator.kube.informer import Informer
+from sluicegate_operator.kube.informer import Informer, key_of
 from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.kube.store import Change, Store
 from sluicegate_operator.kube.watched import Watched
@@ -98,8 +98,7 @@ class Cache:
         if one is None or not one.has_synced.is_set() or not _selects(one.watched, answer):
             return None
         self._notify(kind, one.note(answer))
-        meta = answer["metadata"]
-        return one.store.get(meta.get("namespace") or "", meta["name"])
+        return one.store.get(*key_of(answer))
 
     def note_gone(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         one = self._kinds.get(kind)

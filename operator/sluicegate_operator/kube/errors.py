@@ -1,5 +1,10 @@
 """What can go wrong with the API server, in our words."""
 
+from collections.abc import Awaitable
+
+NOT_SERVED = 404
+"""Status of a list of a kind that the API server does not serve."""
+
 
 class KubeError(Exception):
     """The API server refused; `status` is its HTTP code. What is not `retriable` needs a person; of 401 and 403 that is
@@ -51,3 +56,13 @@ class LandingTakenError(KubeError):
 
 class NameTakenError(KubeError):
     """An object that is not ours has the name of one of our children; it was not touched."""
+
+
+async def refusal(asking: Awaitable[str | None]) -> str:
+    """What `asking` returns, or the API server's words if it refuses for good. Raises KubeError for what may pass."""
+    try:
+        return await asking or ""
+    except KubeError as error:
+        if error.retriable:
+            raise
+        return str(error)

@@ -59,7 +59,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 class Reader:
-    """Makes what is held of what the API server says. Any thread may ask, each with a Reader of its own."""
+    """Makes what is held of what the API server says. Each Informer has a Reader of its own."""
 
     def __init__(self, trim: Callable[[Json], Json] | None = None) -> None:
         """`trim`: what is kept of a document, where it is not what the operator needs of its own objects."""

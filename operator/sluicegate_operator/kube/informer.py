@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
+from sluicegate_operator.kube.errors import NOT_SERVED, KubeError, KubeUnavailableError
 from sluicegate_operator.kube.held import Reader, version_of
 from sluicegate_operator.kube.store import Change, Key, Store
 from sluicegate_operator.kube.watched import Watched
@@ -113,11 +113,11 @@ class Informer:
 
     def note(self, answer: Json) -> list[Change]:
         """Take an object from the API server's answer to a write of the operator."""
-        meta = answer["metadata"]
-        if self.store.get(*key_of(answer)) is None and version_of(meta) <= self.resource_version:
-            # The watch has already reported this object, and its deletion.
+        held = self.store.get(*key_of(answer))
+        if version_of(answer["metadata"]) <= (self.resource_version if held is None else held.version):
+            # The watch has already reported this object, or its deletion.
             return []
-        body = {"metadata": meta} if self.watched.metadata_only else answer
+        body = {"metadata": answer["metadata"]} if self.watched.metadata_only else answer
         return self.store.put(self._reader.held(self.watched.kind, body))
 
     def contact(self, now_s: float) -> None:
@@ -126,7 +126,7 @@ class Informer:
 
     def fail(self, error: KubeError) -> None:
         """The kind cannot be listed or watched."""
-        if error.status == 404:
+        if error.status == NOT_SERVED:
             # The kind is gone with its objects, and nothing is known of the kind that comes back.
             self.unsync()
         self.error = error
@@ -146,8 +146,12 @@ class Informer:
         return changes
 
     def _is_outdated(self, key: Key, version: int) -> bool:
-        """Whether the newest list would have this object and does not: it was deleted before kopf handed it on."""
-        return version <= self._listed_version and key not in self._pending and self.store.get(*key) is None
+        """Whether the store has the object in this or a newer version, or the newest list would have it and does not:
+        it was deleted before kopf handed it on."""
+        held = self.store.get(*key)
+        if held is not None:
+            return version <= held.version
+        return version <= self._listed_version and key not in self._pending
 
 
 def key_of(item: Json) -> Key:

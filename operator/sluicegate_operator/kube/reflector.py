@@ -8,7 +8,6 @@ watches of other kinds. kopf's discovery is answered from the table of kinds, so
 """
 
 import asyncio
-import json
 import logging
 import random
 import time
@@ -21,10 +20,11 @@ import aiohttp
 
 from sluicegate_operator.kube.api_server import refusal_of
 from sluicegate_operator.kube.discovery import discovery
-from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
+from sluicegate_operator.kube.errors import NOT_SERVED, KubeError, KubeUnavailableError
 from sluicegate_operator.kube.feed import Feed
+from sluicegate_operator.kube.json_body import json_object
 from sluicegate_operator.kube.kinds import Kind
-from sluicegate_operator.kube.kopf_answers import Answer, Document, Gone, WatchAnswer
+from sluicegate_operator.kube.kopf_answers import GONE, Answer, Document, Gone, WatchAnswer
 from sluicegate_operator.kube.transport import Response, Transport
 from sluicegate_operator.kube.watched import Watched
 
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 Query = Mapping[str, str]
 
-GONE = 410
-NOT_SERVED = 404
 LIST_TIMEOUT_S = 30.0
 HEADERS_TIMEOUT_S = 10.0
 """A watch is accepted, and one object is sent, at once, or the API server is stuck."""
@@ -114,25 +112,25 @@ class ReflectorSession:
 
     async def _list(self, one: Reflector, query: Query) -> Answer:
         """A page. The list begins again from its first page when the API server has forgotten it."""
-        first, failures = "continue" not in query, 0
-        if first:
+        failures = 0
+        if "continue" not in query:
             await self._begin_list(one)
         while True:
             try:
                 page = await self._page(one, query)
                 break
             except _ExpiredError:
-                first, query = True, _without(query, "continue")
+                query = _without(query, "continue")
                 await self._begin_list(one)
             except KubeError as error:
                 failures += 1
                 self._feed.fail(one.watched.kind, error)
                 if error.status == NOT_SERVED:
                     # The kind that is served later has another list.
-                    first, query = True, _without(query, "continue")
+                    query = _without(query, "continue")
                 await asyncio.sleep(pause_s(failures, error))
         meta = page["metadata"]
-        version, last = int(meta["resourceVersion"]), not meta.get("continue")
+        version, first, last = int(meta["resourceVersion"]), "continue" not in query, not meta.get("continue")
         restored = first and self._is_restored(one, version)
         # Of metadata alone, an empty list is null.
         items = page.get("items") or ()
@@ -204,8 +202,8 @@ class ReflectorSession:
             body = await answer.read()
         except _NO_ANSWER as error:
             raise _unavailable(error) from error
+        page = json_object(body, f"GET {one.path}")
         try:
-            page: Json = json.loads(body)
             int(page["metadata"]["resourceVersion"])
         except (LookupError, TypeError, ValueError) as error:
             raise KubeUnavailableError(f"GET {one.path}: the answer is no list: {body[:80]!r}") from error
@@ -248,6 +246,4 @@ def pause_s(failures: int, error: KubeError | None = None) -> float:
     """Seconds to wait before a request is sent again. Random in part, because the watches of all kinds fail at once."""
     if error is not None and error.status == NOT_SERVED:
         return NOT_SERVED_S
-    told_s = error.retry_after_s if error is not None else None
-    wanted_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2 ** min(failures - 1, 8))
-    return float(max(told_s or 0.0, wanted_s) * random.uniform(0.5, 1.0))
+    return float(min(AGAIN_MAX_S, AGAIN_FIRST_S * 2 ** min(failures - 1, 8)) * random.uniform(0.5, 1.0))

@@ -37,13 +37,12 @@ class UndeclaredFields:
         self._now_s = now_s
         self._known: dict[str, dict[str, float]] = {}
         """Paths below status, with the time when the API server named them last."""
-        self._logged: set[tuple[str, tuple[str, ...]]] = set()
 
     def note(self, crd: str, paths: tuple[str, ...]) -> bool:
         """Note that the API server has refused these fields. Returns whether it refuses them for the first time."""
-        self._known.setdefault(crd, {}).update(dict.fromkeys(paths, self._now_s()))
-        is_first = (crd, paths) not in self._logged
-        self._logged.add((crd, paths))
+        known = self._known.setdefault(crd, {})
+        is_first = not known.keys() >= set(paths)
+        known.update(dict.fromkeys(paths, self._now_s()))
         return is_first
 
     def of(self, crd: str) -> tuple[str, ...]:
