@@ -232,7 +232,7 @@ async def fleet_world(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     if kind == "pods":
         pods = Pods(monkeypatch)
         yield pods
-        await pods.context.close()
+        await pods.context.aclose()
         return
     with DataDir(folder) as data:
         processes = Processes(data, monkeypatch)

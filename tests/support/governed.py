@@ -103,4 +103,4 @@ async def governing(*objects: Json, kube: MemoryKube | None = None) -> AsyncIter
     try:
         yield governed
     finally:
-        await governed.context.close()
+        await governed.context.aclose()

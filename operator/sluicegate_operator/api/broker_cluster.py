@@ -445,6 +445,10 @@ class BrokerClusterSpec(Model):
         return self.brokers.rack.topology_key if self.brokers and self.brokers.rack else None
 
     @property
+    def broker_count(self) -> int:
+        return self.brokers.replicas if self.brokers else 0
+
+    @property
     def controller_count(self) -> int:
         return self.controllers.replicas if self.controllers else 1
 

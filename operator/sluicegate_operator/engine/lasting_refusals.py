@@ -26,6 +26,10 @@ class LastingRefusals:
         lasted_s = self._since.note(of, "refused", asyncio.get_running_loop().time())
         return lasted_s is not None and lasted_s >= TOLD_AFTER_S
 
+    def may_pass(self, of: str, error: KubeError) -> bool:
+        """Whether a refusal may pass and has not lasted yet: then it is tried again, and no status reports it."""
+        return error.retriable and not self.lasts(of, error)
+
     def ended(self, of: str) -> None:
         """Note a try in which nothing was refused."""
         self._since.forget(of)

@@ -6,7 +6,7 @@ left behind, with a Warning. The deadline runs by our own clock from when this o
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 
 from sluicegate_operator.api.topic import FINALIZER, Topic
 from sluicegate_operator.engine.context import EventType, ReconcileContext, reference
@@ -14,7 +14,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapsh
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import delete_topic, observe_topic
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import KubeError, refusal
 from sluicegate_operator.planning.topics import why_another_topic, why_kept
 
 log = logging.getLogger(__name__)
@@ -41,9 +41,7 @@ class LeavingTopics:
         """Whether none is left that waits."""
         self._since_s.pop(key, None)
         why = f"there is no BrokerCluster {key[1]} any more"
-        left = [
-            await _refused(self._let_go(leaving, "Normal", "TopicKept", why)) for leaving in snapshot.leaving_topics
-        ]
+        left = [await refusal(self._let_go(leaving, "Normal", "TopicKept", why)) for leaving in snapshot.leaving_topics]
         return not any(left)
 
     async def part(
@@ -55,7 +53,7 @@ class LeavingTopics:
         for leaving in snapshot.leaving_topics:
             since_s = tried.get(leaving.uid, now_s)
             overdue = now_s - since_s >= self._deletion_s
-            problem = await _refused(self._part_with(pool, leaving, snapshot, unreadable, overdue=overdue))
+            problem = await refusal(self._part_with(pool, leaving, snapshot, unreadable, overdue=overdue))
             if problem:
                 if self._context.is_news(problem, "leaving", leaving.uid):
                     log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
@@ -126,13 +124,3 @@ class LeavingTopics:
         except KubeError as error:
             if error.status != 404:
                 raise
-
-
-async def _refused(parting: Awaitable[str | None]) -> str:
-    """What it waits for, also for an API server that refuses for good: that is one Topic's matter."""
-    try:
-        return await parting or ""
-    except KubeError as error:
-        if error.retriable:
-            raise
-        return str(error)

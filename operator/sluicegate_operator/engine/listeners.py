@@ -12,7 +12,7 @@ from sluicegate_operator.engine.context import FleetContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
 from sluicegate_operator.fleet.protocol import ListenersSeen
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout
@@ -23,8 +23,6 @@ from sluicegate_operator.planning.listeners import ListenerSeen, listener_seen
 APPLYING_RETRY = Retry(0.5, 10.0)
 WAITING_RETRY = Retry(2.0, 10.0)
 """Neither nodes nor Services are watched: an address is found by looking again."""
-REFUSED_RETRY = Retry(10.0, 60.0)
-"""No event reports that a port on a node, or the name of a Service, is free again."""
 
 
 class ListenerReconciler:

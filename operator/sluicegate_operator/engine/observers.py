@@ -70,7 +70,7 @@ class ObserverReconciler:
         except NameTakenError as error:
             plan = without_modules(plan, PluginOutcome.CODE_NAME_TAKEN, str(error))
         except KubeError as error:
-            if error.retriable and not self._refusals.lasts(cluster.metadata.uid, error):
+            if self._refusals.may_pass(cluster.metadata.uid, error):
                 raise
             # Brokers keep the code that they were given before.
             plan, hold = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True

@@ -12,7 +12,7 @@ from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.planning.racks import RacksPlan, RackWait, refused_telling
 
@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 WAITING_EVERY_S = 2.0
 """Nodes are not watched: a label that a person adds is found by looking again."""
-REFUSED_RETRY = Retry(10.0, 60.0)
-"""No event reports that a policy or a right allows a change of a pod by now."""
 PASSES_WITHIN_S = 30.0
 """A pod of an ordinary install is on no node until its volume is bound: a Warning is for what lasts."""
 
@@ -74,7 +72,7 @@ class RackReconciler:
                     raise
                 if error.status in (404, 409):
                     log.info("pod %s has gone or changed: it is not told its rack: %s", pod.name, error)
-                elif error.retriable and not self._refusals.lasts(pod.uid, error):
+                elif self._refusals.may_pass(pod.uid, error):
                     retried = error
                 else:
                     refused.append(refused_telling(telling, str(error), may_pass=error.retriable))

@@ -17,9 +17,9 @@ from sluicegate_operator.engine.context import FleetContext, look_again_s
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
-from sluicegate_operator.engine.scaling import CHANGED_RETRY, REFUSED_RETRY, Scale, Scaling
+from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.protocol import NodesSeen
 from sluicegate_operator.fleet.rolls import BEHIND, Partitions, read_partitions
@@ -208,7 +208,7 @@ class RollReconciler:
             except KubeConflictError as conflict:
                 return await self._changed(cluster, step, node.name, conflict)
             except KubeError as error:
-                if error.retriable and not self._refusals.lasts(uid, error):
+                if self._refusals.may_pass(uid, error):
                     raise
                 refused[node.name] = error
                 continue
@@ -272,7 +272,7 @@ def _generations(snapshot: Snapshot) -> set[tuple[str, int]]:
 
 
 def _shrinks(cluster: BrokerCluster, nodes: NodesSeen) -> bool:
-    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
+    wanted = cluster.spec.broker_count
     overview = nodes.view.overview
     return wanted < nodes.broker_count or (overview is not None and any(b.id >= wanted for b in overview.brokers))
 

@@ -13,7 +13,7 @@ from sluicegate_operator.engine.context import FleetContext
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.telling import say_scaled_by_others
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.protocol import NodesSeen
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 CHANGED_RETRY = Retry(0.2, 10.0)
 """The cluster has changed since it was read."""
-REFUSED_RETRY = Retry(10.0, 60.0)
-"""No event reports that a policy, a right or a broker allows a step by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ class Scaling:
                 return told, CHANGED_RETRY
             return refused_scale(told, current, str(conflict), may_pass=True), REFUSED_RETRY
         except KubeError as error:
-            if error.retriable and not self._refusals.lasts(uid, error):
+            if self._refusals.may_pass(uid, error):
                 raise
             if context.is_news(str(error), "scaling", uid):
                 log.warning("cluster %s is not scaled: %s", cluster.name, error)

@@ -121,10 +121,10 @@ class TopicReconciler:
     def _refused(self, cluster: BrokerCluster, error: KubeError, what: str) -> TopicTrouble:
         """A write of one Topic that the API server refuses. Raises `error` if it may pass and has not lasted."""
         sentence = f"{what}: {error}"
+        if self._refusals.may_pass(cluster.metadata.uid, error):
+            raise error
         if not error.retriable:
             return TopicTrouble("Refused", sentence)
-        if not self._refusals.lasts(cluster.metadata.uid, error):
-            raise error
         return TopicTrouble("NotApplied", not_applied_words(sentence))
 
     async def _write(self, topic: Topic, status: TopicStatus) -> None:

@@ -40,6 +40,9 @@ class Retry:
         return delay * (0.5 + chance / 2)
 
 
+REFUSED_RETRY = Retry(10.0, 60.0)
+"""After a refusal: no event reports that a policy, a quota, a name, a port or a broker allows the change by now."""
+
 Again = float | Retry | None
 """When to look again: after so many seconds, as a retry, never."""
 

@@ -8,14 +8,14 @@ already when it is written.
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError, KubeError, NamespaceGoingError
+from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError, KubeError, NamespaceGoingError, refusal
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
 from sluicegate_operator.planning.claims import Claim, ClaimsPlan, misowned, plan_claims
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
@@ -72,9 +72,9 @@ async def look_after_claims(
         await _keep_with_others(kube, cluster, node_sets)
         raise ClaimsTakenError(plan.taken)
     refused = await _mark(kube, cluster, plan)
-    if plan.misowned:
-        # Read again, as some have just been marked.
-        refused += await _refusals(own_claims(kube, cluster))
+    # Read again, as some have just been marked.
+    if plan.misowned and (why := await refusal(own_claims(kube, cluster))):
+        refused.append(why)
     volumes = plan_volumes(cluster, [_volume(*one) for one in found], counts, going)
     seen = await _grow(kube, cluster, volumes)
     if refused and not seen.refused:
@@ -82,17 +82,6 @@ async def look_after_claims(
         sentence = f"the API server refuses to change volume claims; allow the operator to: {'; '.join(refused)}"
         seen = replace(seen, refused=sentence[:SENTENCE_MAX])
     return ClaimsSeen(seen, volumes.make)
-
-
-async def _refusals(patching: Awaitable[None]) -> list[str]:
-    """Await `patching`. Returns the API server's words if it refuses for good. Raises KubeError for what may pass."""
-    try:
-        await patching
-    except KubeError as error:
-        if error.retriable:
-            raise
-        return [str(error)]
-    return []
 
 
 async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
@@ -148,11 +137,11 @@ async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan) -> l
     refused = []
     for claim in plan.unlabelled:
         labels = {"labels": selector(cluster.name, claim.role.value)}
-        refused += await _refusals(_patch(kube, cluster, claim.name, labels, {"uid": claim.uid}))
+        refused.append(await refusal(_patch(kube, cluster, claim.name, labels, {"uid": claim.uid})))
     for claim in plan.unmarked:
         mark, as_seen = {"annotations": {CLUSTER_ID: cluster_id(cluster)}}, {"uid": claim.uid}
-        refused += await _refusals(_patch(kube, cluster, claim.name, mark, as_seen))
-    return refused
+        refused.append(await refusal(_patch(kube, cluster, claim.name, mark, as_seen)))
+    return [why for why in refused if why]
 
 
 async def _patch(

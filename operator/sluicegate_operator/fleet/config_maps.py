@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import refusal
 from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, labels, node_set_name
@@ -25,12 +25,8 @@ async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster) -> tuple
     refused = []
     if await _unused(_Cached(kube, cluster)):
         for meta in await _unused(_Fresh(kube, cluster)):
-            try:
-                await kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])
-            except KubeError as error:
-                if error.retriable:
-                    raise
-                refused.append(f"ConfigMap {meta['name']}, which no pod uses, cannot be deleted: {error}")
+            if why := await refusal(kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])):
+                refused.append(f"ConfigMap {meta['name']}, which no pod uses, cannot be deleted: {why}")
     return tuple(refused)
 
 

@@ -1,6 +1,6 @@
 """Dynamic broker configuration: looks at every broker, changes what differs, looks until every broker has it.
 
-Used by the Kubernetes and the local fleet alike; what differs is decided by planning.broker_config. A broker that is
+The operator and `sluicegate up` use it alike; what differs is decided by planning.broker_config. A broker that is
 away learns the cluster's defaults when it is back; until it was seen the result is not complete.
 """
 

@@ -94,7 +94,7 @@ async def all_pods(
 
 
 def _expected(cluster: BrokerCluster, overview: ClusterOverview | None) -> Iterator[tuple[str, Role]]:
-    brokers = set(range(cluster.spec.brokers.replicas if cluster.spec.brokers else 0))
+    brokers = set(range(cluster.spec.broker_count))
     if overview is not None:
         brokers |= {broker.id for broker in overview.brokers if broker.has_session}
     yield from ((_name(cluster, Role.BROKER, ordinal), Role.BROKER) for ordinal in sorted(brokers))

@@ -92,7 +92,7 @@ class LocalFleet:
         brokers than before: `scale` says which may go. Raises KubeConflictError while another cluster of the name runs.
         """
         async with self._applying[cluster.name]:
-            asked = cluster.spec.brokers.replicas if cluster.spec.brokers is not None else 0
+            asked = cluster.spec.broker_count
             await self._apply(cluster, listeners, max(asked, len(self.brokers(cluster))))
 
     async def scale(

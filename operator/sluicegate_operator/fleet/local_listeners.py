@@ -26,7 +26,7 @@ class LocalListeners:
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
     ) -> ListenersSeen:
         running = self._brokers(cluster)
-        asked = cluster.spec.brokers.replicas if cluster.spec.brokers is not None else 0
+        asked = cluster.spec.broker_count
         layout = plan_cluster(cluster, listeners, max(asked, len(running)))
         brokers = [
             BrokerSeen(one.node.key[1], _open(one.node), _open(one.wanted))

@@ -1,6 +1,6 @@
 """Observers of brokers: looks at every broker, changes what differs, looks until each says what has become of them.
 
-Used by the Kubernetes and the local fleet alike; what differs is decided by planning.observers. Nothing here restarts a
+The operator and `sluicegate up` use it alike; what differs is decided by planning.observers. Nothing here restarts a
 broker: classes are imported while it runs.
 """
 

@@ -74,7 +74,7 @@ class NodePod:
 
 def broker_count(cluster: BrokerCluster, pods: Sequence[NodePod]) -> int:
     """How many there are: one that is to go counts while it is there."""
-    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
+    wanted = cluster.spec.broker_count
     return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.role is Role.BROKER)])
 
 

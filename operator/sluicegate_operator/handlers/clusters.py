@@ -15,7 +15,7 @@ from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.telling import say_scaled_by_others, say_stalled
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import SetEvents, failing_nodes
 from sluicegate_operator.fleet.kubernetes import has_started
@@ -43,8 +43,6 @@ from sluicegate_operator.planning.volumes import VolumesSeen
 log = logging.getLogger(__name__)
 
 STARTING_RETRY = Retry(2.0, 10.0)
-REFUSED_RETRY = Retry(10.0, 60.0)
-"""Nothing tells when a quota has room again."""
 DEPARTED_MAX = 16
 """Deleted BrokerClusters of one name whose claims the API server refuses to change. The oldest is forgotten first."""
 
@@ -171,11 +169,9 @@ class ClusterReconciler:
         except ClaimsTakenError as error:
             return _Applied(claims_taken=str(error))
         except KubeError as error:
-            if not error.retriable:
-                return _Applied(refusal=str(error))
-            if not self._refusals.lasts(cluster.metadata.uid, error):
+            if self._refusals.may_pass(cluster.metadata.uid, error):
                 raise
-            return _Applied(not_applied=error)
+            return _Applied(not_applied=error) if error.retriable else _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
         await say_scaled_by_others(self._context, cluster, nodes.scaled_by_others)
         for sentence in nodes.uncollected:

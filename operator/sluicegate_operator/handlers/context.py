@@ -127,9 +127,9 @@ class Context(SharedContext[KubernetesFleet]):
         seconds = self.settings.resync_s or cluster.spec.resync_seconds
         return seconds * random.uniform(0.9, 1.1)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         await self.followers.close()
-        await self.aclose()
+        await super().aclose()
 
 
 def api_kind(resource: Resource) -> Kind:

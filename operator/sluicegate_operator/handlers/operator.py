@@ -67,7 +67,7 @@ async def lead(
         kube.cache.unsubscribe(watch.on_change)
         REGISTRY.unregister(context.figures)
         pods.close()
-        await context.close()
+        await context.aclose()
 
 
 def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None = None) -> dict[str, Reconcile]:

@@ -111,7 +111,7 @@ class PipelineReconciler:
             if scheduled is not None:
                 runs = await self._runs(pipeline)
         except KubeError as error:
-            if error.retriable and not self._refusals.lasts(tried.cluster_uid, error):
+            if self._refusals.may_pass(tried.cluster_uid, error):
                 raise
             trouble = _trouble(error)
             tried.refused |= error.retriable

@@ -26,15 +26,20 @@ class PipelineFigures(NamedTuple):
     missing: int | None
 
 
+class _Brokers(NamedTuple):
+    """Brokers of the BrokerCluster with this uid: how many it asks for, and how many are registered in each state."""
+
+    uid: str
+    wanted: int
+    by_state: Mapping[str, int]
+
+
 class TermFigures(Collector):
     """Of one term of leadership."""
 
     def __init__(self) -> None:
         self._quotas: dict[ClusterKey, Mapping[str, str]] = {}
-        self._brokers: dict[ClusterKey, Mapping[str, int]] = {}
-        self._brokers_of: dict[ClusterKey, str] = {}
-        """The uid of the BrokerCluster whose brokers are shown."""
-        self._wanted: dict[ClusterKey, int] = {}
+        self._brokers: dict[ClusterKey, _Brokers] = {}
         self._blocked: dict[ClusterKey, str] = {}
         self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
 
@@ -50,19 +55,16 @@ class TermFigures(Collector):
 
     def note_brokers(self, key: ClusterKey, uid: str, wanted: int, states: Collection[str]) -> None:
         """`uid` is that of the BrokerCluster. `states` has one for each broker that is registered."""
-        self._brokers_of[key] = uid
-        self._wanted[key] = wanted
-        self._brokers[key] = Counter(states)
+        self._brokers[key] = _Brokers(uid, wanted, Counter(states))
 
     def keep_brokers(self, key: ClusterKey, uid: str) -> None:
         """Show no brokers of an earlier BrokerCluster of the name: `uid` is that of the present one."""
-        if self._brokers_of.get(key) != uid:
+        known = self._brokers.get(key)
+        if known is not None and known.uid != uid:
             self.forget_brokers(key)
 
     def forget_brokers(self, key: ClusterKey) -> None:
         """Show no brokers of this cluster until `note_brokers` is called for it again."""
-        self._brokers_of.pop(key, None)
-        self._wanted.pop(key, None)
         self._brokers.pop(key, None)
 
     def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
@@ -101,12 +103,14 @@ class TermFigures(Collector):
         wanted = _family("sluicegate_brokers_wanted", "Brokers that the BrokerCluster asks for")
         blocked = _family("sluicegate_roll_blocked", "1 while a roll waits for what does not pass by itself", "reason")
         counted = {key: Counter(list(states.values())) for key, states in dict(self._quotas).items()}
-        for family, by_state in ((quotas, counted), (brokers, self._brokers)):
-            for key, states in dict(by_state).items():
+        of_brokers = dict(self._brokers)
+        registered = {key: found.by_state for key, found in of_brokers.items()}
+        for family, by_state in ((quotas, counted), (brokers, registered)):
+            for key, states in by_state.items():
                 for state, count in states.items():
                     family.add_metric([*key, state], count)
-        for key, count in dict(self._wanted).items():
-            wanted.add_metric(key, count)
+        for key, found in of_brokers.items():
+            wanted.add_metric(key, found.wanted)
         for key, reason in dict(self._blocked).items():
             blocked.add_metric([*key, reason], 1)
         yield from (quotas, brokers, wanted, blocked, *self._of_pipelines())

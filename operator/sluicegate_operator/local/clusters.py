@@ -7,7 +7,7 @@ manifests to them, and to stop them when the cluster is gone.
 from collections.abc import Callable
 
 from sluicegate_operator.api import BrokerCluster
-from sluicegate_operator.engine.external_clusters import ExternalClusters
+from sluicegate_operator.engine.external_clusters import FOLLOWERS, ExternalClusters
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
@@ -16,7 +16,7 @@ from sluicegate_operator.local.context import LocalContext
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges
 
-OF_BROKERS = ("quotas", "topics", "configs", "observers")
+OF_BROKERS = (*FOLLOWERS, "observers")
 """Queues that look again when brokers come or go."""
 EXTERNAL_EVERY_S = 5.0
 

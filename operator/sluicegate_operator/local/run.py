@@ -34,7 +34,7 @@ from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges, Look
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
-from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
+from sluicegate_operator.planning.cluster_layout import INTERNAL
 from sluicegate_operator.planning.observers import plan_observers
 from sluicegate_operator.quotas.limit_changes import changed_limits
 from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
@@ -216,7 +216,7 @@ class LocalRun:
         again = await self._quotas.reconcile(key)
         governed = self._quotas.governed.get(key)
         if governed is not None and key in self._context.running and not self._queues["quotas"].is_due(key):
-            complete, error = not isinstance(again, Retry), governed.error
+            complete, error = not isinstance(again, Retry), governed.around.error
             cluster = self._objects.snapshot(key, ()).cluster
             pool = await self._context.pool(cluster) if cluster is not None else None
             brokers = 0 if pool is None else len(pool.brokers)
@@ -225,8 +225,9 @@ class LocalRun:
         return again
 
     async def _http_places(self, key: ClusterKey) -> HttpPlaces:
-        nodes = self._fleet.describe(key[1]) if key in self._context.running else []
-        return {node["id"]: (LOOPBACK, _port(node["http"])) for node in nodes if node["role"] == Role.BROKER}
+        cluster = self._objects.snapshot(key, ()).cluster
+        running = self._fleet.brokers(cluster) if cluster is not None and key in self._context.running else []
+        return {one.node.key[1]: (LOOPBACK, one.node.http_port) for one in running}
 
     def _quota_plan(self, key: ClusterKey) -> QuotaPlan:
         snapshot = self._objects.snapshot(key, [BROKER_LISTENER, CONNECTION_QUOTA])
@@ -285,7 +286,3 @@ def _rows(clusters: dict[str, Any], resource: Resource) -> list[dict[str, Any]]:
     nobody: dict[str, Any] = {"nodes": [], "resources": [], "progress": {}}
     rows: list[dict[str, Any]] = clusters.setdefault(resource.cluster_name, nobody)["resources"]
     return rows
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])

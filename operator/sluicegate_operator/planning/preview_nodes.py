@@ -129,4 +129,4 @@ def _count(cluster: BrokerCluster, role: Role, running: RunningNodes | None) -> 
         return running.replicas[role]
     if role is Role.CONTROLLER:
         return cluster.spec.controller_count
-    return cluster.spec.brokers.replicas if cluster.spec.brokers is not None else 0
+    return cluster.spec.broker_count

@@ -178,7 +178,7 @@ _SENTENCES: Mapping[BrokerState, str] = {
 
 def _may_go(cluster: BrokerCluster, broker: BrokerOverview, pod: BrokerPod | None) -> bool:
     """It is scaled away, or its pod was told to stop."""
-    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
+    wanted = cluster.spec.broker_count
     return broker.id >= wanted or (pod is not None and pod.deleting)
 
 

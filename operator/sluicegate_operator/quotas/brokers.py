@@ -1,6 +1,6 @@
 """The quota path's talk with the brokers of one cluster: send changes, ask each broker, send the rest, read back.
 
-The Kubernetes and the local fleet use it alike. planning.limits decides which limits differ. Nothing here restarts a
+The operator and `sluicegate up` use it alike. planning.limits decides which limits differ. Nothing here restarts a
 broker. The result names a broker that is down, and the others are done. Times are seconds of the event loop's clock.
 """
 

@@ -15,6 +15,7 @@ from sluicegate_operator.engine.context import ReconcileContext
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
 from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
@@ -149,28 +150,32 @@ async def _read(pool: BrokerPool) -> _Reading:
     return _Reading(await pool.ask_each(look))
 
 
+@dataclass(slots=True)
+class _Written:
+    """The limits that the status got last, None before it got any: a status that was read may be older."""
+
+    mine: Mine | None = None
+
+
 class ExternalLimits:
     """Remembers for each cluster the limits that it has set."""
 
     def __init__(self, context: ReconcileContext) -> None:
         self._context = context
-        self._mine: dict[ClusterKey, tuple[str, Mine]] = {}
-        """The BrokerCluster's uid, and the limits that its status got last: a status that was read may be older."""
+        self._written = ByCluster(_Written)
 
     async def enforce(
         self, cluster: BrokerCluster, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger
     ) -> EnforcementResult:
         """One pass over the brokers. Raises what `ReconcileContext.remember` raises."""
-        key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
+        written = self._written.of(cluster)
 
         async def remember(mine: Mine) -> None:
             await self._context.remember(cluster, {LIMITS_SET: sorted(mine)})
-            self._mine[key] = uid, mine
+            written.mine = mine
 
-        written_for, before = self._mine.get(key, ("", frozenset[str]()))
-        if written_for != uid:
-            before = frozenset(cluster.status.limits_set or ())
+        before = frozenset(cluster.status.limits_set or ()) if written.mine is None else written.mine
         return await enforce_beside_others(pool, wanted, ledger, before, remember)
 
     def forget(self, key: ClusterKey) -> None:
-        self._mine.pop(key, None)
+        self._written.forget(key)

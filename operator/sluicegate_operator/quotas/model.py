@@ -6,7 +6,6 @@ all quotas of a cluster; planning.limits has limits as brokers keep them.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_address
 
@@ -186,10 +185,6 @@ def listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
         " create one or correct target.listener"
     )
     return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
-
-
-def is_expired(quota: ConnectionQuota, now: datetime) -> bool:
-    return quota.spec.expires is not None and quota.spec.expires <= now
 
 
 def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:

@@ -132,6 +132,24 @@ _NO_RULING = Ruling(())
 
 
 @dataclass(frozen=True, slots=True)
+class ReadOften:
+    """The targets whose rulings each pass reads, which are few: those of a kind, and those of quotas that observe."""
+
+    listeners: list[TargetKey] = field(default_factory=list)
+    workloads: list[TargetKey] = field(default_factory=list)
+    observed: list[TargetKey] = field(default_factory=list)
+
+    def add(self, target: TargetKey, claim: Claim) -> None:
+        """Add a target with one of its claims: a quota that observes has a target of its own."""
+        if target.kind is TargetKind.LISTENER:
+            self.listeners.append(target)
+        elif target.kind is TargetKind.WORKLOAD:
+            self.workloads.append(target)
+        if claim.quota.spec.is_observing:
+            self.observed.append(target)
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaPlan:
     """`desired`: all limits of the cluster. `of`: the ruling on each quota, by its metadata.name. `changed`: limits
     that the plan before did not want so. No limit ends between `ended_last` and `next_expiry`."""
@@ -144,6 +162,7 @@ class QuotaPlan:
     ended_last: datetime = BEFORE_ALL
     claims: tuple[Claim, ...] = field(default=(), compare=False)
     changed: frozenset[LimitKey] = field(default=frozenset(), compare=False)
+    read_often: ReadOften = field(default_factory=ReadOften, compare=False)
 
     @property
     def limits(self) -> dict[TargetKey, Limits]:
@@ -158,7 +177,7 @@ class QuotaPlan:
     @property
     def closing(self) -> dict[TargetKey, Limits]:
         """By target: see Ruling."""
-        return {target: one.closing for target, one in self.rulings.items() if one.closing is not None}
+        return {at: limits for at in self.read_often.listeners if (limits := self.rulings[at].closing) is not None}
 
     @property
     def members(self) -> dict[str, int]:
@@ -223,8 +242,10 @@ def plan_in_steps(
             yield
     rulings: dict[TargetKey, Ruling] = {}
     others: dict[TargetKey, Ruling | None] = {}
+    read_often = ReadOften()
     compared = judged = 0
     for target, found in rivals.items():
+        read_often.add(target, found[0])
         known = before.rulings.get(target)
         room = known.room if known is not None else True
         rulings[target] = one = _ruling(target, found, scope, now, room, known if same_scope else None)
@@ -250,7 +271,7 @@ def plan_in_steps(
         of.pop(name, None)
     for _, ruling in pairs:
         of |= dict.fromkeys(ruling.verdicts, ruling)
-    return QuotaPlan(desired, rulings, of, scope, next_expiry, ended_last, claims, changed)
+    return QuotaPlan(desired, rulings, of, scope, next_expiry, ended_last, claims, changed, read_often)
 
 
 def _merged(

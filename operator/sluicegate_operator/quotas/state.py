@@ -89,9 +89,9 @@ class KnownQuota:
 
 def _claim(quota: ConnectionQuota, before: Claim | None) -> Claim:
     """A claim of the quota with the pods of the one `before`: pods come with the changes of a selection only."""
-    claim = Claim.of(quota)
-    selects = before is not None and claim.target.kind is TargetKind.WORKLOAD
-    return replace(claim, addresses=before.addresses) if selects and before is not None else claim
+    if before is None or quota.spec.target.workload is None:
+        return Claim.of(quota)
+    return Claim.of(quota, before.addresses)
 
 
 @dataclass(slots=True)
@@ -190,7 +190,8 @@ class GovernedQuotas:
         """
         lacked = frozenset(self.ledger.refused).union(*self.ledger.lacked().values())
         of_most = self._enforcement_of_most()
-        self._of_most = of_most = self._of_most if of_most == self._of_most else of_most
+        if of_most != self._of_most:
+            self._of_most = of_most
         for number, name in enumerate(list(self.quotas if names is None else names), 1):
             if number % ASSESSED_A_TURN == 0:
                 yield
@@ -315,17 +316,13 @@ class GovernedQuotas:
             known.quota = after
 
     @property
-    def error(self) -> str:
-        """Why brokers lag, where nothing is known of a single limit."""
-        return self.around.error
-
-    @property
     def observing(self) -> list[str]:
         """Quotas with mode Observe that brokers have."""
         return [
             name
-            for name, known in self.quotas.items()
-            if known.quota.spec.is_observing and name in self.plan.of and name in self.plan.of[name].members
+            for at in self.plan.read_often.observed
+            for name in self.plan.rulings[at].members
+            if name in self.quotas
         ]
 
     @property
@@ -338,7 +335,7 @@ class GovernedQuotas:
     @property
     def without_pods(self) -> list[str]:
         """Quotas whose pods are not known: while there are any, what brokers have may be what they ask for."""
-        rulings = [one for at, one in self.plan.rulings.items() if at.kind is TargetKind.WORKLOAD]
+        rulings = [self.plan.rulings[at] for at in self.plan.read_often.workloads]
         unknown = [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is Outcome.PODS_UNKNOWN]
         return [f"the pods of ConnectionQuota {name} are not known yet" for name in unknown[:1]]
 
@@ -346,11 +343,7 @@ class GovernedQuotas:
     def closed_somewhere(self) -> bool:
         """Whether a listener that has a quota is not open on a broker that was asked."""
         opened = [standing.listeners for standing in self.ledger.brokers.values() if standing.listeners is not None]
-        listeners = {
-            target.name
-            for target, one in self.plan.rulings.items()
-            if target.kind is TargetKind.LISTENER and one.limits is not None
-        }
+        listeners = {at.name for at in self.plan.read_often.listeners if self.plan.rulings[at].limits is not None}
         return any(not listeners <= each for each in opened)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
-from sluicegate_operator.engine.listeners import APPLYING_RETRY, REFUSED_RETRY, WAITING_RETRY, ListenerReconciler
-from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.engine.listeners import APPLYING_RETRY, WAITING_RETRY, ListenerReconciler
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
-from sluicegate_operator.engine.racks import PASSES_WITHIN_S, REFUSED_RETRY, RackReconciler
+from sluicegate_operator.engine.racks import PASSES_WITHIN_S, RackReconciler
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, ROLE_LABEL
@@ -45,7 +46,7 @@ async def test_a_pod_whose_volume_is_not_bound_yet_is_a_warning_when_it_lasts() 
     await reconciler.reconcile(SHOP)
     [event] = kube.events("NotScheduled")
     assert "no node has room" in event["message"]
-    await context.close()
+    await context.aclose()
 
 
 def _on_nodes(error: KubeError) -> MemoryKube:
@@ -84,7 +85,7 @@ async def test_a_rack_that_cannot_be_told_is_reported_and_keeps_no_other_broker_
     assert "403 a policy protects the pod" in wait.message
     [event] = kube.events("RackRefused")
     assert event["type"] == "Warning"
-    await context.close()
+    await context.aclose()
 
 
 @pytest.mark.virtual_time
@@ -103,4 +104,4 @@ async def test_a_rack_that_may_be_told_later_is_reported_when_that_lasts() -> No
     [wait] = plan.waiting
     assert (wait.reason, wait.needs_a_person) == ("NotApplied", False)
     assert "failed calling webhook" in wait.message
-    await context.close()
+    await context.aclose()

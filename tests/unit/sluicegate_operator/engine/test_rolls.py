@@ -14,7 +14,7 @@ import pytest
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.rolls import RollReconciler
-from sluicegate_operator.engine.scaling import REFUSED_RETRY
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet
 from sluicegate_operator.fleet.protocol import NodesSeen
@@ -73,7 +73,7 @@ async def test_pods_and_what_they_are_compared_with_have_the_image_of_the_settin
     seen = await context.fleet.node_sets(found, [])
     assert seen is not None
     assert [(one.observed, one.revision.image) for one in seen.values()] == [(True, image)] * 2
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_look_says_which_spec_it_went_by() -> None:
@@ -92,7 +92,7 @@ async def test_a_look_says_which_spec_it_went_by() -> None:
         assert marked == ["clusters"] * generation, "once for each spec"
         # Nothing that a node is restarted for.
         kube.put(cluster(resyncSeconds=77))
-    await context.close()
+    await context.aclose()
 
 
 async def test_metrics_show_a_roll_as_blocked_for_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ async def test_metrics_show_a_roll_as_blocked_for_as_long_as_it_is(monkeypatch: 
     kube.take("BrokerCluster", "shop")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     await reconciler.reconcile(SHOP)
     assert _blocked(context) == []
-    await context.close()
+    await context.aclose()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_a_roll_that_can_no_longer_go_on_is_not_told_as_rolling(
     assert (_said(kube, "Rolling"), _said(kube, "RollBlocked")) == (rolling, blocked)
     assert kube.take("BrokerCluster", "shop")["status"]["rollout"]["reason"] == rollout
     assert _blocked(context) == []
-    await context.close()
+    await context.aclose()
 
 
 def _said(kube: MemoryKube, type_: str) -> tuple[str, str]:
@@ -208,7 +208,7 @@ async def _scaled_by_hand(kube: MemoryKube) -> AsyncIterator[RollReconciler]:
         {"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
     ]
     yield RollReconciler(context)
-    await context.close()
+    await context.aclose()
 
 
 async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(
@@ -281,7 +281,7 @@ async def test_a_pod_of_an_older_operator_is_given_the_revision_in_our_spelling_
     await context.fleet.apply(found, [])
     await RollReconciler(context).reconcile(SHOP)
     assert kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] == uid
-    await context.close()
+    await context.aclose()
 
 
 async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +305,7 @@ async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monke
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
     await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))
     assert [[place.host for place in places] for places in asked] == [["c0"], []]
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_the_next_one(
@@ -336,7 +336,7 @@ async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_
     after = (await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))).session_pods
     assert before.keys() == after.keys() == {(0, 7)}
     assert after[0, 7] == kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] != before[0, 7]
-    await context.close()
+    await context.aclose()
 
 
 CHANGED = {"config": {"connections.max.idle.ms": "590000"}}

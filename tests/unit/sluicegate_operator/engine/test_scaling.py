@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
-from sluicegate_operator.engine.scaling import CHANGED_RETRY, REFUSED_RETRY, Scale, Scaling
+from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
 from sluicegate_operator.engine.snapshot import Snapshot
-from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.fleet.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet
 from sluicegate_operator.fleet.protocol import NodesSeen
@@ -89,7 +89,7 @@ async def _unchanged() -> None:
 async def world() -> AsyncIterator[World]:
     made = World()
     yield made
-    await made.context.close()
+    await made.context.aclose()
 
 
 def nothing(_: tuple[str, int]) -> str:

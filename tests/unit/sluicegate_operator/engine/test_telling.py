@@ -53,7 +53,7 @@ async def test_one_refused_status_keeps_no_other_object_waiting(
         [],
         ["b"],
     )
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_refusal_that_may_pass_is_tried_again() -> None:
@@ -62,4 +62,4 @@ async def test_a_refusal_that_may_pass_is_tried_again() -> None:
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     with pytest.raises(KubeError, match="failed calling webhook"):
         await reconcilers(context, context.settings)["topics"](SHOP)
-    await context.close()
+    await context.aclose()

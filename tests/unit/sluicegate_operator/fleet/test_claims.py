@@ -144,7 +144,7 @@ async def test_a_refused_claim_of_a_deleted_cluster_keeps_neither_its_other_clai
     await reconciler.reconcile(("default", "shop"))
     assert owners(kube, 0) == [FIRST]
     assert not context.departed
-    await context.close()
+    await context.aclose()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ async def test_a_stateful_set_without_claims_that_was_handed_over_is_refused_in_
     assert (stalled["status"], stalled["reason"]) == ("True", "Refused")
     assert "StatefulSet shop-brokers has no volumeClaimTemplates" in stalled["message"]
     assert "kubectl delete statefulset shop-brokers" in stalled["message"]
-    await context.close()
+    await context.aclose()
 
 
 def asked(kube: MemoryKube, ordinal: int) -> str:
@@ -373,4 +373,4 @@ async def _reconcile(kube: MemoryKube, gone: Json) -> None:
     context.departed["default", "shop"] = {departed.metadata.uid: departed}
     await ClusterReconciler(context).reconcile(("default", "shop"))
     assert not context.departed
-    await context.close()
+    await context.aclose()

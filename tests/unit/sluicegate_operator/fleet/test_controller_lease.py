@@ -106,4 +106,4 @@ async def test_while_no_controller_is_active_the_operator_looks_at_the_lease(
     await RegistrationReconciler(context).reconcile(SHOP)
     assert bool(holder(kube)) is paused
     assert len(kube.events("ControllerGone")) == (not paused)
-    await context.close()
+    await context.aclose()

@@ -118,7 +118,7 @@ async def test_lost_labels_are_put_back_with_an_event(monkeypatch: pytest.Monkey
     assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "shop")
     assert "pod shop-brokers-1 runs and had lost its labels" in event["message"]
     assert kube.events("BrokerGone") == []
-    await context.close()
+    await context.aclose()
 
 
 def foreign_set(**labels: str) -> Json:
@@ -166,7 +166,7 @@ async def test_labels_of_a_strangers_pod_are_left_alone(monkeypatch: pytest.Monk
     await RegistrationReconciler(context).reconcile(("default", "shop"))
     assert kube.take("Pod", "shop-brokers-0")["metadata"]["labels"] == {"app": "theirs"}
     assert kube.events("LabelsMended") == []
-    await context.close()
+    await context.aclose()
 
 
 async def test_registrations_that_a_person_made_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ async def test_registrations_that_a_person_made_are_left_alone(monkeypatch: pyte
     assert "status" not in kube.take("BrokerRegistration", "shop-1")
     [event] = kube.events("NameTaken")
     assert "BrokerRegistration shop-1" in event["message"]
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_controller_that_was_not_the_active_one_makes_the_clusters_status_due(
@@ -206,7 +206,7 @@ async def test_a_controller_that_was_not_the_active_one_makes_the_clusters_statu
         await reconciler.reconcile(("default", "shop"))
         assert context.progress["default", "shop"].controller_id == controller_id
     assert marked.count("clusters") == 2
-    await context.close()
+    await context.aclose()
 
 
 def registration(broker_id: int, managed_by: Json | None = None) -> Json:

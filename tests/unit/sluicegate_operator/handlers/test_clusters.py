@@ -55,7 +55,7 @@ async def reconcile(kube: MemoryKube, **environment: str) -> dict[str, list[tupl
     marked: dict[str, list[tuple[str, str]]] = {}
     context.mark = lambda queue, key: marked.setdefault(queue, []).append(key)
     await ClusterReconciler(context).reconcile(SHOP)
-    await context.close()
+    await context.aclose()
     return marked
 
 
@@ -391,7 +391,7 @@ async def test_what_belongs_to_one_apply_is_seen_together() -> None:
     kube.put(listener("other", "OTHER", 9096))
     await reconciler.reconcile(SHOP)
     assert kube.take("StatefulSet", "shop-brokers")["spec"] != before
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_statefulset_that_somebody_else_has_scaled_is_put_back_and_it_is_said_who_did_it() -> None:
@@ -428,7 +428,7 @@ async def test_a_changed_cluster_is_not_ready_before_its_roll_and_its_configurat
         await reconciler.reconcile(SHOP)
         assert kube.condition("BrokerCluster", "shop")["status"] == "True"
         kube.put(cluster(config={"num.partitions": "3"}))
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that_nobody_tells_of() -> None:
@@ -447,7 +447,7 @@ async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that
     assert await reconciler.reconcile(SHOP) == STARTING_RETRY, "the name may be free again any time"
     kube.remove("PodDisruptionBudget", "shop-brokers")
     assert isinstance(await reconciler.reconcile(SHOP), float)
-    await context.close()
+    await context.aclose()
 
 
 async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_name() -> None:
@@ -475,7 +475,7 @@ async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_nam
     await reconciler.reconcile(SHOP)
     assert kube.condition("BrokerCluster", "shop")["reason"] == "ControllersStarting"
     assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == -1
-    await context.close()
+    await context.aclose()
 
 
 async def test_the_status_says_which_controller_is_active_and_keeps_it_until_another_was_seen() -> None:
@@ -487,7 +487,7 @@ async def test_the_status_says_which_controller_is_active_and_keeps_it_until_ano
         context.progress[SHOP].controller_id = controller_id
         await ClusterReconciler(context).reconcile(SHOP)
         assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == said
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_cluster_whose_controllers_are_silent_is_not_ready_also_for_an_operator_that_has_just_started() -> None:
@@ -517,7 +517,7 @@ async def test_a_cluster_whose_controllers_are_silent_is_not_ready_also_for_an_o
             assert found["message"] == silence
             assert kube.condition("BrokerCluster", "shop")["reason"] == "ControllersUnreachable"
         assert kube.take("BrokerCluster", "shop")["status"]["controllerId"] == (1000 if ready == "True" else -1)
-        await context.close()
+        await context.aclose()
 
 
 async def test_the_status_says_where_clients_begin_and_what_an_autoscaler_reads() -> None:

@@ -64,7 +64,7 @@ async def test_what_is_kept_of_an_object_is_what_was_written_and_the_caches_own_
     assert (written is kube.held.value) is is_known
     assert (written.spec_version, written.status) == (("u", 1), status)
     assert await context.write_status(written, status) is None
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_field_that_the_crd_does_not_declare_makes_no_write_of_its_own() -> None:
@@ -77,7 +77,7 @@ async def test_a_field_that_the_crd_does_not_declare_makes_no_write_of_its_own()
         await context.write_status(quota, ConnectionQuotaStatus(brokers=brokers, enforced_at=now()))
         assert kube.statuses_written == writes
     assert kube.take("ConnectionQuota", "all")["status"]["brokers"] == "2/3"
-    await context.close()
+    await context.aclose()
 
 
 async def test_no_status_is_written_to_another_object_of_the_name() -> None:
@@ -90,4 +90,4 @@ async def test_no_status_is_written_to_another_object_of_the_name() -> None:
     with pytest.raises(KubeConflictError, match="another one"):
         await context.remember(quota, {"limitsSet": []})
     assert "status" not in kube.take("ConnectionQuota", "all")
-    await context.close()
+    await context.aclose()

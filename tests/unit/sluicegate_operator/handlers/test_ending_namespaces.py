@@ -63,7 +63,7 @@ async def test_what_is_refused_because_the_namespace_ends_is_not_tried_again(nam
     assert found is not None
     await context.post(found, "Warning", "Any", "any")
     assert kube.refused == refused, "no Events either"
-    await context.close()
+    await context.aclose()
 
 
 async def test_a_cluster_that_is_made_again_in_a_new_namespace_is_another_one() -> None:
@@ -77,7 +77,7 @@ async def test_a_cluster_that_is_made_again_in_a_new_namespace_is_another_one() 
     kube.put(cluster())
     await work["clusters"](SHOP)
     assert kube.names("StatefulSet") == ["shop-brokers", "shop-controllers"]
-    await context.close()
+    await context.aclose()
 
 
 async def test_one_that_comes_at_once_is_not_taken_for_the_one_before() -> None:
@@ -89,7 +89,7 @@ async def test_one_that_comes_at_once_is_not_taken_for_the_one_before() -> None:
     kube.put(cluster())
     await work["clusters"](SHOP)
     assert kube.names("StatefulSet") == ["shop-brokers", "shop-controllers"]
-    await context.close()
+    await context.aclose()
 
 
 def test_limits_and_topics_go_on() -> None:

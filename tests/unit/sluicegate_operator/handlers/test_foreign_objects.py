@@ -81,7 +81,7 @@ class World:
                     await reconcile(KEY)
 
     async def close(self) -> None:
-        await self._context.close()
+        await self._context.aclose()
 
     def depart(self) -> None:
         """As the watch notes it when the cluster is deleted."""

@@ -75,7 +75,7 @@ async def test_it_is_told_after_a_minute_and_tried_again(queue: str, document: J
     kube.refuses_now = False
     await reconcile(SHOP)
     assert kube.condition(kind, name)["reason"] != "NotApplied"
-    await context.close()
+    await context.aclose()
 
 
 async def test_observers_without_code_of_their_own_do_not_wait_for_the_code_of_others() -> None:
@@ -97,7 +97,7 @@ async def test_observers_without_code_of_their_own_do_not_wait_for_the_code_of_o
     await reconcile(SHOP)
     assert SENTENCE in kube.condition("ObserverPlugin", "coded", "Stalled")["message"]
     assert kube.condition("ObserverPlugin", "builtin", "Stalled")["status"] == "False"
-    await context.close()
+    await context.aclose()
 
 
 async def test_what_cannot_be_told_or_ends_by_itself_is_not_counted() -> None:

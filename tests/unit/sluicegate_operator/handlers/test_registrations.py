@@ -130,7 +130,7 @@ async def test_a_registration_that_a_deletion_has_orphaned_gets_the_next_cluster
     for name in ("shop-0", "shop-1"):
         [owner] = shop.kube.take("BrokerRegistration", name)["metadata"]["ownerReferences"]
         assert owner["uid"] == uid
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 async def test_one_registration_that_is_refused_keeps_no_other_from_being_written(
@@ -151,7 +151,7 @@ async def test_one_registration_that_is_refused_keeps_no_other_from_being_writte
     assert caplog.text.count("BrokerRegistration shop-0 is refused: 422 denied by a policy") == 1
     [event] = shop.kube.events("Refused")
     assert (event["involvedObject"]["kind"], event["type"], event["count"]) == ("BrokerCluster", "Warning", 1)
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 async def test_a_registration_that_is_being_deleted_keeps_no_other_from_being_written(
@@ -170,7 +170,7 @@ async def test_a_registration_that_is_being_deleted_keeps_no_other_from_being_wr
     await shop.reconcile()
     assert shop.kube.take("BrokerRegistration", "shop-0")["metadata"]["uid"] != going
     assert shop.states() == ["Online", "Fenced"]
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -191,7 +191,7 @@ async def test_a_registration_of_an_earlier_cluster_that_is_being_deleted_keeps_
         await shop.reconcile()
     assert "status" not in shop.kube.take("BrokerRegistration", "shop-0")
     assert shop.kube.take("BrokerRegistration", "shop-1")["status"]["state"] == "Online"
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 async def test_a_refused_deletion_is_in_the_status_and_keeps_no_other_from_being_deleted(
@@ -225,7 +225,7 @@ async def test_a_refused_deletion_is_in_the_status_and_keeps_no_other_from_being
     shop.sighting = seen([pod(0)], [broker(0)])
     await shop.reconcile()
     assert shop.kube.names("BrokerRegistration") == ["shop-0"]
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 async def test_a_pod_that_a_policy_protects_keeps_no_other_from_being_opened_to_clients(
@@ -245,7 +245,7 @@ async def test_a_pod_that_a_policy_protects_keeps_no_other_from_being_opened_to_
     assert opened == ["shop-brokers-1", "shop-brokers-1"]
     assert shop.states() == ["Online", "Online"]
     assert caplog.text.count("pod shop-brokers-0: its readiness gate is not set: 403 denied by a policy") == 1
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 @pytest.mark.virtual_time
@@ -269,7 +269,7 @@ async def test_a_lease_that_may_not_be_ended_is_told_and_keeps_no_broker_from_be
     [event] = shop.kube.events("Refused")
     assert event["count"] == 1
     assert "the Lease of a controller that is gone cannot be ended: PUT lease: 403 denied" in event["message"]
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 @pytest.mark.virtual_time
@@ -307,7 +307,7 @@ async def test_brokers_are_unknown_once_no_controller_has_answered_for_a_minute(
     shop.sighting = silent
     await shop.reconcile()
     assert shop.states() == ["Online", "Online"], "it is a new silence"
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 @pytest.mark.virtual_time
@@ -327,7 +327,7 @@ async def test_brokers_of_an_external_cluster_are_unknown_once_none_has_answered
         await asyncio.sleep(UNKNOWN_AFTER_S / 2)
     assert states == ["Online", "Online", "Online", "Unknown"]
     assert "cannot connect" in shop.kube.condition("BrokerRegistration", "shop-1")["message"]
-    await shop.context.close()
+    await shop.context.aclose()
 
 
 def _given(answers: Iterator[Any]) -> Any:

@@ -99,7 +99,7 @@ async def test_the_last_pod_of_a_deleted_cluster_takes_no_figure_of_its_quotas_a
     for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
         await work[queue](SHOP)
     assert shown(context.figures) == before
-    await context.close()
+    await context.aclose()
 
 
 async def test_brokers_of_an_earlier_cluster_of_the_name_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ async def test_brokers_of_an_earlier_cluster_of_the_name_are_not_shown(monkeypat
     kube.put(cluster())
     await registrations(SHOP)
     assert shown(context.figures) == {}
-    await context.close()
+    await context.aclose()
 
 
 async def test_brokers_that_were_asked_for_before_a_deletion_are_not_shown_after_it(
@@ -150,4 +150,4 @@ async def test_brokers_that_were_asked_for_before_a_deletion_are_not_shown_after
     assert shown(context.figures)[f'sluicegate_brokers{{{OF_SHOP},state="Offline"}}'] == 1
     await work["registrations"](SHOP)
     assert shown(context.figures) == {}
-    await context.close()
+    await context.aclose()
