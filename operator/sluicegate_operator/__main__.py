@@ -21,7 +21,7 @@ from sluicegate_operator.handlers.health import Liveness, Readiness
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
 from sluicegate_operator.handlers.loop_turns import TimedSelector, loop_on
 from sluicegate_operator.handlers.operator import lead
-from sluicegate_operator.handlers.pods_of_quotas import Feed
+from sluicegate_operator.handlers.pods_of_quotas import MakeFeeding
 from sluicegate_operator.handlers.released_topics import release_topics
 from sluicegate_operator.handlers.telemetry import (
     LEADING,
@@ -174,7 +174,7 @@ def _telemetry(
 
 
 async def _term(
-    kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event, kopf: KopfOperator, feed: Feed
+    kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event, kopf: KopfOperator, feed: MakeFeeding
 ) -> None:
     """Wait for the Lease, lead until it is lost or `stop`, give it back."""
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)

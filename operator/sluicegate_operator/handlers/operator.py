@@ -21,7 +21,7 @@ from sluicegate_operator.handlers.http_places import http_places
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.handlers.own_tags import own_tags
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
-from sluicegate_operator.handlers.pods_of_quotas import Feed, PodsOfQuotas
+from sluicegate_operator.handlers.pods_of_quotas import MakeFeeding, PodsOfQuotas
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
 from sluicegate_operator.handlers.watch import Watch
@@ -41,7 +41,7 @@ async def lead(
     settings: Settings,
     stop: asyncio.Event,
     may_write: Callable[[], bool],
-    feed: Feed,
+    feed: MakeFeeding,
 ) -> None:
     """Runs until `stop`. The cache of `kube` is fed by kopf before and after; `feed` makes kopf feed another cache.
     Raises what ends a queue, which none may by itself."""

@@ -32,13 +32,13 @@ class Feeding(Protocol):
     def stop(self) -> None: ...
 
 
-Feed = Callable[[Cache], Feeding]
+MakeFeeding = Callable[[Cache], Feeding]
 
 
 class PodsOfQuotas:
     """Belongs to the event loop. `changed(cluster)` is called when members of its quotas have come or gone."""
 
-    def __init__(self, feed: Feed, namespace: str | None, changed: Callable[[ClusterKey], None]) -> None:
+    def __init__(self, feed: MakeFeeding, namespace: str | None, changed: Callable[[ClusterKey], None]) -> None:
         """`namespace`: the only one that may be watched; None: all."""
         self._feed = feed
         self._workloads = Workloads(changed)

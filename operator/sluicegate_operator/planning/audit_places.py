@@ -7,6 +7,7 @@ folder of its own.
 """
 
 from collections.abc import Iterable
+from itertools import chain
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -33,7 +34,7 @@ def why_landing_taken(
         )
     for pipeline in pipelines:
         results = pipeline.spec.results.uri
-        if results is None or is_of(pipeline, cluster) or seniority(pipeline) >= seniority(cluster):
+        if results is None or _is_of(pipeline, cluster) or seniority(pipeline) >= seniority(cluster):
             continue
         if store_place(results).is_within(place):
             return (
@@ -43,18 +44,23 @@ def why_landing_taken(
     return ""
 
 
-def why_results_in_landing(pipeline: AuditPipeline, cluster: BrokerCluster, clusters: Iterable[BrokerCluster]) -> str:
-    """Why the results must not be where the pipeline's own `cluster` or an older one lands; empty if they may."""
+def why_results_in_landing(
+    pipeline: AuditPipeline, cluster: BrokerCluster, clusters: Iterable[BrokerCluster], source: str | None = None
+) -> str:
+    """Why the results must not be in the pipeline's `source`, or where its own `cluster` or an older one lands; empty
+    if they may."""
     results = pipeline.spec.results.uri
     if results is None:
         return ""
     place = store_place(results)
-    for other in (cluster, *clusters):
+    if source is not None and place.is_within(store_place(source)):
+        return _in_source_words(source)
+    for other in chain((cluster,), clusters):
         uri = _landing_uri(other)
         if uri is None or not place.is_within(store_place(uri)):
             continue
-        if is_of(pipeline, other):
-            return in_source_words(uri)
+        if _is_of(pipeline, other):
+            return _in_source_words(uri)
         # A tie is the cluster's: a pipeline of that second does not keep it from landing.
         if seniority(other) <= seniority(pipeline):
             return (
@@ -81,11 +87,11 @@ def why_results_taken(pipeline: AuditPipeline, others: Iterable[AuditPipeline]) 
     return ""
 
 
-def in_source_words(uri: str | None) -> str:
+def _in_source_words(uri: str) -> str:
     return f"results lie among the segments, in {uri}, and would be read as such: choose another place"
 
 
-def is_of(pipeline: AuditPipeline, cluster: BrokerCluster) -> bool:
+def _is_of(pipeline: AuditPipeline, cluster: BrokerCluster) -> bool:
     """Whether the pipeline reads the audit log of that cluster."""
     return (pipeline.namespace, pipeline.spec.cluster_ref.name) == (cluster.namespace, cluster.name)
 

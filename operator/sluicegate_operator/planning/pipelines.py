@@ -12,11 +12,10 @@ from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.planning.audit_places import in_source_words, why_results_in_landing, why_results_taken
+from sluicegate_operator.planning.audit_places import why_results_in_landing, why_results_taken
 from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.schedule import Schedule, ScheduleError, parse_schedule
-from sluicegate_operator.planning.store_places import store_place
 from sluicegate_operator.resources.audit_files import audit_files
 from sluicegate_operator.resources.audit_job import cron_job
 from sluicegate_operator.resources.audit_run import AuditPlaces
@@ -72,19 +71,13 @@ def plan_pipeline(
     if source is None:
         message = f"nobody lands the audit log of BrokerCluster {name}: say audit.landing there, or source here"
         return PipelinePlan(PipelineOutcome.SOURCE_MISSING, message)
-    if _is_within(spec.results.uri, source.uri):
-        return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, in_source_words(source.uri))
-    if message := why_results_in_landing(pipeline, cluster, clusters):
+    if message := why_results_in_landing(pipeline, cluster, clusters, source.uri):
         return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, message)
     if message := why_results_taken(pipeline, others):
         return PipelinePlan(PipelineOutcome.RESULTS_TAKEN, message)
     secret = spec.secret_name or (landing.secret_name if landing is not None else None)
     places = AuditPlaces(name, source, spec.results, secret)
     return PipelinePlan(PipelineOutcome.ACCEPTED, places=places, schedule=schedule)
-
-
-def _is_within(uri: str | None, place: str | None) -> bool:
-    return uri is not None and place is not None and store_place(uri).is_within(store_place(place))
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:
