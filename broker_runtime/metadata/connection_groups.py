@@ -93,6 +93,7 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
         for name in either(self, newer):
+            yield
             was, now = self.get(name, ConnectionGroup()), newer.get(name, ConnectionGroup())
             if was.keys != now.keys:
                 changes.connection_groups.add((name, None))

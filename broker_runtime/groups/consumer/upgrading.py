@@ -60,6 +60,7 @@ def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[G
         raise _not_upgraded(group, f"the embedded consumer protocol is malformed: {error}") from error
     scratch = GroupsState(APPLIERS)
     yield from each(enumerate(made), lambda numbered: scratch.apply(numbered[1], numbered[0]))
+    yield from scratch.count_the_rest()
     records += group.tombstones()
     records += made
     found = scratch.groups[group.group_id]

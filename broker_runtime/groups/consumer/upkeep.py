@@ -10,9 +10,7 @@ from broker_runtime.groups.consumer.member import MemberState
 from broker_runtime.groups.consumer.target import assign_soon
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, chosen, gathered
-
-_FORGOTTEN_IN_A_STEP = 64
+from broker_runtime.steps import Steps, chosen, gathered, listed
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
@@ -50,17 +48,16 @@ def on_topics_changed(state: GroupsState, topics: Iterable[str]) -> Steps[None]:
     for group in (yield from chosen(state.groups.values(), lambda group: isinstance(group, ConsumerGroup))):
         assert isinstance(group, ConsumerGroup)
         group.regexes_stale = True
+        yield
         known = group.topic_facts
-        for number, name in enumerate((yield from _common(known, changed)), 1):
-            del known[name]
-            if number % _FORGOTTEN_IN_A_STEP == 0:
-                yield
+        forgotten = yield from _common(known, changed)
+        yield from listed(map(known.__delitem__, forgotten))
         reads_some = yield from _common(group.subscriptions.topics, changed)
         group.metadata_stale = group.metadata_stale or bool(reads_some)
 
 
 def _common(known: Mapping[str, object], changed: set[str]) -> Steps[list[str]]:
-    """The names in both. Reads the shorter of the two, and ends with a break."""
+    """The names in both. Reads the shorter of the two."""
     if len(known) < len(changed):
         return (yield from chosen(known, changed.__contains__))
     return (yield from chosen(changed, known.__contains__))

@@ -1,6 +1,7 @@
 """An image as records: applying them gives the same metadata, whatever made it; and what differs between two images."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBro
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
 from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.connection_groups import ConnectionGroup
+from broker_runtime.metadata.connection_groups import ConnectionGroup, ConnectionGroups
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
@@ -211,6 +212,18 @@ def test_a_large_image_is_compared_in_short_steps_and_replaced_by_the_last_one()
     assert (fresh.topics, image.topics.led_by(1), image.topics.led_by(2)) == (topics, 0, 2_000)
     assert {topic.name for topic in fresh.topics.give_up()} == set(image.topics)
     assert not fresh.topics
+
+
+def test_one_connection_group_is_compared_in_one_step() -> None:
+    before, fresh = ConnectionGroups(), ConnectionGroups()
+    for number in range(100):
+        record = ClientQuotaRecord((("connection-group", f"g{number}"),), "max_connections", 5.0)
+        fresh.apply(record, number, Changes())
+    changes, noted = Changes(), [0]
+    for _ in before.note_differences(fresh, changes):
+        noted.append(len(changes.connection_groups))
+    assert len(changes.connection_groups) == 100
+    assert max(later - earlier for earlier, later in pairwise(noted)) == 1
 
 
 @settings(deadline=None, max_examples=100)

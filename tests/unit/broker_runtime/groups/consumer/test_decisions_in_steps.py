@@ -1,6 +1,8 @@
 """Decisions about thousands of names, members or groups (KIP-848): how much one of their steps does."""
 
 import struct
+from collections import Counter
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -14,11 +16,12 @@ from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.requests import JoinRequest, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
-from broker_runtime.groups.consumer import embedded
+from broker_runtime.groups.consumer import embedded, subscriptions
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.embedded import read_subscription, subscription_version
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import heartbeat
+from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX
 from broker_runtime.groups.consumer.target import _SLICE_RECORDS
 from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
@@ -265,6 +268,44 @@ def test_a_group_of_many_members_is_upgraded_and_downgraded_in_steps() -> None:
     steps, (records, _) = made(downgrade(coordinator.state))
     assert steps > 2 * MEMBERS // ITEMS_OF_A_STEP
     assert len(records[-1].value.members) == MEMBERS
+
+
+def test_the_names_of_a_group_that_is_upgraded_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator = Coordinator()
+    members, names = 20, NAMES_AT_ONCE_MAX + 44
+    for _ in range(members):
+        coordinator.decide(lambda _: old_member(coordinator, metadata(names)))
+    coordinator.wait(7)
+    counted = [0]
+    real = subscriptions._add
+
+    def noted(counter: Counter[str], some: Collection[str], count: int) -> None:
+        counted[-1] += len(some)
+        real(counter, some, count)
+
+    monkeypatch.setattr(subscriptions, "_add", noted)
+    request = HeartbeatRequest(GROUP, "new", 0, None, None, 5_000, ("00000",), None, None, {})
+    deciding = heartbeat(coordinator.state, coordinator.environment, request)
+    assert not isinstance(deciding, tuple)
+    for _ in deciding:
+        counted.append(0)
+    assert sum(counted) >= members * names
+    assert max(counted) <= NAMES_OF_A_STEP_MAX
+
+
+def test_changed_topics_touch_one_group_without_members_in_one_step() -> None:
+    coordinator = Coordinator()
+    for number in range(100):
+        coordinator.join("a", "t", group_id=f"g{number}")
+        coordinator.leave("a", group_id=f"g{number}")
+    groups = [group for group in coordinator.state.groups.values() if isinstance(group, ConsumerGroup)]
+    for group in groups:
+        group.regexes_stale = False
+    touched = [0]
+    for _ in on_topics_changed(coordinator.state, ["t"]):
+        touched.append(sum(group.regexes_stale for group in groups))
+    assert touched[-1] == 100
+    assert max(after - before for before, after in pairwise(touched)) == 1
 
 
 def test_changed_topics_touch_one_group_in_one_step() -> None:
