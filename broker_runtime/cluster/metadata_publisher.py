@@ -19,7 +19,7 @@ from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
-from broker_runtime.steps import each, gathered
+from broker_runtime.steps import gathered, listed
 from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.manager import LogManager
 
@@ -151,7 +151,7 @@ class MetadataPublisher:
         while self._untold:
             changes = self._untold[0]
             ids = yield from gathered(topic_id for topic_id, _ in changes.partitions)
-            topics = yield from each(ids, self._image.topics.by_id)
+            topics = yield from listed(map(self._image.topics.by_id, ids))
             names = yield from gathered(topic.name for topic in topics if topic is not None)
             self.on_topics(names | changes.topics_removed, changes.removals.names)
             self._untold.popleft()

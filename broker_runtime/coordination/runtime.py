@@ -22,10 +22,10 @@ from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.deciding_turns import DecidingTurns
-from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole
+from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole, in_one_go
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.steps import Steps
 from broker_runtime.storage.batching import Batches, KeyValue, in_batches
 
 log = logging.getLogger(__name__)
@@ -342,10 +342,10 @@ class CoordinatorRuntime(Generic[S, R]):
 
     def _not_taken(self, waiting: _Waiting, error: KafkaError, before: int) -> None:
         """The log has refused the records, of which those from `before` on are applied."""
-        is_whole = self.state.next_offset == before
-        waiting.refused = detached(error) if is_whole else self._shard.refuse(Refusal.LOST)
-        if is_whole:
-            self._timers.was_refused()
+        if self.state.next_offset == before:
+            self._refuse(waiting, error)
+        else:
+            waiting.refused = self._shard.refuse(Refusal.LOST)
         if waiting.timer is not None:
             # It has set its own next step, which counts on what was refused: the same is tried again instead.
             self._timers.cancel(waiting.timer)
@@ -357,7 +357,8 @@ class CoordinatorRuntime(Generic[S, R]):
         Where a record is too large for the log nothing is written: a group's end, say, without what it becomes.
         """
         batches: Sequence[list[tuple[R, KeyValue]]]
-        batches = list(in_batches(records, self._encoded, self._durable.batch_bytes_max))
+        encode = self._shard.encode
+        batches = list(in_batches(records, lambda one: in_one_go(encode(one)), self._durable.batch_bytes_max))
         for batch in self._checked(records, batches):
             base = self._durable.append([encoded for _, encoded in batch])
             for offset, (record, _) in enumerate(batch, base):
@@ -379,10 +380,6 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._shard.applied(record, self.state)
                 if offset % _RECORDS_OF_A_STEP == 0:
                     yield
-
-    def _encoded(self, record: R) -> KeyValue:
-        encoded = self._shard.encode(record)
-        return encoded if isinstance(encoded, tuple) else at_once(encoded)
 
     def _checked(
         self, records: Sequence[R], batches: Sequence[list[tuple[R, KeyValue]]]

@@ -16,6 +16,7 @@ S = TypeVar("S", bound="State[Any]")
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
+Made = TypeVar("Made", bound=tuple[Any, ...])
 
 
 class State(Protocol[R_contra]):
@@ -42,9 +43,9 @@ Deciding = Decided[R, T] | Steps[Decided[R, T]]
 """A decision that is made, or that is made in steps."""
 
 
-def in_one_go(decided: Deciding[R, T]) -> Decided[R, T]:
-    """The decision, with all its steps made at once."""
-    return decided if isinstance(decided, tuple) else at_once(decided)
+def in_one_go(making: Made | Steps[Made]) -> Made:
+    """The result of a decision or an encoding, with all its steps made at once."""
+    return making if isinstance(making, tuple) else at_once(making)
 
 
 Decision = Callable[[S], Deciding[R, T]]

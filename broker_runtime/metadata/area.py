@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol, Self, TypeVar, overload
 
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.steps import Steps, chosen
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -88,6 +88,11 @@ def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
     for key in other:
         if key not in one:
             yield key
+
+
+def differing(was: Mapping[K, object], now: Mapping[K, object]) -> Steps[list[K]]:
+    """The keys whose values differ between the mappings. A key without a value counts as one with None."""
+    return (yield from chosen(either(was, now), lambda key: was.get(key) != now.get(key)))
 
 
 def set_key(table: dict[K, Mapping[str, V]], owner: K, key: str, value: V | None) -> None:

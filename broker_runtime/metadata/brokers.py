@@ -7,10 +7,10 @@ from uuid import UUID
 
 import msgspec
 
-from broker_runtime.metadata.area import ReadOnlyTable, either
+from broker_runtime.metadata.area import ReadOnlyTable, differing
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.steps import Steps
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
@@ -200,9 +200,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
         return other
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        brokers = either(self, newer)
-        differing = yield from chosen(brokers, lambda broker_id: self.get(broker_id) != newer.get(broker_id))
-        changes.brokers.update(differing)
+        changes.brokers.update((yield from differing(self, newer)))
 
 
 def _check_own_offset(kind: str, said: int, offset: int | None) -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Self
 
-from broker_runtime.metadata.area import either, set_key
+from broker_runtime.metadata.area import differing, set_key
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import RemoveTopic
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.steps import Steps
 
 _NONE: Mapping[str, str] = {}
 
@@ -100,11 +100,8 @@ class Configs:
         return type(self)(dict(self._topics), dict(self._brokers), others)
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        topics, brokers = either(self._topics, newer._topics), either(self._brokers, newer._brokers)
-        changed = yield from chosen(topics, lambda name: self.of_topic(name) != newer.of_topic(name))
-        changes.topic_configs.update(changed)
-        of_brokers = yield from chosen(brokers, lambda one: self.of_broker(one) != newer.of_broker(one))
-        changes.broker_configs.update(of_brokers)
+        changes.topic_configs.update((yield from differing(self._topics, newer._topics)))
+        changes.broker_configs.update((yield from differing(self._brokers, newer._brokers)))
 
 
 def _records(kind: int, name: str, values: Mapping[str, str]) -> Iterator[Record]:

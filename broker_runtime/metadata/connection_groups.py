@@ -5,15 +5,15 @@ They come as client quotas (KIP-546) of entities of our own: `{connection-group:
 from who has the address after him.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from broker_runtime.metadata.area import ReadOnlyTable, either
+from broker_runtime.metadata.area import ReadOnlyTable, differing, either
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, ClientQuotaRecord, group_and_member
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.steps import Steps
 
 MAX_CONNECTIONS_KEY = "max_connections"
 SHARED_KEY = "shared"
@@ -97,9 +97,5 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
             was, now = self.get(name, ConnectionGroup()), newer.get(name, ConnectionGroup())
             if was.keys != now.keys:
                 changes.connection_groups.add((name, None))
-            differing = yield from _differing(was.members, now.members)
-            changes.connection_groups.update((name, member) for member in differing)
-
-
-def _differing(was: Mapping[str, float], now: Mapping[str, float]) -> Steps[list[str]]:
-    return (yield from chosen(either(was, now), lambda member: was.get(member) != now.get(member)))
+            members = yield from differing(was.members, now.members)
+            changes.connection_groups.update((name, member) for member in members)

@@ -102,8 +102,7 @@ class ProducerStates:
         state = self._producers.get(producer_id)
         before = () if state is None or state.epoch != epoch else state.batches[1 - BATCHES_KEPT :]
         self._producers[producer_id] = _Producer(producer_id, epoch, (*before, batch), now_ms)
-        if state is not None:
-            self._producers.move_to_end(producer_id)
+        self._producers.move_to_end(producer_id)
 
     def replay(self, header: Header, now_ms: int) -> None:
         """Take over a batch found in the log at start, as if it had come now: its own time may be anything."""

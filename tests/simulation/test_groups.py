@@ -69,7 +69,6 @@ def end_sessions_whatever_members_say(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def give_away_what_another_member_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every partition of the target assignment counts as free (what UNRELEASED_PARTITIONS is for)."""
-    monkeypatch.setattr(PartitionOwners, "of", lambda *_: None)
     monkeypatch.setattr(PartitionOwners, "free", lambda _, topic, partitions: partitions)
 
 

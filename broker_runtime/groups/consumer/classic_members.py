@@ -28,10 +28,11 @@ from broker_runtime.groups.classic.requests import (
 from broker_runtime.groups.consumer.advance import advance
 from broker_runtime.groups.consumer.downgrading import downgrade_soon, embedded_assignment
 from broker_runtime.groups.consumer.embedded import Subscription, read_subscription
-from broker_runtime.groups.consumer.fencing import arm_session, fence
+from broker_runtime.groups.consumer.fencing import JOIN, SYNC, arm_session, fence
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import Speaker, begin_session, check_instance, check_room, replacement
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState, classic_of
+from broker_runtime.groups.consumer.reconciliation import without
 from broker_runtime.groups.consumer.subscriptions import sorted_names
 from broker_runtime.groups.consumer.topics import by_id
 from broker_runtime.groups.environment import GroupEnvironment
@@ -234,7 +235,7 @@ def _sync(environment: GroupEnvironment, group: ConsumerGroup, request: SyncRequ
     if group.epoch > member.epoch and member.current.state != MemberState.UNREVOKED_PARTITIONS:
         _expect_join(group, member, environment)
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "there is more to join for")
-    environment.timers.cancel((group.group_id, "sync", member.member_id))
+    environment.timers.cancel((group.group_id, SYNC, member.member_id))
     arm_session(group.group_id, member, environment)
     assignment = embedded_assignment(member, member.current.assigned_partitions, environment)
     return SyncAnswer(ErrorCode.NONE, assignment, request.protocol_type, request.protocol)
@@ -274,17 +275,17 @@ def _may_go_on(group: ConsumerGroup, member: ConsumerMember) -> bool:
     if member.current.state != MemberState.UNRELEASED_PARTITIONS:
         return False
     assigned, target = member.current.assigned_partitions, group.target.get(member.member_id, NOTHING)
-    return not any(
-        partition not in assigned.get(topic, ()) and group.owners.of(topic, partition) is not None
+    return all(
+        len(group.owners.free(topic, missing)) == len(missing)
         for topic, partitions in target.items()
-        for partition in partitions
+        if (missing := without(partitions, assigned.get(topic, ())))
     )
 
 
 def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnvironment) -> None:
     """Who is told to join and does not is put out."""
     environment.timers.schedule_if_absent(
-        (group.group_id, "join", member.member_id),
+        (group.group_id, JOIN, member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
         partial(_put_out, environment, group.group_id, member.member_id, member.epoch),
     )
@@ -292,9 +293,9 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: Grou
 
 def _expect_sync(environment: GroupEnvironment, group_id: str, member: ConsumerMember) -> None:
     """A member that has joined and does not ask for its assignment in time is put out."""
-    environment.timers.cancel((group_id, "join", member.member_id))
+    environment.timers.cancel((group_id, JOIN, member.member_id))
     environment.timers.schedule(
-        (group_id, "sync", member.member_id),
+        (group_id, SYNC, member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
         partial(_put_out, environment, group_id, member.member_id, member.epoch),
     )

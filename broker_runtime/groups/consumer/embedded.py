@@ -108,7 +108,7 @@ class _Bytes:
 
 def subscription_version(metadata: bytes) -> int:
     """The version of a member's metadata. Nothing else of it is read. Raises ValueError."""
-    return _Bytes(metadata).number(_INT16)
+    return _Bytes(metadata).version()
 
 
 def read_subscription(metadata: bytes) -> Steps[Subscription]:

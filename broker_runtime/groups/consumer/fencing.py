@@ -27,8 +27,7 @@ from broker_runtime.steps import Steps
 
 log = logging.getLogger(__name__)
 
-
-MEMBER_TIMERS = ("session", "rebalance", "join", "sync")
+SESSION, REBALANCE, JOIN, SYNC = MEMBER_TIMERS = ("session", "rebalance", "join", "sync")
 """A member may have one timer of each of these kinds; keys are (group id, kind, member id). `ended` cancels them."""
 
 
@@ -38,7 +37,7 @@ def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnviron
     own_ms = None if classic is None else classic.session_timeout_ms
     timeout_ms = times_of(group_id, environment).session_timeout_ms if own_ms is None else own_ms
     environment.timers.schedule(
-        (group_id, "session", member.member_id),
+        (group_id, SESSION, member.member_id),
         timeout_ms / 1000,
         partial(_session_over, environment, group_id, member.member_id),
     )
@@ -47,19 +46,19 @@ def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnviron
 def arm_rebalance(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
     """The member is put out when it has not given up its partitions after the time that it asked for."""
     environment.timers.schedule(
-        (group_id, "rebalance", member.member_id),
+        (group_id, REBALANCE, member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
         partial(_rebalance_over, environment, group_id, member.member_id, member.epoch),
     )
 
 
 def disarm_rebalance(group_id: str, member_id: str, environment: GroupEnvironment) -> None:
-    environment.timers.cancel((group_id, "rebalance", member_id))
+    environment.timers.cancel((group_id, REBALANCE, member_id))
 
 
 def stop_waiting(group_id: str, member_id: str, environment: GroupEnvironment) -> None:
     """Cancel the timers of a member that has left the classic protocol for the other one."""
-    for what in ("join", "sync"):
+    for what in (JOIN, SYNC):
         environment.timers.cancel((group_id, what, member_id))
 
 

@@ -22,7 +22,10 @@ LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 """A static member that will be back within its session: its partitions stay its own."""
 NOTHING: Assignment = {}
-_TOPICS_AT_ONCE_MAX = 256
+TOPICS_AT_ONCE_MAX = 256
+"""A decision that reads a member's partitions of more topics than these is made in steps."""
+TOPICS_OF_A_STEP = 64
+"""Topics whose partitions are read, taken or released in one step."""
 _PARTITIONS_AT_ONCE_MAX = 4_096
 _Epochs = tuple[int, ...]
 
@@ -79,19 +82,12 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         before = self.current
         had = partial(_told, before.assigned_partitions, before.assigned_epochs, self.epoch)
         given_up = partial(_told, before.partitions_pending_revocation, before.pending_revocation_epochs, self.epoch)
-
-        def kept(item: tuple[UUID, tuple[int, ...]]) -> tuple[UUID, _Epochs]:
-            topic, partitions = item
-            return topic, _epochs(partitions, epoch, had(topic))
-
-        def to_give_up(item: tuple[UUID, tuple[int, ...]]) -> tuple[UUID, _Epochs]:
-            topic, partitions = item
-            return topic, _epochs(partitions, epoch, had(topic), given_up(topic))
-
-        assigned_epochs = dict((yield from listed(map(kept, assigned.items()))))
-        pending_epochs = dict((yield from listed(map(to_give_up, pending.items()))))
+        kept = yield from listed((topic, _epochs(own, epoch, had(topic))) for topic, own in assigned.items())
+        left = yield from listed(
+            (topic, _epochs(own, epoch, had(topic), given_up(topic))) for topic, own in pending.items()
+        )
         current = ConsumerGroupCurrentMemberAssignmentValue(
-            epoch, self.epoch, state, assigned, pending, assigned_epochs, pending_epochs
+            epoch, self.epoch, state, assigned, pending, dict(kept), dict(left)
         )
         return type(self)(self.member_id, self.metadata, current)
 
@@ -137,7 +133,7 @@ class ConsumerMember(Struct, frozen=True, gc=False):
 
 def are_many(assignment: Assignment) -> bool:
     """Whether it takes long to read all of it."""
-    return len(assignment) > _TOPICS_AT_ONCE_MAX or sum(map(len, assignment.values())) > _PARTITIONS_AT_ONCE_MAX
+    return len(assignment) > TOPICS_AT_ONCE_MAX or sum(map(len, assignment.values())) > _PARTITIONS_AT_ONCE_MAX
 
 
 def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:

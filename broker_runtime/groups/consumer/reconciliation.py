@@ -9,11 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember, MemberState
+from broker_runtime.groups.consumer.member import NOTHING, TOPICS_OF_A_STEP, ConsumerMember, MemberState
 from broker_runtime.groups.records import Assignment
 from broker_runtime.steps import Steps, chosen
-
-_TOPICS_OF_A_STEP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> St
     gained: dict[UUID, tuple[int, ...]] = {}
     unreleased = left_out = False
     for number, topic in enumerate({**had, **goal.target}, 1):
-        if number % _TOPICS_OF_A_STEP == 0:
+        if number % TOPICS_OF_A_STEP == 0:
             yield
         before, wanted = had.get(topic, ()), goal.target.get(topic, ())
         target = wanted if goal.is_subscribed(topic) else ()
@@ -58,8 +56,8 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> St
             _put(assigned, topic, before)
             continue
         _put(assigned, topic, _both(before, target))
-        _put(revoked, topic, _without(before, target))
-        missing = _without(target, before)
+        _put(revoked, topic, without(before, target))
+        missing = without(target, before)
         free = goal.free(topic, missing)
         if topic in own_pending:
             may_take = {*free, *own_pending[topic]}
@@ -73,7 +71,7 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> St
         return (yield from _moved(member, MemberState.STABLE, goal.epoch, goal.target, NOTHING))
     for number, (topic, partitions) in enumerate(gained.items(), 1):
         assigned[topic] = tuple(sorted((*assigned.get(topic, ()), *partitions)))
-        if number % _TOPICS_OF_A_STEP == 0:
+        if number % TOPICS_OF_A_STEP == 0:
             yield
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
     return (yield from _moved(member, state, goal.epoch, assigned, NOTHING))
@@ -89,7 +87,7 @@ def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Assignment 
     for number, (topic, partitions) in enumerate(had.items(), 1):
         if topic not in kept:
             revoked[topic] = tuple(sorted({*revoked.get(topic, ()), *partitions}))
-        if number % _TOPICS_OF_A_STEP == 0:
+        if number % TOPICS_OF_A_STEP == 0:
             yield
     if (yield from _owns_any(owned, revoked)):
         return (yield from _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, revoked))
@@ -110,7 +108,8 @@ def _both(some: tuple[int, ...], others: tuple[int, ...]) -> list[int]:
     return [partition for partition in some if partition in also]
 
 
-def _without(some: tuple[int, ...], others: tuple[int, ...]) -> Sequence[int]:
+def without(some: tuple[int, ...], others: tuple[int, ...]) -> Sequence[int]:
+    """The partitions in `some` that are not in `others`."""
     if not others:
         return some
     left_out = set(others)
@@ -130,6 +129,6 @@ def _owns_any(owned: Assignment | None, partitions: Assignment) -> Steps[bool]:
         some = partitions.get(topic)
         if some and not set(some).isdisjoint(held):
             return True
-        if number % _TOPICS_OF_A_STEP == 0:
+        if number % TOPICS_OF_A_STEP == 0:
             yield
     return False

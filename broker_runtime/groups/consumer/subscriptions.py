@@ -1,28 +1,30 @@
 """What the members of a group ask for together, counted, so that one member's change costs what it changes. Pure."""
 
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import ClassVar
 
+from broker_runtime.groups.consumer.behind import Behind
 from broker_runtime.groups.consumer.member import ConsumerMember
 from broker_runtime.groups.records import ConsumerGroupRegularExpressionValue
-from broker_runtime.steps import Steps, at_once, chosen, counted, distinct, in_order
+from broker_runtime.steps import Steps, chosen, counted, distinct, in_order
 
 NAMES_AT_ONCE_MAX = 256
 """A decision that reads more names of topics than these is made in steps."""
-_NAMES_OF_A_STEP = 256
 
 
-class Subscriptions:
+class Subscriptions(Behind[str, int]):
     """`topics` counts members that name a topic and expressions that match it; `regexes` and `assignors` members.
 
     Many names that come or go are noted, and counted when `catch_up` is made, or with the next look at `topics`.
     """
 
+    OF_A_STEP: ClassVar[int] = 256
+
     def __init__(self) -> None:
+        super().__init__()
         self._topics: Counter[str] = Counter()
-        self._noted: deque[tuple[Iterator[str], int]] = deque()
-        """Names, and what each of them adds to its count."""
         self.regexes: Counter[str] = Counter()
         self.assignors: Counter[str] = Counter()
         self.classic_members = 0
@@ -34,24 +36,12 @@ class Subscriptions:
     @property
     def topics(self) -> Counter[str]:
         """Only read by others."""
-        if self._noted:
-            at_once(self.catch_up())
+        self._catch_up_at_once()
         return self._topics
 
-    @property
-    def are_behind(self) -> bool:
-        """Whether there is something to catch up with."""
-        return bool(self._noted)
-
-    def catch_up(self) -> Steps[None]:
-        """Count what is noted, in its order."""
-        while self._noted:
-            names, count = self._noted[0]
-            some = list(islice(names, _NAMES_OF_A_STEP))
-            _add(self._topics, some, count)
-            if len(some) < _NAMES_OF_A_STEP:
-                self._noted.popleft()
-            yield
+    def _count(self, some: Sequence[str], how: int) -> None:
+        """`how` is what each name adds to its count."""
+        _add(self._topics, some, how)
 
     @property
     def are_many(self) -> bool:
@@ -78,7 +68,7 @@ class Subscriptions:
         self._noted.append((iter(dict.fromkeys(after)), 1))
         self._noted.append((iter(dict.fromkeys(before)), -1))
         if are_few:
-            at_once(self.catch_up())
+            self._catch_up_at_once()
 
     def _change_classic(self, member: ConsumerMember, count: int) -> None:
         classic = member.metadata.classic_member_metadata

@@ -308,7 +308,7 @@ async def test_a_long_answer_is_read_in_slices_and_decided_as_a_short_one(
     assert (reply.done, client.connection.refusals) == (True, [])
 
 
-@pytest.fixture
+@pytest.fixture(name="client")
 async def told_to_start(frames: PushFrames, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A consumer whose answer the broker awaits, and reads in slices if it has more than ten bytes."""
     monkeypatch.setattr(push, "_AT_ONCE_BYTES_MAX", 10)
@@ -318,19 +318,13 @@ async def told_to_start(frames: PushFrames, monkeypatch: pytest.MonkeyPatch) -> 
     return client
 
 
-async def test_a_long_frame_that_is_no_answer_ends_the_connection(
-    told_to_start: Client,
-) -> None:
-    client = told_to_start
+async def test_a_long_frame_that_is_no_answer_ends_the_connection(client: Client) -> None:
     frame = layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, "c" * 20))[4:] + b"more"
     assert isinstance(client.send_bytes(frame), PendingReply)
     assert await client.hung_up() == "malformed"
 
 
-async def test_the_client_of_a_long_answer_may_go_while_it_is_read(
-    told_to_start: Client,
-) -> None:
-    client = told_to_start
+async def test_the_client_of_a_long_answer_may_go_while_it_is_read(client: Client) -> None:
     reply = client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c" * 20))
     assert isinstance(reply, PendingReply)
     reply.cancel()

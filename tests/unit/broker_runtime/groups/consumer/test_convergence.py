@@ -167,4 +167,4 @@ def test_partitions_have_one_owner_and_find_it(seed: int) -> None:
         topic = topics.get(name)
         for partition in topic.partitions if topic is not None else ():
             assert topic is not None
-            assert group.owners.of(topic.id, partition) is not None, f"nobody owns {name}-{partition}"
+            assert not group.owners.free(topic.id, (partition,)), f"nobody owns {name}-{partition}"

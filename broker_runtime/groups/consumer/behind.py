@@ -1,0 +1,49 @@
+"""Counts that long changes are noted for first, and that catch up with these changes in steps. Pure."""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import ClassVar, Generic, TypeVar
+
+from broker_runtime.steps import Steps, at_once
+
+T = TypeVar("T")
+H = TypeVar("H")
+
+
+class Behind(ABC, Generic[T, H]):
+    """Base class of such counts.
+
+    A subclass calls `_catch_up_at_once` before it answers a question, so that an answer never misses a change.
+    """
+
+    OF_A_STEP: ClassVar[int]
+    """Number of items that one step of `catch_up` counts."""
+
+    def __init__(self) -> None:
+        self._noted: deque[tuple[Iterator[T], H]] = deque()
+        """Items that are not counted yet, and how they are counted."""
+
+    @property
+    def are_behind(self) -> bool:
+        """Whether there is something to catch up with."""
+        return bool(self._noted)
+
+    def catch_up(self) -> Steps[None]:
+        """Count what is noted, in its order."""
+        while self._noted:
+            items, how = self._noted[0]
+            some = list(islice(items, self.OF_A_STEP))
+            self._count(some, how)
+            if len(some) < self.OF_A_STEP:
+                self._noted.popleft()
+            yield
+
+    def _catch_up_at_once(self) -> None:
+        if self._noted:
+            at_once(self.catch_up())
+
+    @abstractmethod
+    def _count(self, some: Sequence[T], how: H) -> None:
+        """Count the items."""
