@@ -96,9 +96,9 @@ class Shard(Protocol[S, R]):
         ...
 
     def consequences(self, records: Sequence[R], state: S) -> Steps[Sequence[R]] | None:
-        """Records that follow of those that were just applied, and belong to the same request; None if there are none.
+        """Records that follow from those just applied, and belong to the same request. None if there is nothing to do.
 
-        The state does not change between two steps.
+        The steps may also do what the applied records have left. The state does not change between two steps.
         """
         ...
 

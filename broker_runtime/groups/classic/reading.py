@@ -15,7 +15,10 @@ from broker_runtime.groups.group import CONSUMER
 
 
 def read_topics(group: ClassicGroup, environment: GroupEnvironment, metadata: Iterable[bytes]) -> None:
-    """Set the topics of this generation from its members' metadata; None if some of it is not understood."""
+    """Set the topics of this generation from its members' metadata.
+
+    They stay None if some of the metadata is not understood, or if they are more than sluicegate.group.topics.max.
+    """
     group.topics = None
     in_portions(group.group_id, environment, reading(group, environment, metadata), lambda _: None)
 

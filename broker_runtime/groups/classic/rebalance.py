@@ -153,6 +153,7 @@ def forget(group: ClassicGroup, environment: GroupEnvironment) -> None:
     environment.timers.cancel(_join_key(group))
     environment.timers.cancel(_sync_key(group))
     pending = list(group.members.pending_ids)
+    # The portions need no check: nothing else removes a pending id of a group that has ended.
     in_portions(group.group_id, environment, pending, partial(remove_pending, group, environment))
 
 

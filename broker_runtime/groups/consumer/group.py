@@ -68,7 +68,9 @@ class ConsumerGroup:
         self.regexes_stale = True
         """Topics may have come since the expressions were looked at."""
         self.refused_regexes: frozenset[str] = frozenset()
-        """Those of the log that are no expressions here, when they were last looked at: people have been told."""
+        """Expressions that the last refresh refused: they are not valid here, or match too many topics.
+
+        The broker has logged a warning for each."""
         self.resolving = False
         """A thread looks for the topics of expressions."""
         self.assigning = False

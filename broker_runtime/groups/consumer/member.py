@@ -77,8 +77,10 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return self.current.state == MemberState.STABLE and self.current.member_epoch == target_epoch
 
     def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Steps[Self]:
-        """With another current assignment; the epoch that it leaves is its previous one. What it has not had since an
-        earlier epoch it has since this one."""
+        """The member with another current assignment. The epoch that it leaves becomes its previous epoch.
+
+        A partition that the member had before keeps its epoch. Other partitions get the new one.
+        """
         before = self.current
         had = partial(_told, before.assigned_partitions, before.assigned_epochs, self.epoch)
         given_up = partial(_told, before.partitions_pending_revocation, before.pending_revocation_epochs, self.epoch)

@@ -1,4 +1,4 @@
-"""Who holds which partition of a group now: assigned to a member, or not yet given up by it. Pure."""
+"""The owner of each partition of a group: it is assigned to that member, or not given up by it yet. Pure."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -14,10 +14,9 @@ _How = tuple[str, bool]
 
 
 class PartitionOwners(Behind[_Held, _How]):
-    """A partition has one owner at most; the rules of reconciliation give it to nobody else before it is free.
+    """A partition has one owner at most: reconciliation assigns it to another member only when it is free.
 
-    What a member of many topics takes and releases is noted, and counts when `catch_up` is made, or with the next
-    question.
+    Changes of a member with many topics are noted, and count after `catch_up` or with the next question.
     """
 
     OF_A_STEP: ClassVar[int] = TOPICS_OF_A_STEP
@@ -27,7 +26,7 @@ class PartitionOwners(Behind[_Held, _How]):
         self._by_topic: dict[UUID, dict[int, str]] = {}
 
     def free(self, topic: UUID, partitions: Sequence[int]) -> Sequence[int]:
-        """Those of the partitions that nobody owns."""
+        """The partitions that have no owner."""
         self._catch_up_at_once()
         owners = self._by_topic.get(topic)
         return partitions if owners is None else [partition for partition in partitions if partition not in owners]

@@ -28,7 +28,8 @@ from broker_runtime.steps import Steps
 log = logging.getLogger(__name__)
 
 Found = Mapping[str, tuple[str, ...] | KafkaError]
-"""Topics by expression, sorted; an error where that is none of RE2, as another coordinator may have written it."""
+"""Sorted topics by expression. An error for an expression that matches too many topics, or that is not valid in RE2:
+another coordinator may have written it."""
 
 _TOO_MANY = ErrorCode.INVALID_REQUEST
 _SHOWN = 50

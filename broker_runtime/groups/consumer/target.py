@@ -238,6 +238,7 @@ def _adopt(
     environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
 ) -> Steps[tuple[list[GroupRecord], None]]:
     """The next slice of what a thread has computed. Who has gone meanwhile is left out, and who came waits."""
+    # The slices follow each other in one commit. The event loop may run other work before each of them.
     yield
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):

@@ -84,7 +84,10 @@ def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
 
 
 def _check_lengths(request: HeartbeatRequest) -> None:
-    """Check the texts that records repeat. Topic names are checked when their record is encoded. Raises KafkaError."""
+    """Check the lengths of the ids, the rack and the expression. Raises KafkaError (INVALID_REQUEST).
+
+    The encoder of the member's record checks the lengths of topic names.
+    """
     for name, text in (
         ("GroupId", request.group_id),
         ("MemberId", request.member_id),
