@@ -1,7 +1,7 @@
 """The simulation is not blind: each rule that is broken here on purpose is found within some seeds.
 
-How many it takes depends on every other line of the code, so a range of seeds is tried; which one was first at the time
-of writing is noted beside each rule.
+How many it takes depends on every other line of the code, so a range of seeds is tried. The search begins at the seed
+that was the first to find the broken rule at the time of writing, and goes on with the seeds before it at the end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -178,45 +178,45 @@ def cut_damaged_logs_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "break_it",
+    ("break_it", "first"),
     [
-        pytest.param(acknowledge_before_replication, marks=FULL),  # 1000
-        pytest.param(elect_outside_the_in_sync_set, marks=FULL),  # 1005
-        follow_without_truncation,  # 1000
-        pytest.param(count_a_removal_before_it_is_committed, marks=FULL),  # 1010
-        pytest.param(join_without_catching_up, marks=FULL),  # 1005
-        pytest.param(forget_producers, marks=FULL),  # 1000
-        pytest.param(answer_before_the_journal_is_durable, marks=FULL),  # 1000
-        pytest.param(fence_whoever_has_the_id, marks=FULL),  # 1005
+        pytest.param(acknowledge_before_replication, 1_000, marks=FULL),
+        pytest.param(elect_outside_the_in_sync_set, 1_000, marks=FULL),
+        (follow_without_truncation, 1_000),
+        pytest.param(count_a_removal_before_it_is_committed, 1_011, marks=FULL),
+        pytest.param(join_without_catching_up, 1_000, marks=FULL),
+        pytest.param(forget_producers, 1_000, marks=FULL),
+        pytest.param(answer_before_the_journal_is_durable, 1_000, marks=FULL),
+        pytest.param(fence_whoever_has_the_id, 1_000, marks=FULL),
     ],
 )
-def test_a_broken_rule_is_found(break_it: Break) -> None:
-    _finds(break_it, HARSH)
+def test_a_broken_rule_is_found(break_it: Break, first: int) -> None:
+    _finds(break_it, HARSH, first)
 
 
 @FULL
 @pytest.mark.parametrize(
-    "break_it",
+    ("break_it", "first"),
     [
-        acknowledge_without_the_eligible,  # 1001
-        stay_eligible_after_a_power_loss,  # 1003
+        (acknowledge_without_the_eligible, 1_009),
+        (stay_eligible_after_a_power_loss, 1_003),
     ],
 )
-def test_a_broken_rule_about_lost_data_is_found(break_it: Break) -> None:
-    _finds(break_it, LOSSY)
+def test_a_broken_rule_about_lost_data_is_found(break_it: Break, first: int) -> None:
+    _finds(break_it, LOSSY, first)
 
 
 @FULL
 @pytest.mark.parametrize(
-    ("break_it", "replicas"),
+    ("break_it", "replicas", "first"),
     [
-        (count_what_the_leader_has_not_synced, 1),  # 1001
-        (report_what_the_follower_has_not_synced, 3),  # 1001
+        (count_what_the_leader_has_not_synced, 1, 1_000),
+        (report_what_the_follower_has_not_synced, 3, 1_006),
     ],
 )
-def test_a_broken_rule_about_syncs_is_found(break_it: Break, replicas: int) -> None:
+def test_a_broken_rule_about_syncs_is_found(break_it: Break, replicas: int, first: int) -> None:
     shape = replace(HARSH, faults=("power_loss",), flush_messages=1, replication_factor=replicas)
-    _finds(break_it, replace(shape, min_insync_replicas=min(replicas, 2)))
+    _finds(break_it, replace(shape, min_insync_replicas=min(replicas, 2)), first)
 
 
 def take_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,25 +234,21 @@ def take_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @FULL
 def test_batches_in_flight_that_are_taken_out_of_order_are_found() -> None:
-    """1002."""
     _finds(take_any_sequence, PIPELINED)
 
 
 @FULL
 def test_an_early_answer_to_a_deletion_is_found() -> None:
-    """1005."""
-    _finds(answer_deletions_before_the_followers_have_them, replace(HARSH, faults=("delete_records", "kill")))
+    _finds(answer_deletions_before_the_followers_have_them, replace(HARSH, faults=("delete_records", "kill")), 1_028)
 
 
 @FULL
 def test_checkpoints_of_a_deleted_log_are_found() -> None:
-    """1001."""
     faults = ("topic_made_again", "delete_records", "kill")
-    _finds(keep_what_was_said_of_a_deleted_log, replace(HARSH, faults=faults))
+    _finds(keep_what_was_said_of_a_deleted_log, replace(HARSH, faults=faults), 1_017)
 
 
 def test_a_cut_in_silence_is_found() -> None:
-    """1000."""
     _finds(cut_damaged_logs_in_silence, replace(HARSH, faults=("damaged_end",)))
 
 
@@ -267,9 +263,8 @@ def keep_what_comes_after_a_lost_beginning(monkeypatch: pytest.MonkeyPatch) -> N
 
 @FULL
 def test_a_lost_beginning_is_found() -> None:
-    """1006."""
     faults = ("lost_beginning", "kill", "controlled_restart", "elect_preferred")
-    _finds(keep_what_comes_after_a_lost_beginning, replace(HARSH, faults=faults), range(1_006, 1_080))
+    _finds(keep_what_comes_after_a_lost_beginning, replace(HARSH, faults=faults), 1_031)
 
 
 def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,19 +282,19 @@ def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> N
 
 @FULL
 def test_two_controllers_that_both_commit_are_found() -> None:
-    """1001."""
     _finds(commit_whether_or_not_the_name_is_free, DEPOSED)
 
 
 @FULL
 @pytest.mark.timeout(900)
 def test_progress_of_an_earlier_incarnation_is_found() -> None:
-    """1048; one seed in 60: the high watermark must stand while the follower is away, and the leader die soon after."""
-    _finds(count_progress_of_an_earlier_incarnation, REPLACED, range(1_048, 1_300))
+    """One seed in 60: the high watermark must stand while the follower is away, and the leader die soon after."""
+    _finds(count_progress_of_an_earlier_incarnation, REPLACED, 1_098, range(1_000, 1_300))
 
 
-def _finds(break_it: Break, shape: Shape, seeds: Sequence[int] = SEEDS) -> None:
-    for seed in seeds:
+def _finds(break_it: Break, shape: Shape, first: int = 1_000, seeds: Sequence[int] = SEEDS) -> None:
+    begin = seeds.index(first)
+    for seed in (*seeds[begin:], *seeds[:begin]):
         with pytest.MonkeyPatch.context() as broken:
             break_it(broken)
             found = simulate(seed, shape).problems
