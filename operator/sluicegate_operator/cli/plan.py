@@ -16,6 +16,7 @@ from sluicegate_operator.api.metadata import DEFAULT_NAMESPACE
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
 from sluicegate_operator.cli.plan_worlds import UnknownWorldError, in_files, in_kubernetes, in_up
 from sluicegate_operator.local.refusals import not_for_a_laptop
+from sluicegate_operator.planning.preview_nodes import restart_phrases
 from sluicegate_operator.preview.cluster import ClusterPreview
 from sluicegate_operator.preview.manifests import ObjectOutcome, Preview, World, preview, summary
 
@@ -136,10 +137,7 @@ def _cluster_lines(cluster: ClusterPreview) -> Iterator[str]:
         return
     yield f"BrokerCluster {cluster.namespace}/{cluster.name}"
     yield from (f"    while nodes run: {phrase}" for phrase in cluster.live)
-    by_reason: dict[str, list[str]] = {}
-    for node in cluster.restarts:
-        by_reason.setdefault(node.why, []).append(node.name)
-    yield from (f"    restarts {', '.join(names)}: {why}" for why, names in by_reason.items())
+    yield from (f"    {phrase}" for phrase in restart_phrases(cluster.restarts))
     yield from (f"    {note}" for note in cluster.notes)
 
 

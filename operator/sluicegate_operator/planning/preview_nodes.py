@@ -1,6 +1,6 @@
 """Which nodes would restart if a cluster's manifests were others, and why: restart_reasons, asked beforehand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -58,6 +58,17 @@ class NodeRestart:
     @property
     def why(self) -> str:
         return ", ".join(map(str, self.reasons)) or "it waits for its restart already"
+
+
+def restart_phrases(restarts: Sequence[NodeRestart], names_max: int | None = None) -> Iterator[str]:
+    """`restarts NODES: why`, one for each reason. `names_max`: so many nodes are named; None: all of them."""
+    by_reason: dict[str, list[str]] = {}
+    for node in restarts:
+        by_reason.setdefault(node.why, []).append(node.name)
+    for why, names in by_reason.items():
+        shown = names[:names_max]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        yield f"restarts {', '.join(shown)}{more}: {why}"
 
 
 @dataclass(frozen=True, slots=True)

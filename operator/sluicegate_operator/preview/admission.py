@@ -1,0 +1,116 @@
+"""Warnings about an object at the moment when it is applied: what its schema allows, and the cluster cannot do. Pure.
+
+The verdicts are those of the planners, and the restarts are those of `sluicegate plan`. A warning never refuses.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.manifests import Manifests
+from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.replica_numbers import cluster_contradictions, topic_contradictions
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.planning.images import Images
+from sluicegate_operator.planning.pipelines import PipelineOutcome, plan_pipeline
+from sluicegate_operator.planning.preview_nodes import NodeKind, restart_phrases
+from sluicegate_operator.preview.cluster import Versions, preview_cluster
+from sluicegate_operator.preview.complaints import complaints
+
+WARNINGS_MAX = 5
+"""For one object: the API server returns at most 4,096 characters for all warnings of a request."""
+LENGTH_MAX = 250
+"""Characters of a warning: the API server cuts off what is longer than 256."""
+NAMES_MAX = 4
+"""Nodes that a warning of a restart names."""
+_DEFAULT_IMAGES = Images()
+
+
+def admission_warnings(
+    applied: Resource, old: Resource | None, around: Iterable[Resource], now: datetime, images: Images = _DEFAULT_IMAGES
+) -> tuple[str, ...]:
+    """Sentences about `applied`, at most WARNINGS_MAX; none if its spec is that of `old` or if it is being deleted.
+
+    `old` is the object before the change, None if it is created. `around`: its cluster and the objects that the verdict
+    depends on, which may include the object itself. `now` is the time of creation of a new object. `images`: those of
+    nodes whose cluster names none."""
+    if applied.metadata.deletion_timestamp is not None or (old is not None and old.spec == applied.spec):
+        return ()
+    applied = _as_stored(applied, old, now)
+    others = [one for one in around if one.identity != applied.identity]
+    before = Manifests.of(others if old is None else [*others, old])
+    after = Manifests.of([*others, applied])
+    found = [*_of_itself(applied, after, now), *_verdicts(applied, before, after, now)]
+    found += _restarts(applied, before, after, now, images)
+    sentences = list(dict.fromkeys(map(_cut, found)))
+    if len(sentences) > WARNINGS_MAX:
+        more = len(sentences) - WARNINGS_MAX + 1
+        sentences = [*sentences[: WARNINGS_MAX - 1], f"and {more} more: `sluicegate plan` lists them"]
+    return tuple(sentences)
+
+
+def _as_stored(applied: Resource, old: Resource | None, now: datetime) -> Resource:
+    """A new object is the youngest: of two that want the same, the older one has it."""
+    if old is not None or applied.metadata.creation_timestamp is not None:
+        return applied
+    metadata = applied.metadata.model_copy(update={"creation_timestamp": now})
+    return applied.model_copy(update={"metadata": metadata})
+
+
+def _verdicts(applied: Resource, before: Manifests, after: Manifests, now: datetime) -> Iterator[str]:
+    """Complaints about the object, and new complaints about other objects."""
+    known = set(complaints(before, now))
+    news = complaints(after, now)
+    yield from (one.message for one in news if _names(applied, one.kind, one.name))
+    yield from (
+        f"{one.kind} {one.name}: {one.message}"
+        for one in news
+        if one not in known and not _names(applied, one.kind, one.name)
+    )
+
+
+def _names(resource: Resource, kind: str, name: str) -> bool:
+    return (resource.kind, resource.name) == (kind, name)
+
+
+def _of_itself(applied: Resource, after: Manifests, now: datetime) -> Iterator[str]:
+    """What no complaint covers."""
+    if isinstance(applied, BrokerCluster):
+        yield from map(str, cluster_contradictions(applied))
+    elif isinstance(applied, Topic):
+        # The number of brokers is among the complaints.
+        yield from map(str, topic_contradictions(applied, None))
+    elif isinstance(applied, AuditPipeline):
+        cluster = next((one for one in after.clusters if _is_of(applied, one)), None)
+        plan = plan_pipeline(applied, cluster, now, after.of_kind(AuditPipeline))
+        if plan.outcome is not PipelineOutcome.ACCEPTED:
+            yield plan.message
+
+
+def _restarts(applied: Resource, before: Manifests, after: Manifests, now: datetime, images: Images) -> Iterator[str]:
+    if not isinstance(applied, BrokerCluster | BrokerListener):
+        return
+    before, after = (_with_images(manifests, images) for manifests in (before, after))
+    cluster = next((one for one in after.clusters if _is_of(applied, one)), None)
+    if cluster is None:
+        return
+    seen = preview_cluster(cluster, Versions(before, after, NodeKind.POD, now), None)
+    # A node without a reason waits for the restart of an earlier change.
+    if restarts := [node for node in seen.restarts if node.reasons]:
+        yield from restart_phrases(restarts, NAMES_MAX)
+        yield from seen.notes
+
+
+def _with_images(manifests: Manifests, images: Images) -> Manifests:
+    return Manifests.of([images.of_cluster(o) if isinstance(o, BrokerCluster) else o for o in manifests.resources])
+
+
+def _is_of(resource: Resource, cluster: BrokerCluster) -> bool:
+    name = resource.name if isinstance(resource, BrokerCluster) else resource.cluster_name
+    return (resource.namespace, name) == (cluster.namespace, cluster.name)
+
+
+def _cut(sentence: str) -> str:
+    return sentence if len(sentence) <= LENGTH_MAX else f"{sentence[: LENGTH_MAX - 3]}..."
