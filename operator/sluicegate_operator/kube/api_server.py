@@ -2,6 +2,7 @@
 event loop, each with a time limit."""
 
 import asyncio
+import re
 import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,7 @@ KEPT_ALIVE = [
 """A watch may be silent for long; with these, a lost connection to the API server is noticed after 25 s."""
 _BAD_KUBECONFIG = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, LookupError, ValueError)
 """The library tells what is not YAML, or of another shape, by what it stumbles over."""
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _GOING = "because it is being terminated"
 """The API server's words of a namespace; the status is that of a right that is missing."""
 
@@ -119,6 +121,17 @@ class ApiServer:
                 wanted_s = BUSY_FIRST_S * 2**tries if error.retry_after_s is None else error.retry_after_s
                 await asyncio.sleep(min(BUSY_PAUSE_MAX_S, wanted_s))
 
+    async def warnings(self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> list[str]:
+        """Send one request, and return the warnings of its answer. Raises KubeError."""
+        url = f"{self._api.configuration.host}{path}?{urlencode(query)}"
+        headers = {"Accept": "application/json", "Content-Type": "application/json", **self.credentials()}
+
+        def send() -> list[str]:
+            answer = self._accepted(method, url, headers, json_body(body))
+            return [text for header in answer.headers.getlist("Warning") if (text := _warning_text(header))]
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, send)
+
     async def text(self, path: str) -> str:
         """The body of an answer that is not JSON, as of a log. Raises KubeError."""
 
@@ -155,15 +168,27 @@ class ApiServer:
         return {setting["key"]: setting["value"] for setting in found if setting["in"] == "header"}
 
     def _exchange(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Json:
+        accepted = self._accepted(method, url, headers, data)
+        return json_object(accepted.data.decode("utf-8", "replace"), f"{method} {url.split('?')[0]}")
+
+    def _accepted(
+        self, method: str, url: str, headers: Mapping[str, str], data: bytes | None
+    ) -> urllib3.BaseHTTPResponse:
+        """Send one request. Returns its answer, whose status is below 300. Raises KubeError for any other."""
         if method != "GET" and not self._may_write():
             raise KubeFencedError(f"{method} {url.split('?')[0]} was not sent: the Lease is not held")
         answer = self._send(method, url, headers, data)
-        text = answer.data.decode("utf-8", "replace")
         if answer.status < 300:
-            return json_object(text, f"{method} {url.split('?')[0]}")
-        refusal = refusal_of(method, url, answer.status, text)
+            return answer
+        refusal = refusal_of(method, url, answer.status, answer.data.decode("utf-8", "replace"))
         refusal.retry_after_s = _seconds(answer.headers.get("Retry-After"))
         raise refusal
+
+
+def _warning_text(header: str) -> str:
+    """The text of a Warning header of RFC 7234, as `299 - "text"`; empty if it has another form."""
+    found = _WARNING.match(header)
+    return re.sub(r"\\(.)", r"\1", found[1]) if found is not None else ""
 
 
 def _seconds(text: str | None) -> float | None:

@@ -219,7 +219,7 @@ class KubeClient:
         self.cache.note(kind, made)
         return made
 
-    async def replace(self, kind: Kind, namespace: str, name: str, manifest: Mapping[str, Any]) -> Json:
+    async def replace(self, kind: Kind, namespace: str | None, name: str, manifest: Mapping[str, Any]) -> Json:
         """With a resourceVersion in the manifest this is compare-and-swap."""
         return await self._request("PUT", kind.path(namespace, name), body=manifest)
 

@@ -57,6 +57,7 @@ NAMESPACE = Kind("v1", "Namespace", "namespaces")
 NODE = Kind("v1", "Node", "nodes")
 """Has no namespace."""
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+SECRET = Kind("v1", "Secret", "secrets")
 EVENT = Kind("v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
@@ -65,6 +66,10 @@ SERVICE = Kind("v1", "Service", "services")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 CRON_JOB = Kind("batch/v1", "CronJob", "cronjobs")
 JOB = Kind("batch/v1", "Job", "jobs")
+WEBHOOK_CONFIGURATION = Kind(
+    "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
+)
+"""Has no namespace."""
 SPARK_APPLICATION = Kind("spark.apache.org/v1", "SparkApplication", "sparkapplications")
 """Of Apache's Spark operator; the next two are of kubeflow's."""
 SCHEDULED_SPARK_APPLICATION = Kind(

@@ -50,6 +50,13 @@ CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
 }
 """Where AuditPipelines are run by an operator of Spark."""
 
+CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
+    ("", "secrets"): frozenset({"get", "update"}),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "update"}),
+}
+"""If admission is on: one object of each kind, by its name. If cert-manager makes the certificate, only `get` of the
+Secret."""
+
 HELD: Mapping[Resource, frozenset[str]] = {
     # Nobody grants what he may not do himself: the Role of controllers that share a journal has these.
     ("", "configmaps"): frozenset({"update"}),

@@ -39,7 +39,9 @@ class PlayedKube(KubeClient):
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         return self._post("create", manifest)
 
-    async def replace(self, kind: Kind, namespace: str, name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    async def replace(
+        self, kind: Kind, namespace: str | None, name: str, manifest: Mapping[str, Any]
+    ) -> dict[str, Any]:
         assert name == manifest["metadata"]["name"]
         return self._post("replace", manifest)
 

@@ -1,0 +1,100 @@
+"""A TLS certificate with its key, as Secrets have it, and what an API server would say of it. No I/O but for `load`."""
+
+import base64
+import binascii
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
+_NO_CHECK_TIME = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL."""
+
+
+class CertificateError(Exception):
+    """A certificate that API servers would not accept, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPair:
+    """In PEM. `authorities` are the certificates that it is verified with; empty: those of the system."""
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes = b""
+
+    @classmethod
+    def of_secret(cls, secret: Mapping[str, Any]) -> "TlsPair | None":
+        """None if the Secret has no certificate yet. Raises CertificateError."""
+        data = secret.get("data") or {}
+        if not data.get(CERTIFICATE) or not data.get(KEY):
+            return None
+        try:
+            return cls(
+                *(base64.b64decode(data.get(name) or "", validate=True) for name in (CERTIFICATE, KEY, AUTHORITIES))
+            )
+        except binascii.Error as error:
+            raise CertificateError(f"the Secret has no base64: {error}") from None
+
+    def data(self) -> dict[str, str]:
+        """The `data` of a Secret."""
+        found = {CERTIFICATE: self.certificate, KEY: self.key, AUTHORITIES: self.authorities}
+        return {name: base64.b64encode(value).decode() for name, value in found.items()}
+
+    def load(self, tls: ssl.SSLContext) -> None:
+        """Serve it from now on: handshakes that begin later get it. Raises CertificateError."""
+        with tempfile.TemporaryDirectory() as folder:
+            # OpenSSL reads files. The folder is the user's own.
+            certificate, key = Path(folder) / CERTIFICATE, Path(folder) / KEY
+            certificate.write_bytes(self.certificate)
+            key.write_bytes(self.key)
+            try:
+                tls.load_cert_chain(certificate, key)
+            except (ssl.SSLError, ValueError) as error:
+                raise CertificateError(f"{CERTIFICATE} and {KEY} cannot be used: {error}") from None
+
+    def expires_s(self, host: str) -> float:
+        """Unix time of its end. Raises CertificateError if it is not for `host`, or not verified by `authorities`.
+
+        A client shakes hands with a server in memory: the ssl module reads no certificate in another way."""
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.load(server)
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
+        try:
+            if self.authorities:
+                client.load_verify_locations(cadata=self.authorities.decode())
+            else:
+                client.load_default_certs()
+            peer = _peer(client, server, host)
+        except ssl.SSLCertVerificationError as error:
+            raise CertificateError(f"{CERTIFICATE} is not valid for {host}: {error.verify_message}") from None
+        except (ssl.SSLError, ValueError) as error:
+            raise CertificateError(f"{CERTIFICATE} or {AUTHORITIES} cannot be used: {error}") from None
+        return float(ssl.cert_time_to_seconds(str(peer["notAfter"])))
+
+
+def _peer(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> Mapping[str, Any]:
+    """The server's certificate as the client has verified it."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(to_client, to_server, server_hostname=host)
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(10):
+        done = [_step(one) for one in (asking, answering)]
+        if all(done):
+            break
+    found: Mapping[str, Any] | None = asking.getpeercert()
+    if not found:
+        raise CertificateError(f"{CERTIFICATE} cannot be read")
+    return found
+
+
+def _step(side: ssl.SSLObject) -> bool:
+    try:
+        side.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
