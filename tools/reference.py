@@ -39,6 +39,7 @@ from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.storage.compaction.figures import CleanerFigures
 from broker_runtime.turn_lengths import TurnLengths
+from sluicegate_operator.handlers.admission_figures import AdmissionFigures
 from sluicegate_operator.handlers.cache_figures import CacheFigures
 from sluicegate_operator.handlers.telemetry import REGISTRY
 from sluicegate_operator.handlers.term_figures import TermFigures
@@ -185,7 +186,12 @@ def metrics_page() -> str:
     of_broker = ((family.name, family.kind, family.help) for family in broker)
     of_operator = (
         (f"{metric.name}_total" if metric.type == "counter" else metric.name, metric.type, metric.documentation)
-        for metric in (*REGISTRY.collect(), *TermFigures().collect(), *CacheFigures().collect())
+        for metric in (
+            *REGISTRY.collect(),
+            *TermFigures().collect(),
+            *CacheFigures().collect(),
+            *AdmissionFigures().collect(),
+        )
         if not metric.name.startswith("process_")
     )
     return _METRICS_HEAD + _metrics(of_broker) + operator + _metrics(of_operator)

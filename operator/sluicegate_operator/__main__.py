@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from sluicegate_operator.handlers.admission import Admission
 from sluicegate_operator.handlers.cache_figures import CacheFigures
 from sluicegate_operator.handlers.garbage import GarbageCollector
 from sluicegate_operator.handlers.health import Liveness, Readiness
@@ -143,19 +144,26 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
             watched=WATCHED,
         )
         transport = partial(AiohttpTransport, kube.server)
+        admission = Admission(kube, settings, settings.admission) if settings.admission is not None else None
         feed = partial(KopfOperator, transport, settings.namespace, lambda: _stop_on_signals(stop))
-        kopf = feed(kube.cache)
+        kopf = feed(kube.cache, admission)
         tell_troubles(kube.cache, readiness)
         REGISTRY.register(CacheFigures(kube.cache))
         telemetry = _telemetry(settings, liveness, readiness)
-        beating = asyncio.create_task(_beat(liveness))
+        background = [asyncio.create_task(_beat(liveness))]
         _stop_on_signals(stop)
+        if admission is not None:
+            # Who waits for the Lease answers API servers as well, by a cache of its own.
+            REGISTRY.register(admission.figures)
+            kopf.start()
+            background.append(asyncio.create_task(admission.run()))
         try:
             with telemetry:
                 while not stop.is_set():
-                    await _term(kube, settings, lease, stop, kopf, feed)
+                    await _term(kube, settings, lease, stop, kopf, feed, admission)
         finally:
-            beating.cancel()
+            for task in background:
+                task.cancel()
             kopf.stop()
             await kopf.stopped()
             kube.close()
@@ -174,7 +182,13 @@ def _telemetry(
 
 
 async def _term(
-    kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event, kopf: KopfOperator, feed: MakeFeeding
+    kube: KubeClient,
+    settings: Settings,
+    lease: LeaseThread,
+    stop: asyncio.Event,
+    kopf: KopfOperator,
+    feed: MakeFeeding,
+    admission: Admission | None,
 ) -> None:
     """Wait for the Lease, lead until it is lost or `stop`, give it back."""
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
@@ -189,10 +203,13 @@ async def _term(
         ender.add_done_callback(lambda _: over.set())
     # From the first term on, also between two of them.
     kopf.start()
+    keeping = asyncio.create_task(admission.lead()) if admission is not None else None
     try:
         await lead(kube, settings, over, lease.held, feed)
     finally:
         LEADING.set(0)
+        if keeping is not None:
+            keeping.cancel()
         if lost.done():
             log.warning("%s has lost the Lease and waits for its next turn", settings.identity)
         for task in (lost, stopping):

@@ -23,12 +23,32 @@ TOPIC_PATIENCE_S = 60.0
 REQUEST_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_MIN_S = 0.5
 METRICS_CONNECTIONS = 64
+ADMISSION_CONNECTIONS = 512
+ADMISSION_CHECK_S = 60.0
+ADMISSION_CHECK_MIN_S = 0.5
 LEASE_REQUEST_PART = 1 / 3
 """Of the Lease: what a request may take. It is held for two thirds after a renewal, see kube.lease."""
 
 
 class SettingsError(Exception):
     """A setting that cannot be used: names it and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """The webhook that warns when objects are applied. `listener`: host and port. `hosts`: names and addresses that API
+    servers connect to, which the certificate is for. `secret` in the operator's own namespace has the certificate, and
+    `configuration` is the name of the ValidatingWebhookConfiguration. `makes_certificates`: the operator makes and
+    renews the certificate; otherwise cert-manager does. `check_every_s`: how often certificate and reachability are
+    checked. `connections`: the oldest connection is closed for one more."""
+
+    listener: tuple[str, int]
+    hosts: tuple[str, ...]
+    secret: str
+    configuration: str
+    makes_certificates: bool = True
+    check_every_s: float = ADMISSION_CHECK_S
+    connections: int = ADMISSION_CONNECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +60,7 @@ class Settings:
     Topic is made once all brokers of the spec are Online, or on fewer when it has waited so long. `request_timeout_s`:
     of one request to the API server. `metrics_connections`: to the metrics listener without a request; the oldest gives
     way to the next one. `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted. `settle_s`: see
-    handlers.settling."""
+    handlers.settling. `admission` is None if nobody warns when objects are applied."""
 
     namespace: str | None
     kubeconfig: str | None
@@ -58,6 +78,7 @@ class Settings:
     topic_deletion_s: float = TOPIC_DELETION_S
     settle_s: float = SETTLE_S
     images: Images = field(default_factory=Images)
+    admission: AdmissionSettings | None = None
 
 
 def read_settings(
@@ -82,7 +103,7 @@ def read_settings(
         own_namespace=own,
         resync_s=_number(environment, "SLUICEGATE_RESYNC_SECONDS", RESYNC_MIN_S),
         metrics_connections=int(_number(environment, "SLUICEGATE_METRICS_CONNECTIONS", 1.0) or METRICS_CONNECTIONS),
-        metrics=_listener(metrics or environment.get("SLUICEGATE_METRICS_LISTENER")),
+        metrics=_listener(metrics or environment.get("SLUICEGATE_METRICS_LISTENER"), "--metrics-listener"),
         view_every_s=_number(environment, "SLUICEGATE_VIEW_SECONDS", VIEW_MIN_S) or VIEW_EVERY_S,
         lease_s=lease_s,
         topic_deletion_s=_number(environment, "SLUICEGATE_TOPIC_DELETION_SECONDS", TOPIC_DELETION_MIN_S)
@@ -91,7 +112,37 @@ def read_settings(
         request_timeout_s=request_s or min(REQUEST_TIMEOUT_S, request_max_s),
         settle_s=SETTLE_S if settle_s is None else settle_s,
         images=_images(environment),
+        admission=_admission(environment),
     )
+
+
+def _admission(environment: Mapping[str, str]) -> AdmissionSettings | None:
+    listener = _listener(environment.get("SLUICEGATE_ADMISSION_LISTENER"), "SLUICEGATE_ADMISSION_LISTENER")
+    if listener is None:
+        return None
+    hosts = tuple(filter(None, map(str.strip, (environment.get("SLUICEGATE_ADMISSION_HOSTS") or "").split(","))))
+    named = {name: environment.get(name) or "" for name in _ADMISSION_NAMES}
+    missing = [name for name, value in {**named, "SLUICEGATE_ADMISSION_HOSTS": hosts}.items() if not value]
+    if missing:
+        raise SettingsError(f"{missing[0]} must be set when SLUICEGATE_ADMISSION_LISTENER is")
+    maker = environment.get("SLUICEGATE_ADMISSION_CERTIFICATES") or _MAKERS[0]
+    if maker not in _MAKERS:
+        raise SettingsError(f"SLUICEGATE_ADMISSION_CERTIFICATES: {maker} must be {' or '.join(_MAKERS)}")
+    every_s = _number(environment, "SLUICEGATE_ADMISSION_CHECK_SECONDS", ADMISSION_CHECK_MIN_S)
+    connections = _number(environment, "SLUICEGATE_ADMISSION_CONNECTIONS", 1.0)
+    return AdmissionSettings(
+        listener,
+        hosts,
+        named["SLUICEGATE_ADMISSION_SECRET"],
+        named["SLUICEGATE_ADMISSION_CONFIGURATION"],
+        makes_certificates=maker == _MAKERS[0],
+        check_every_s=every_s or ADMISSION_CHECK_S,
+        connections=int(connections or ADMISSION_CONNECTIONS),
+    )
+
+
+_ADMISSION_NAMES = ("SLUICEGATE_ADMISSION_SECRET", "SLUICEGATE_ADMISSION_CONFIGURATION")
+_MAKERS = ("Operator", "CertManager")
 
 
 def _topic_patience_s(environment: Mapping[str, str]) -> float:
@@ -133,10 +184,10 @@ def _number(environment: Mapping[str, str], name: str, least: float) -> float | 
     return number
 
 
-def _listener(text: str | None) -> tuple[str, int] | None:
+def _listener(text: str | None, setting: str) -> tuple[str, int] | None:
     if not text:
         return None
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(f"--metrics-listener: {text} must be host:port")
+        raise SettingsError(f"{setting}: {text} must be host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)

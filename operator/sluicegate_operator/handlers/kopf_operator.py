@@ -5,6 +5,7 @@
 - `on.event` stores every object of every kind of the table (`kube/watched.py`). The cache calls its subscribers, and
   `handlers/watch.py` marks the cluster's key in the work queues that the change concerns (`handlers/operator.py`).
 - `on.cleanup` says that the cache is no longer fed.
+- `on.validate` returns warnings about an object that is applied, if admission is on (`handlers/admission.py`).
 
 There is no on.create, on.update, on.delete, timer or daemon: they write finalizers and annotations into users' objects,
 and `kubectl delete` would hang while the operator is away (decision 49).
@@ -20,10 +21,11 @@ from typing import Any, cast
 import aiohttp
 import kopf
 
+from sluicegate_operator.handlers.admission import CHECK, CHECK_ANSWER, WARNINGS, Admission
 from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.errors import KubeUnavailableError
 from sluicegate_operator.kube.feed import Feed
-from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, CUSTOM, Kind
 from sluicegate_operator.kube.reflector import ReflectorSession, pause_s
 from sluicegate_operator.kube.transport import Transport
 from sluicegate_operator.kube.watched import Watched
@@ -49,14 +51,21 @@ class KopfOperator:
     """
 
     def __init__(
-        self, transport: Callable[[], Transport], namespace: str | None, on_begun: Callable[[], None], cache: Cache
+        self,
+        transport: Callable[[], Transport],
+        namespace: str | None,
+        on_begun: Callable[[], None],
+        cache: Cache,
+        admission: Admission | None = None,
     ) -> None:
         """`transport` makes connections to the API server. `namespace`: the only one that is watched; None: all.
-        `on_begun` is called when kopf has started, which takes the process's SIGTERM and SIGINT."""
+        `on_begun` is called when kopf has started, which takes the process's SIGTERM and SIGINT. `admission`: the
+        webhook that kopf serves, if there is one."""
         self._transport = transport
         self._namespace = namespace
         self._on_begun = on_begun
         self._cache = cache
+        self._admission = admission
         self._feed = cache.feed
         self._running: asyncio.Task[None] | None = None
 
@@ -98,7 +107,7 @@ class KopfOperator:
         """Raises what has ended kopf."""
         session = ReflectorSession(self._transport(), self._feed, self._namespace)
         tasks = await kopf.spawn_tasks(
-            registry=register(self._feed, session),
+            registry=register(self._feed, session, self._admission),
             # The Lease decides who acts. kopf's peering pauses both of two equal operators.
             standalone=True,
             clusterwide=self._namespace is None,
@@ -127,13 +136,14 @@ def kopf_warning() -> str:
     return f"kopf {found} is installed and Sluicegate is tested with kopf {KOPF}: install kopf=={KOPF}"
 
 
-def register(feed: Feed, session: ReflectorSession) -> kopf.OperatorRegistry:
+def register(feed: Feed, session: ReflectorSession, admission: Admission | None = None) -> kopf.OperatorRegistry:
     """kopf's handlers for the kinds of a cache, with kopf's way to the API server."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry, errors=AT_ONCE)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         _configure(settings, [one.watched for one in feed.informers.values()])
+        settings.admission.server = admission.server if admission is not None else None
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
@@ -160,7 +170,23 @@ def register(feed: Feed, session: ReflectorSession) -> kopf.OperatorRegistry:
         for kind in feed.informers:
             feed.fail(kind, KubeUnavailableError(f"kopf has stopped: {kind.plural} are not watched"))
 
+    if admission is not None:
+        _validate(registry, admission)
     return registry
+
+
+def _validate(registry: kopf.OperatorRegistry, admission: Admission) -> None:
+    """Each id is the path that the ValidatingWebhookConfiguration of the chart names."""
+    written, checked = {_selector(kind) for kind in CUSTOM}, _selector(BROKER_REGISTRATION)
+
+    @kopf.on.validate(lambda resource: tuple(resource) in written, id=WARNINGS, registry=registry)
+    async def warn(body: kopf.Body, warnings: list[str], **more: Any) -> None:
+        old: kopf.Body | None = more["old"]
+        warnings += await admission.warner.warnings(dict(body), dict(old) if old is not None else None)
+
+    @kopf.on.validate(lambda resource: tuple(resource) == checked, id=CHECK, registry=registry)
+    async def check(warnings: list[str], **_: Any) -> None:
+        warnings.append(CHECK_ANSWER)
 
 
 def _configure(settings: kopf.OperatorSettings, watched: list[Watched]) -> None:

@@ -3,7 +3,29 @@
 import pytest
 
 from sluicegate_operator.planning.images import Images
-from sluicegate_operator.settings import SettingsError, read_settings
+from sluicegate_operator.settings import AdmissionSettings, SettingsError, read_settings
+
+ADMISSION = {
+    "SLUICEGATE_ADMISSION_LISTENER": "0.0.0.0:9443",
+    "SLUICEGATE_ADMISSION_HOSTS": "webhook.ops.svc, 127.0.0.1",
+    "SLUICEGATE_ADMISSION_SECRET": "certificate",
+    "SLUICEGATE_ADMISSION_CONFIGURATION": "webhooks",
+}
+
+
+def test_admission_is_off_unless_it_has_a_listener() -> None:
+    assert read_settings({}, None, None, None).admission is None
+    found = read_settings(ADMISSION, None, None, None).admission
+    hosts = ("webhook.ops.svc", "127.0.0.1")
+    assert found == AdmissionSettings(("0.0.0.0", 9443), hosts, "certificate", "webhooks", True, 60.0, 512)
+    more = {
+        "SLUICEGATE_ADMISSION_CERTIFICATES": "CertManager",
+        "SLUICEGATE_ADMISSION_CHECK_SECONDS": "5",
+        "SLUICEGATE_ADMISSION_CONNECTIONS": "8",
+    }
+    found = read_settings(ADMISSION | more, None, None, None).admission
+    assert found is not None
+    assert (found.makes_certificates, found.check_every_s, found.connections) == (False, 5.0, 8)
 
 
 def test_the_lease_lives_in_the_watched_namespace_or_in_the_pods_own() -> None:
@@ -48,7 +70,16 @@ def test_a_request_ends_before_another_operator_may_start() -> None:
             "SLUICEGATE_IMAGE: Not An Image! must be the name of a container",
         ),
         ({"SLUICEGATE_IMAGE_PULL_SECRETS": "a,B c"}, None, "SLUICEGATE_IMAGE_PULL_SECRETS: B c must be the name of a"),
-        ({}, "8080", "must be host:port"),
+        ({}, "8080", "--metrics-listener: 8080 must be host:port"),
+        ({"SLUICEGATE_ADMISSION_LISTENER": "9443"}, None, "SLUICEGATE_ADMISSION_LISTENER: 9443 must be host:port"),
+        ({"SLUICEGATE_ADMISSION_LISTENER": "h:1"}, None, "SLUICEGATE_ADMISSION_SECRET must be set when"),
+        (ADMISSION | {"SLUICEGATE_ADMISSION_HOSTS": " , "}, None, "SLUICEGATE_ADMISSION_HOSTS must be set when"),
+        (
+            ADMISSION | {"SLUICEGATE_ADMISSION_CERTIFICATES": "Me"},
+            None,
+            "SLUICEGATE_ADMISSION_CERTIFICATES: Me must be Operator or CertManager",
+        ),
+        (ADMISSION | {"SLUICEGATE_ADMISSION_CHECK_SECONDS": "0.1"}, None, "must be a number of at least 0.5"),
         ({}, "h:99999", "must be host:port"),
     ],
 )

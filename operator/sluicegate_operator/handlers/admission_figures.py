@@ -1,0 +1,53 @@
+"""Metrics of the webhook: its answers, and whether API servers reach it. They are absent while admission is off."""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+class AdmissionResult(StrEnum):
+    """The answer about an object that was applied; each of them allows it."""
+
+    WARNED = "warned"
+    SILENT = "silent"
+    """No warning is due."""
+    UNKNOWN = "unknown"
+    """The cache does not know enough to say anything."""
+    FAILED = "failed"
+    """By a fault of the operator, which its log has."""
+
+
+class AdmissionFigures(Collector):
+    """Any thread may read them; the operator's event loop changes them."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[AdmissionResult] = Counter()
+        self.expires_s: float | None = None
+        """Unix time when the certificate that is served ends; None while there is none."""
+        self.reachable: bool | None = None
+        """By the last check; None if this operator does not check, because another one leads."""
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "sluicegate_admission_requests",
+            "Applied objects that API servers have asked the webhook about, by what was answered; all were allowed",
+            labels=["result"],
+        )
+        for result in AdmissionResult:
+            requests.add_metric([result], self.requests[result])
+        expires = GaugeMetricFamily(
+            "sluicegate_admission_certificate_expiration_timestamp_seconds",
+            "Unix time when the certificate of the webhook ends",
+        )
+        if self.expires_s is not None:
+            expires.add_metric([], self.expires_s)
+        reachable = GaugeMetricFamily(
+            "sluicegate_admission_reachable",
+            "1 if the API server reached the webhook at the last check, 0 if objects are applied without warnings",
+        )
+        if self.reachable is not None:
+            reachable.add_metric([], float(self.reachable))
+        yield from (requests, expires, reachable)
