@@ -16,6 +16,12 @@
 {{- fail (printf "commonLabels: app.kubernetes.io/%s is the chart's own; take it out" $label) }}
 {{- end }}
 {{- end }}
+{{- if eq (int .Values.admission.port) (int .Values.metrics.port) }}
+{{- fail (printf "admission.port: %v is the port of the metrics; choose another" .Values.admission.port) }}
+{{- end }}
+{{- if and .Values.admission.enabled .Values.admission.certManager.enabled (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) }}
+{{- fail "admission.certManager.enabled: the API server does not know cert-manager.io/v1: install cert-manager first (or render with --api-versions cert-manager.io/v1)" }}
+{{- end }}
 {{- if and .Values.guard.enabled (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail "guard.enabled needs Kubernetes 1.30 or later, where ValidatingAdmissionPolicies are on" }}
 {{- end }}

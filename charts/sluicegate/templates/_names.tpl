@@ -41,6 +41,21 @@ app.kubernetes.io/name: sluicegate-operator
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
+{{- /* Of the webhook. */}}
+{{- define "sluicegate.admission" -}}
+sluicegate-operator-admission
+{{- end }}
+
+{{- /* With its certificate. Each maker has a Secret of its own: Helm takes over none that others have made. */}}
+{{- define "sluicegate.admissionSecret" -}}
+{{- include "sluicegate.admission" . }}{{ if .Values.admission.certManager.enabled }}-tls{{ end }}
+{{- end }}
+
+{{- /* It is of the whole cluster, as the role of nodes below. */}}
+{{- define "sluicegate.admissionConfiguration" -}}
+{{- if include "sluicegate.watched" . }}{{ .Release.Namespace }}-{{ end }}{{ include "sluicegate.admission" . }}
+{{- end }}
+
 {{- /* It is of the whole cluster, and there may be an operator for each of several namespaces. */}}
 {{- define "sluicegate.nodesRole" -}}
 {{- if include "sluicegate.watched" . }}{{ .Release.Namespace }}-sluicegate-operator-nodes{{ else }}sluicegate-operator-nodes{{ end }}

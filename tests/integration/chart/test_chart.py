@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from sluicegate_operator.api.manifests import validate
+from sluicegate_operator.kube.rights import CALLED_OF_ADMISSION
 from tests.support.helm import CHART, NAMESPACE, HelmError, helm, render
 from tools.chart import DEPLOY, chart_crds, manifests
 
@@ -20,12 +21,13 @@ pytestmark = pytest.mark.full
 FULL_VALUES = Path(__file__).with_name("full-values.yaml")
 FULL = Path(__file__).with_name("full.yaml")
 BROKER_CLUSTER = "sluicegate.dev/v1alpha1/BrokerCluster"
+CERT_MANAGER = "cert-manager.io/v1"
 
 
 def full() -> str:
     """All but CRDs and rights, with every value that there is, without Helm's comments."""
     less = ("crds.install=false", "rbac.create=false", "uninstall.releaseTopics=false")
-    text = render(*less, files=(FULL_VALUES,), api_versions=(BROKER_CLUSTER,))
+    text = render(*less, files=(FULL_VALUES,), api_versions=(BROKER_CLUSTER, CERT_MANAGER))
     return re.sub(r"^# Source: .*\n", "", text, flags=re.MULTILINE)
 
 
@@ -70,6 +72,9 @@ def test_every_value_goes_where_it_belongs() -> None:
         ('tolerations=[{"keys": "a"}]', "at '/tolerations/0'"),
         ("networkPolicy.metricsFrom=[{}]", "at '/networkPolicy/metricsFrom/0'"),
         ('watch={"ownNamespace": true, "namespace": "shop"}', "watch: say ownNamespace"),
+        ("admission.timeoutSeconds=20", "at '/admission/timeoutSeconds'"),
+        ("admission.port=8080", "admission.port: 8080 is the port of the metrics"),
+        ('admission={"enabled": true, "certManager": {"enabled": true}}', "install cert-manager first"),
         ("settings.requestTimeoutSeconds=6", "must be at most a third of leaseSeconds, 15"),
         ('podLabels={"app.kubernetes.io/name": "mine"}', "podLabels: app.kubernetes.io/name is"),
         ('commonLabels={"app.kubernetes.io/version": "2"}', "commonLabels: app.kubernetes.io/version is"),
@@ -109,6 +114,46 @@ def test_an_operator_of_one_namespace_has_rights_there_alone_and_its_account_may
     assert [binding["subjects"] for binding in bindings] == [account] * 2
 
 
+def of_admission(*values: str) -> list[dict[str, Any]]:
+    """What admission adds to the chart."""
+    less = ("crds.install=false", "uninstall.releaseTopics=false")
+    without = list(yaml.safe_load_all(render(*less)))
+    return [
+        one for one in yaml.safe_load_all(render(*less, *values, api_versions=(CERT_MANAGER,))) if one not in without
+    ]
+
+
+@pytest.mark.parametrize("made_by_cert_manager", [False, True])
+def test_admission_adds_a_webhook_that_refuses_nothing_and_rights_on_its_own_objects(
+    made_by_cert_manager: bool,
+) -> None:
+    manager = f'{{"enabled": {str(made_by_cert_manager).lower()}}}'
+    found = of_admission("admission.enabled=true", f"admission.certManager={manager}")
+    [configuration] = of_kind("ValidatingWebhookConfiguration", found)
+    for webhook in configuration["webhooks"]:
+        assert (webhook["failurePolicy"], webhook["sideEffects"], webhook["timeoutSeconds"]) == ("Ignore", "None", 2)
+        assert "caBundle" not in webhook["clientConfig"]
+    rules = [rule for role in of_kind("Role", found) + of_kind("ClusterRole", found) for rule in role["rules"]]
+    granted = {(rule["apiGroups"][0], rule["resources"][0]): frozenset(rule["verbs"]) for rule in rules}
+    secret = "sluicegate-operator-admission" + ("-tls" if made_by_cert_manager else "")
+    assert all(rule["resourceNames"] in ([secret], ["sluicegate-operator-admission"]) for rule in rules)
+    assert granted == ({("", "secrets"): frozenset({"get"})} if made_by_cert_manager else CALLED_OF_ADMISSION)
+    kinds = {"ValidatingWebhookConfiguration", "Service", "Role", "RoleBinding", "Deployment", "NetworkPolicy"}
+    kinds |= {"Certificate", "Issuer"} if made_by_cert_manager else {"Secret", "ClusterRole", "ClusterRoleBinding"}
+    assert {document["kind"] for document in found} == kinds
+
+
+def test_an_operator_of_one_namespace_warns_there_alone() -> None:
+    found = of_admission("admission.enabled=true", 'watch.namespace="shop"')
+    [configuration] = of_kind("ValidatingWebhookConfiguration", found)
+    assert configuration["metadata"]["name"] == "sluicegate-system-sluicegate-operator-admission"
+    namespaces = {
+        webhook["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+        for webhook in configuration["webhooks"]
+    }
+    assert namespaces == {"shop"}
+
+
 def test_replicas_are_spread_over_nodes_and_replaced_one_by_one() -> None:
     documents = list(yaml.safe_load_all(render("crds.install=false", "replicas=3")))
     [deployment] = of_kind("Deployment", documents)
@@ -138,7 +183,10 @@ def test_settings_of_the_values_are_those_that_the_operator_reads() -> None:
     source = (CHART.parents[1] / "operator/sluicegate_operator/settings.py").read_text(encoding="utf-8")
     read = set(re.findall(r'"SLUICEGATE_([A-Z_]+)"', source))
     elsewhere = {"IDENTITY", "METRICS_LISTENER", "IMAGE", "LANDING_IMAGE", "PIPELINE_IMAGE", "IMAGE_PULL_SECRETS"}
-    assert named == read - elsewhere
+    of_admission = {name for name in read if name.startswith("ADMISSION_")}
+    assert named == read - elsewhere - of_admission
+    deployment = (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8")
+    assert of_admission == set(re.findall("SLUICEGATE_(ADMISSION_[A-Z]+(?:_[A-Z]+)*)", deployment))
 
 
 def test_it_has_the_version_of_the_project() -> None:
