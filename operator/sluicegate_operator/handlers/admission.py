@@ -79,10 +79,10 @@ class Warner:
 
     async def _found(self, body: Json, old: Json | None) -> tuple[str, ...]:
         applied = read_stored(body)
-        around = self.world.around(applied)
+        around = self.world.around(applied, self._now())
         if self.world.lacks(applied, around):
             await self._await_cache(applied)
-            around = self.world.around(applied)
+            around = self.world.around(applied, self._now())
         before = read_stored(old) if old is not None else None
         return admission_warnings(applied, before, around, self._now(), self._images)
 
@@ -95,7 +95,7 @@ class Warner:
         if len(self._waited_s) >= HEARD_NAMES_MAX:
             self._waited_s.clear()
         until_s = loop.time() + HEARD_S
-        while loop.time() < until_s and self.world.lacks(applied, self.world.around(applied)):  # noqa: ASYNC110
+        while loop.time() < until_s and self.world.lacks(applied, self.world.around(applied, self._now())):  # noqa: ASYNC110
             await asyncio.sleep(HEARD_EVERY_S)
         self._waited_s[key] = loop.time()
 

@@ -5,7 +5,8 @@ one target and the Topics of one topic.
 """
 
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.connection_quota import ConnectionQuota
@@ -23,10 +24,11 @@ from sluicegate_operator.kube.kinds import (
     Kind,
 )
 from sluicegate_operator.kube.store import Store
+from sluicegate_operator.preview.admission import decisive
 from sluicegate_operator.quotas.model import TargetKey, TargetKind
 
-RIVALS_MAX = 50
-"""Objects of one place that are read, so that a warning costs some milliseconds at most."""
+RIVALS_MAX = 5_000
+"""Objects of one place that are compared, in some milliseconds; of more, nothing is known."""
 _AROUND = {
     BROKER_CLUSTER.kind: (BROKER_LISTENER,),
     BROKER_LISTENER.kind: (BROKER_LISTENER,),
@@ -49,26 +51,42 @@ class SharedPlaces:
     """Names of the quotas on each target and of the Topics on each topic. A subscriber of the cache."""
 
     def __init__(self) -> None:
-        self._names: dict[Place, tuple[str, ...]] = {}
+        self._names: dict[Place, str | set[str]] = {}
+        """One name, as nearly all places have, or several."""
 
     def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
         was, now = _place(before), _place(after)
         if was == now:
             return
         if was is not None and before is not None:
-            left = tuple(name for name in self._names.get(was, ()) if name != before.name)
-            if left:
-                self._names[was] = left
-            else:
-                self._names.pop(was, None)
+            self._remove(was, before.name)
         if now is not None and after is not None:
-            # A subscriber may receive an object twice, when it begins to listen.
-            self._names[now] = tuple({*self._names.get(now, ()), after.name})
+            self._add(now, after.name)
 
-    def names(self, resource: Resource) -> tuple[str, ...]:
-        """Names of the objects that compete with `resource`, in any order."""
+    def _add(self, place: Place, name: str) -> None:
+        known = self._names.get(place)
+        if known is None:
+            self._names[place] = name
+        elif isinstance(known, set):
+            known.add(name)
+        elif known != name:
+            # A subscriber may receive an object twice, when it begins to listen.
+            self._names[place] = {known, name}
+
+    def _remove(self, place: Place, name: str) -> None:
+        known = self._names.get(place)
+        if isinstance(known, set):
+            known.discard(name)
+            if not known:
+                del self._names[place]
+        elif known == name:
+            del self._names[place]
+
+    def names(self, resource: Resource) -> Collection[str]:
+        """Names of the objects that compete with `resource`, in any order; its own may be among them."""
         place = _place_of(resource)
-        return self._names.get(place, ()) if place is not None else ()
+        known = self._names.get(place, ()) if place is not None else ()
+        return (known,) if isinstance(known, str) else known
 
 
 def _place(held: Held | None) -> Place | None:
@@ -95,11 +113,11 @@ class AdmissionWorld:
     async def follow(self) -> None:
         await self._cache.subscribe(self._places.on_change)
 
-    def around(self, applied: Resource) -> Sequence[Resource]:
+    def around(self, applied: Resource, now: datetime) -> Sequence[Resource]:
         """The cluster of `applied` and the objects that decide on it, as they are now.
 
         Raises UnknownWorldError if a kind is not known, or one of these objects cannot be read."""
-        return list(self._around(applied))
+        return list(self._around(applied, now))
 
     def lacks(self, applied: Resource, around: Sequence[Resource]) -> bool:
         """Whether `applied` refers to a cluster or a listener that is not among `around`."""
@@ -109,7 +127,7 @@ class AdmissionWorld:
             return not any(one.kind == BROKER_LISTENER.kind and one.spec.name == wanted for one in around)
         return False
 
-    def _around(self, applied: Resource) -> Iterator[Resource]:
+    def _around(self, applied: Resource, now: datetime) -> Iterator[Resource]:
         namespace = applied.namespace
         cluster = applied.name if isinstance(applied, BrokerCluster) else applied.cluster_name
         yield from self._named(BROKER_CLUSTER, namespace, (cluster,))
@@ -117,7 +135,11 @@ class AdmissionWorld:
             yield from map(_read, self._store(kind).of_cluster(namespace, cluster))
         own = next((kind for kind in (CONNECTION_QUOTA, TOPIC) if kind.kind == applied.kind), None)
         if own is not None:
-            yield from self._named(own, namespace, self._places.names(applied)[:RIVALS_MAX])
+            names = self._places.names(applied)
+            if len(names) > RIVALS_MAX:
+                raise UnknownWorldError(f"{len(names)} objects compete with {applied.kind} {applied.name}")
+            rivals = self._named(own, namespace, [name for name in names if name != applied.name])
+            yield from decisive(list(rivals), now)
 
     def _named(self, kind: Kind, namespace: str, names: Sequence[str]) -> Iterator[Resource]:
         store = self._store(kind)

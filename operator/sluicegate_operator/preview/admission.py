@@ -3,12 +3,13 @@
 The verdicts are those of the planners, and the restarts are those of `sluicegate plan`. A warning never refuses.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.replica_numbers import cluster_contradictions, topic_contradictions
@@ -16,8 +17,10 @@ from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.pipelines import PipelineOutcome, plan_pipeline
 from sluicegate_operator.planning.preview_nodes import NodeKind, restart_phrases
+from sluicegate_operator.planning.seniority import seniority
 from sluicegate_operator.preview.cluster import Versions, preview_cluster
 from sluicegate_operator.preview.complaints import complaints
+from sluicegate_operator.quotas.model import LimitField, limit_of
 
 WARNINGS_MAX = 5
 """For one object: the API server returns at most 4,096 characters for all warnings of a request."""
@@ -49,6 +52,27 @@ def admission_warnings(
         more = len(sentences) - WARNINGS_MAX + 1
         sentences = [*sentences[: WARNINGS_MAX - 1], f"and {more} more: `sluicegate plan` lists them"]
     return tuple(sentences)
+
+
+def decisive(rivals: Sequence[Resource], now: datetime) -> list[Resource]:
+    """The rivals that decide: the strictest quotas of one target, or the oldest Topic of one topic.
+
+    The verdict on another object of the place depends on these alone."""
+    found: list[Resource] = []
+    living = [one for one in rivals if one.metadata.deletion_timestamp is None]
+    quotas = [one for one in living if isinstance(one, ConnectionQuota) and _is_in_time(one, now)]
+    for limit in LimitField:
+        stated = [(value, seniority(one), one) for one in quotas if (value := limit_of(one, limit)) is not None]
+        if stated:
+            found.append(min(stated, key=lambda entry: entry[:2])[2])
+    topics = [one for one in living if isinstance(one, Topic)]
+    if topics:
+        found.append(min(topics, key=seniority))
+    return list({one.identity: one for one in found}.values())
+
+
+def _is_in_time(quota: ConnectionQuota, now: datetime) -> bool:
+    return quota.spec.expires is None or quota.spec.expires > now
 
 
 def _as_stored(applied: Resource, old: Resource | None, now: datetime) -> Resource:

@@ -9,7 +9,7 @@ import kopf
 import pytest
 
 from sluicegate_operator.api.manifests import read_stored
-from sluicegate_operator.handlers import admission
+from sluicegate_operator.handlers import admission, admission_world
 from sluicegate_operator.handlers.admission import CHECK, CHECK_ANSWER, WARNINGS, Admission, Warner
 from sluicegate_operator.handlers.admission_figures import AdmissionFigures, AdmissionResult
 from sluicegate_operator.handlers.admission_world import AdmissionWorld, SharedPlaces, UnknownWorldError
@@ -76,14 +76,40 @@ async def test_a_quota_is_judged_with_the_quotas_of_its_target_alone() -> None:
     others = [stored(quota({"ip": f"10.0.0.{number}"}), f"other-{number}") for number in range(2, 9)]
     rival = stored(quota({"ip": "10.0.0.1"}), "rival")
     world = await world_of(cluster(), listener(), rival, *others)
-    found = world.around(read_stored(stored(quota({"ip": "10.0.0.1"}), "new")))
+    found = world.around(read_stored(stored(quota({"ip": "10.0.0.1"}), "new")), NOW)
     assert names(found) == {"BrokerCluster shop", "BrokerListener shop-external", "ConnectionQuota rival"}
+
+
+async def test_of_many_rivals_those_that_decide_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = {"ip": "10.0.0.1"}
+    many = [stored(quota(target, maxConnections=9, maxConnectionCreationRate=9), f"many-{n}") for n in range(200)]
+    strict = stored(quota(target, maxConnections=5), "strict")
+    slow = stored(quota(target, maxConnectionCreationRate=5), "slow")
+    ended = stored(quota(target, maxConnections=1, expiresAt="2026-01-01T00:00:00Z"), "ended")
+    world = await world_of(cluster(), *many, strict, slow, ended)
+    applied = read_stored(stored(quota(target, maxConnections=8), "new"))
+    decide = {"ConnectionQuota strict", "ConnectionQuota slow"}
+    assert names(world.around(applied, NOW)) == {"BrokerCluster shop", *decide}
+    itself = read_stored(stored(quota(target, maxConnections=5), "strict"))
+    assert "ConnectionQuota strict" not in names(world.around(itself, NOW))
+    monkeypatch.setattr(admission_world, "RIVALS_MAX", 100)
+    with pytest.raises(UnknownWorldError, match="203 objects compete with ConnectionQuota new"):
+        world.around(applied, NOW)
+
+
+async def test_the_oldest_topic_decides() -> None:
+    old = stored(topic("old", topicName="orders"), creationTimestamp="2025-01-01T00:00:00Z")
+    world = await world_of(cluster(), old, stored(topic("orders")))
+    assert names(world.around(read_stored(stored(topic("new", topicName="orders"))), NOW)) == {
+        "BrokerCluster shop",
+        "Topic old",
+    }
 
 
 async def test_objects_of_other_clusters_and_namespaces_are_not_looked_at() -> None:
     elsewhere = stored(topic(), "elsewhere", namespace="other")
     world = await world_of(cluster(), cluster("second"), elsewhere)
-    found = world.around(read_stored(stored(topic())))
+    found = world.around(read_stored(stored(topic())), NOW)
     assert names(found) == {"BrokerCluster shop"}
 
 
@@ -100,7 +126,7 @@ async def test_objects_of_other_clusters_and_namespaces_are_not_looked_at() -> N
 async def test_a_kind_that_is_not_known_is_no_empty_world(applied: Json, kind: Kind) -> None:
     world = await world_of(cluster(), listener(), unlisted=(kind,))
     with pytest.raises(UnknownWorldError):
-        world.around(read_stored(stored(applied)))
+        world.around(read_stored(stored(applied)), NOW)
 
 
 async def test_a_listener_that_cannot_be_read_may_be_the_one_that_is_missing() -> None:
@@ -108,7 +134,7 @@ async def test_a_listener_that_cannot_be_read_may_be_the_one_that_is_missing() -
     unreadable["spec"] = {**unreadable["spec"], "port": "many"}
     world = await world_of(cluster(), unreadable)
     with pytest.raises(UnknownWorldError):
-        world.around(read_stored(stored(quota({"listener": "EXTERNAL"}))))
+        world.around(read_stored(stored(quota({"listener": "EXTERNAL"}))), NOW)
 
 
 def test_places_follow_what_is_applied_moved_and_deleted() -> None:
@@ -120,12 +146,14 @@ def test_places_follow_what_is_applied_moved_and_deleted() -> None:
         places.on_change(CONNECTION_QUOTA, before, after)
     assert sorted(places.names(applied)) == ["one", "two"], "also if it was told twice"
     places.on_change(CONNECTION_QUOTA, two, moved)
-    assert places.names(applied) == ("one",)
+    assert list(places.names(applied)) == ["one"]
     places.on_change(CONNECTION_QUOTA, one, None)
-    assert places.names(applied) == ()
-    assert places.names(read_stored(stored(quota({"workload": {"podSelector": {"matchLabels": {"a": "b"}}}})))) == ()
+    assert list(places.names(applied)) == []
+    assert (
+        list(places.names(read_stored(stored(quota({"workload": {"podSelector": {"matchLabels": {"a": "b"}}}}))))) == []
+    )
     places.on_change(TOPIC, None, held(topic("orders")))
-    assert places.names(read_stored(stored(topic("second", topicName="orders")))) == ("orders",)
+    assert list(places.names(read_stored(stored(topic("second", topicName="orders"))))) == ["orders"]
 
 
 async def warner_of(*documents: Json, unlisted: tuple[Kind, ...] = ()) -> tuple[Warner, AdmissionFigures, Stored]:
