@@ -17,7 +17,7 @@ def test_admission_is_off_unless_it_has_a_listener() -> None:
     assert read_settings({}, None, None, None).admission is None
     found = read_settings(ADMISSION, None, None, None).admission
     hosts = ("webhook.ops.svc", "127.0.0.1")
-    assert found == AdmissionSettings(("0.0.0.0", 9443), hosts, "certificate", "webhooks", True, 60.0, 512)
+    assert found == AdmissionSettings(("0.0.0.0", 9443), hosts, "certificate", "webhooks", True, 60.0, 128)
     more = {
         "SLUICEGATE_ADMISSION_CERTIFICATES": "CertManager",
         "SLUICEGATE_ADMISSION_CHECK_SECONDS": "5",
