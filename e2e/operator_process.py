@@ -5,9 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from e2e.cluster.control_plane import ControlPlane
@@ -35,7 +36,7 @@ def operator_account(plane: ControlPlane, folder: Path) -> Path:
 
 class OperatorProcess:
     """`resync_s` None leaves it to each cluster's spec, as people run it. `first_modules`: a folder of Python modules
-    that come before those that are installed."""
+    that come before those that are installed. `settings`: more environment variables."""
 
     def __init__(
         self,
@@ -44,9 +45,11 @@ class OperatorProcess:
         identity: str,
         resync_s: int | None = RESYNC_S,
         first_modules: Path | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.log = log
         self._resync_s = resync_s
+        self._settings = settings
         self._modules = [*filter(None, [first_modules]), REPOSITORY, REPOSITORY / "operator"]
         self.identity = identity
         self.metrics_port = free_port()
@@ -83,7 +86,7 @@ class OperatorProcess:
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sluicegate_operator"],
-                env={**os.environ, **settings},
+                env={**os.environ, **settings, **self._settings},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

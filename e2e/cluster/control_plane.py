@@ -38,6 +38,11 @@ class KubectlError(AssertionError):
         self.stderr = stderr
 
 
+def warnings_in(output: str) -> list[str]:
+    """The API server's warnings, as kubectl prints them to its standard error."""
+    return [line.removeprefix("Warning: ") for line in output.splitlines() if line.startswith("Warning: ")]
+
+
 AUDIT_MIB_MAX = 100
 """A whole run writes about 20."""
 
@@ -167,6 +172,15 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
         """Standard output; what kubectl refuses is a KubectlError with its sentence."""
+        return self._run_kubectl(arguments, input, timeout_s).stdout
+
+    def kubectl_warnings(self, *arguments: str, input: str | None = None) -> list[str]:
+        """The warnings that kubectl prints. Raises KubectlError."""
+        return warnings_in(self._run_kubectl(arguments, input, KUBECTL_TIMEOUT_S).stderr)
+
+    def _run_kubectl(
+        self, arguments: tuple[str, ...], input: str | None, timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
         try:
             done = subprocess.run(
                 [str(self._binaries / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments],
@@ -181,7 +195,7 @@ class ControlPlane:
             raise KubectlError(arguments, f"no answer within {timeout_s:g} s") from silence
         if done.returncode != 0:
             raise KubectlError(arguments, done.stderr)
-        return done.stdout
+        return done
 
     def get(self, *arguments: str) -> Any:
         """`kubectl get ... -o json`, decoded."""

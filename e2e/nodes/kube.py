@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from e2e.cluster.control_plane import KUBECTL_TIMEOUT_S, KubectlError
+from e2e.cluster.control_plane import KUBECTL_TIMEOUT_S, KubectlError, warnings_in
 
 LOOKS_APART_S = 0.3
 """A kubectl is a tenth of a second of the CPU that the nodes have too: who waits for something asks no faster."""
@@ -21,6 +21,13 @@ class Kube:
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
         """Standard output; what kubectl refuses is a KubectlError with its sentence."""
+        return self._run(arguments, input, timeout_s).stdout
+
+    def kubectl_warnings(self, *arguments: str, input: str | None = None) -> list[str]:
+        """The warnings that kubectl prints. Raises KubectlError."""
+        return warnings_in(self._run(arguments, input, KUBECTL_TIMEOUT_S).stderr)
+
+    def _run(self, arguments: tuple[str, ...], input: str | None, timeout_s: float) -> subprocess.CompletedProcess[str]:
         try:
             done = subprocess.run(
                 ["kubectl", *arguments], input=input, capture_output=True, text=True, timeout=timeout_s, check=False
@@ -29,7 +36,7 @@ class Kube:
             raise KubectlError(arguments, f"no answer within {timeout_s:g} s") from silence
         if done.returncode != 0:
             raise KubectlError(arguments, done.stderr)
-        return done.stdout
+        return done
 
     def get(self, *arguments: str) -> Any:
         """`kubectl get ... -o json`, decoded."""

@@ -8,6 +8,7 @@ IMAGES = {"short": ("slim",), "full": ("slim", "landing", "audit")}
 """Of tools.image, on every node."""
 
 FULL_ONLY = (
+    "test_admission.py",
     "test_audit.py",
     "test_examples_of_nodes.py",
     "test_namespaces.py",
