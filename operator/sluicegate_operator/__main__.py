@@ -21,7 +21,6 @@ from sluicegate_operator.handlers.garbage import GarbageCollector
 from sluicegate_operator.handlers.health import Liveness, Readiness
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
 from sluicegate_operator.handlers.loop_turns import TimedSelector, loop_on
-from sluicegate_operator.handlers.operator import lead
 from sluicegate_operator.handlers.pods_of_quotas import MakeFeeding
 from sluicegate_operator.handlers.released_topics import release_topics
 from sluicegate_operator.handlers.telemetry import (
@@ -34,6 +33,7 @@ from sluicegate_operator.handlers.telemetry import (
     REGISTRY,
 )
 from sluicegate_operator.handlers.telemetry_server import TelemetryServer
+from sluicegate_operator.handlers.term import lead
 from sluicegate_operator.handlers.watch_troubles import tell_troubles
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError

@@ -1,7 +1,8 @@
-"""The one table of our kinds. A new kind is a model, what is planned of it, what is made of it, and a line here.
+"""The one table of Sluicegate's custom resources. A new kind is a model, its planner, its reconciler, and a line here.
 
-Everything that goes over kinds goes over this table: CRDs and their page, manifests, the API server's paths, the
-operator's rights, what is watched and which queues hear of it, snapshots of a cluster, `sluicegate up`.
+All code that iterates over kinds reads this table: CRDs and their reference page, manifests, paths of the API server,
+the operator's rights, the watched kinds, snapshots of a cluster, `sluicegate up`. `handlers/watch.py` marks the queues,
+and names those for all other kinds, as pods and children.
 """
 
 from collections.abc import Mapping
@@ -21,9 +22,9 @@ from sluicegate_operator.api.topic import Topic
 
 @dataclass(frozen=True, slots=True)
 class CustomKind:
-    """`queues` are those that a change of an object concerns, in the order in which they hear of it; none where only
-    the operator writes the kind. `owns_children`: its objects own others, which Kubernetes deletes after them.
-    `not_on_laptop`: what `sluicegate up` says instead of doing something; empty where it does."""
+    """`queues` are marked by each change that users make to an object, in this order. They are empty for a kind that
+    only the operator writes: see handlers/watch.py. `owns_children`: its objects own others, which Kubernetes deletes
+    after them. `not_on_laptop`: the sentence of `sluicegate up` about a kind that it does not run; empty for others."""
 
     model: type[Resource]
     queues: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from sluicegate_operator.planning.listeners import ListenerSeen, listener_seen
 
 APPLYING_RETRY = Retry(0.5, 10.0)
 WAITING_RETRY = Retry(2.0, 10.0)
-"""Neither nodes nor Services are watched: an address is found by looking again."""
+"""Nodes are not watched, and a Service gets its address from others: it is found by looking again."""
 
 
 class ListenerReconciler:

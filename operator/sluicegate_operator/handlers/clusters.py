@@ -79,9 +79,9 @@ class ClusterReconciler:
             await context.say_unreadable([error.unreadable])
             raise
         await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
-        left = await self._let_claims_go(key, snapshot.cluster)
+        claims_retry = await self._let_claims_go(key, snapshot.cluster)
         again = await self._reconcile(snapshot, key)
-        return again if left is None or isinstance(again, Retry) else left
+        return again if claims_retry is None or isinstance(again, Retry) else claims_retry
 
     async def _reconcile(self, snapshot: Snapshot, key: ClusterKey) -> Again:
         context, cluster = self._context, snapshot.cluster

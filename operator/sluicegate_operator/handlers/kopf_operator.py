@@ -2,13 +2,17 @@
 
 - `on.startup` sets what is not kopf's default.
 - `on.login` gives kopf its HTTP session, which reports to the cache what no handler receives (`kube/reflector.py`).
-- `on.event` stores every object of every kind of the table (`kube/watched.py`). The cache calls its subscribers, and
-  `handlers/watch.py` marks the cluster's key in the work queues that the change concerns (`handlers/operator.py`).
-- `on.cleanup` says that the cache is no longer fed.
+- `on.event` stores each object of each kind in WATCHED (`kube/watched.py`). The cache calls its subscribers, and
+  `handlers/watch.py` marks the cluster's key in the work queues that the change concerns (`handlers/term.py`).
+- `on.cleanup` marks every kind in the cache as unknown: kopf has stopped.
 - `on.validate` returns warnings about an object that is applied, if admission is on (`handlers/admission.py`).
 
-There is no on.create, on.update, on.delete, timer or daemon: they write finalizers and annotations into users' objects,
-and `kubectl delete` would hang while the operator is away (decision 49).
+There is no on.create, on.update, on.delete, timer or daemon: kopf would write finalizers and annotations into users'
+objects, and `kubectl delete` would hang while the operator is away (decision 49). The operator itself puts a finalizer
+on one kind: a Topic whose deletionPolicy is Delete (`engine/leaving_topics.py`).
+
+`__main__.py` starts kopf when this process leads for the first time, or at its start if admission is on. A second
+KopfOperator in the process feeds the cache of pods that quotas select (`handlers/pods_of_quotas.py`).
 """
 
 import asyncio
@@ -59,8 +63,8 @@ class KopfOperator:
         admission: Admission | None = None,
     ) -> None:
         """`transport` makes connections to the API server. `namespace`: the only one that is watched; None: all.
-        `on_begun` is called when kopf has started, which takes the process's SIGTERM and SIGINT. `admission`: the
-        webhook that kopf serves, if there is one."""
+        kopf installs handlers for SIGTERM and SIGINT when it starts. `on_begun` is called then, and puts the process's
+        own handlers back. `admission`: the webhook that kopf serves, if there is one."""
         self._transport = transport
         self._namespace = namespace
         self._on_begun = on_begun

@@ -1,4 +1,8 @@
-"""Each change of an object of ours, a node's pod or a child of a cluster marks the cluster's key in the queues."""
+"""The queues that each change in the cache marks with its cluster's key.
+
+A change of a custom resource that users write marks the queues that `api/kinds.py` names. The methods below name the
+queues for all other kinds. PersistentVolumeClaims mark no queue: reconcilers read them from the cache.
+"""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -16,6 +20,7 @@ from sluicegate_operator.kube.kinds import (
     BROKER_CLUSTER,
     BROKER_REGISTRATION,
     CHILDREN,
+    CONFIG_MAP,
     CUSTOM,
     POD,
     SERVICE,
@@ -23,12 +28,13 @@ from sluicegate_operator.kube.kinds import (
     Kind,
 )
 from sluicegate_operator.planning.fencing import ContainerEnd
+from sluicegate_operator.resources.audit_files import COMPONENT
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
-from sluicegate_operator.resources.labels import RACK, selector
+from sluicegate_operator.resources.labels import RACK, ROLE_LABEL, selector
 
 
 class Watch:
-    """What the cache has learned, given to the queues that it concerns."""
+    """A subscriber of the cache. It marks the queues that a change concerns."""
 
     def __init__(
         self,
@@ -41,7 +47,7 @@ class Watch:
         self._queues = queues
 
     def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
-        """`before` is None also for what is told for the first time in this term."""
+        """`before` is None for a new object, and for each object that the cache has when the term begins."""
         if kind in CUSTOM:
             self._on_object(kind, before, after)
         elif kind == POD:
@@ -51,10 +57,10 @@ class Watch:
         elif kind == BROKER_REGISTRATION:
             self._on_registration(before, after)
         elif kind in (*CHILDREN, SERVICE):
-            self._on_child(before, after)
+            self._on_child(kind, before, after)
 
     def _on_object(self, kind: Kind, before: Held | None, after: Held | None) -> None:
-        """A change of nothing but its status is our own hand, and no news."""
+        """Marks nothing if only the status has changed: the operator itself wrote it."""
         if before is not None and after is not None and _written(before) == _written(after):
             return
         if after is not None:
@@ -70,7 +76,7 @@ class Watch:
     def _on_pod(self, before: Held | None, after: Held | None) -> None:
         """Only what changes where a node is and how it does is news: pods change their status often."""
         if before is not None and after is not None and before.cluster != after.cluster:
-            # Somebody has changed its label: the one cluster misses it, the other has not asked for it.
+            # Another client has changed the label: one cluster lacks the pod, and the other did not make it.
             self._on_pod(before, None)
             self._on_pod(None, after)
             return
@@ -86,27 +92,39 @@ class Watch:
                     self._queues[queue].mark(key)
 
     def _on_node_set(self, before: Held | None, after: Held | None) -> None:
-        """Somebody scales it, asks for a restart or deletes it; its status is no news."""
+        """Another client scales or deletes the StatefulSet, or asks for a restart. Its status marks nothing."""
         if before is not None and (after is None or _generation(before) != _generation(after)):
             for queue in ("clusters", "rolls"):
                 self._queues[queue].mark((before.namespace, before.cluster))
 
-    def _on_child(self, before: Held | None, after: Held | None) -> None:
-        """Somebody deletes or changes what was applied. Our own hand is looked at once more, and finds nothing."""
+    def _on_child(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+        """Another client deletes or changes what the operator has applied. A write of the operator itself causes one
+        more look, which finds nothing to do."""
         if before is not None and (after is None or _applied(before) != _applied(after)):
             for key in _clusters(before, after):
-                for queue in ("clusters", "listeners"):
+                for queue in _queues_of_child(kind, before):
                     self._queues[queue].mark(key)
 
     def _on_registration(self, before: Held | None, after: Held | None) -> None:
-        """Somebody deletes or changes it: it is made again as the controller sees its broker. Statuses are our hand."""
+        """Another client deletes or changes a BrokerRegistration. The operator makes it again from the controller's
+        view of the broker. Only the operator writes its status, so a status marks nothing."""
         if before is not None and (after is None or _written(before) != _written(after)):
             for key in _clusters(before, after):
                 self._queues["registrations"].mark(key)
 
 
+def _queues_of_child(kind: Kind, child: Held) -> tuple[str, ...]:
+    """The queues whose reconcilers apply the child."""
+    if kind != CONFIG_MAP:
+        return ("clusters", "listeners")
+    assert isinstance(child.value, Mapping)
+    labels = child.value["metadata"].get("labels") or {}
+    # `clusters` makes the ConfigMap of a cluster's observers, and `observers` puts their code into it.
+    return ("pipelines",) if labels.get(ROLE_LABEL) == COMPONENT else ("clusters", "observers")
+
+
 def _clusters(before: Held | None, after: Held | None) -> set[ClusterKey]:
-    """Of the one that it belonged to as well, where somebody has changed that."""
+    """The clusters that an object belonged to and belongs to: another client may have changed its label."""
     return {(held.namespace, held.cluster) for held in (before, after) if held is not None and held.cluster}
 
 
@@ -118,7 +136,7 @@ def _generation(held: Held) -> int:
 
 
 def _written(held: Held) -> Hashable:
-    """What people write of an object."""
+    """The parts of an object that users write."""
     if isinstance(held.value, Resource):
         meta = held.value.metadata
         labels, annotations, deleted = meta.labels, meta.annotations, meta.deletion_timestamp is not None
@@ -132,7 +150,7 @@ def _written(held: Held) -> Hashable:
 
 
 def _applied(held: Held) -> Hashable:
-    """Kinds without a generation, as ConfigMaps and Services, are told by their resourceVersion."""
+    """Kinds without a generation, as ConfigMaps and Services, are compared by their resourceVersion."""
     return _written(held) if _generation(held) else held.version
 
 

@@ -8,7 +8,7 @@ import pytest
 from sluicegate_operator.api.kinds import BY_PEOPLE, KINDS, CustomKind
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.operator import reconcilers
+from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import MemoryKube

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.operator import reconcilers
+from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.settings import read_settings

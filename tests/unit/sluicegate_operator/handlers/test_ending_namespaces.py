@@ -7,8 +7,8 @@ import pytest
 
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.ending_namespaces import CREATING, until_namespace_ends
-from sluicegate_operator.handlers.operator import reconcilers
 from sluicegate_operator.handlers.snapshot import gather_cluster
+from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.errors import NamespaceGoingError
 from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.settings import read_settings

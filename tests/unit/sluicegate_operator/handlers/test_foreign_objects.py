@@ -14,7 +14,7 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.fleet.controllers import ControllerView
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.operator import reconcilers
+from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.kinds import EVENT
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.labels import labels

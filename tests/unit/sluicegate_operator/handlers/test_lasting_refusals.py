@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S, LastingRefusals
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.operator import reconcilers
+from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError, NamespaceGoingError
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import Json, cluster, listener, observer, topic

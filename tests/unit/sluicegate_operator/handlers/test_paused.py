@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.operator import reconcilers
+from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import Json, cluster, observer, quota, topic
 from tests.support.memory_kube import MemoryKube

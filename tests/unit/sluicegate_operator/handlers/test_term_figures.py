@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sluicegate_operator.fleet.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.operator import reconcilers
+from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.handlers.term_figures import PipelineFigures, TermFigures
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason

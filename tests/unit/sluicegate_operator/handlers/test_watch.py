@@ -26,7 +26,8 @@ from sluicegate_operator.kube.kinds import (
     TOPIC,
     Kind,
 )
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, selector
+from sluicegate_operator.resources.audit_files import COMPONENT
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, labels, selector
 
 SHOP = ("default", "shop")
 
@@ -286,8 +287,12 @@ def test_a_registration_that_somebody_deletes_or_changes_is_made_again(queues: d
     assert asyncio.run(run()) == [0, 0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("kind", [SERVICE, CONFIG_MAP, NETWORK_POLICY])
-def test_a_child_that_somebody_deletes_or_changes_is_looked_at_at_once(queues: dict[str, Marks], kind: Kind) -> None:
+@pytest.mark.parametrize(
+    ("kind", "beside"), [(SERVICE, "listeners"), (CONFIG_MAP, "observers"), (NETWORK_POLICY, "listeners")]
+)
+def test_a_child_that_somebody_deletes_or_changes_is_looked_at_at_once(
+    queues: dict[str, Marks], kind: Kind, beside: str
+) -> None:
     made = body(kind, "shop-brokers", {})
     made["metadata"] |= {"labels": {CLUSTER_LABEL: "shop"}, "resourceVersion": "5"}
     if kind is not NETWORK_POLICY:
@@ -303,7 +308,22 @@ def test_a_child_that_somebody_deletes_or_changes_is_looked_at_at_once(queues: d
         return marked
 
     assert asyncio.run(run()) == [0, 0, 1, 2]
-    assert queues["listeners"].keys == [SHOP] * 2
+    assert queues[beside].keys == [SHOP] * 2
+    assert {name for name, marks in queues.items() if marks.keys} == {"clusters", beside}
+
+
+def test_the_files_of_a_pipeline_that_somebody_deletes_mark_the_pipelines_alone(queues: dict[str, Marks]) -> None:
+    made = body(CONFIG_MAP, "moves-files", {})
+    made["metadata"] |= {"labels": labels("shop", COMPONENT), "resourceVersion": "5"}
+
+    async def run() -> None:
+        watch = watch_of(queues)
+        for event in ("ADDED", "DELETED"):
+            told(watch, CONFIG_MAP, event, made)
+
+    asyncio.run(run())
+    assert queues["pipelines"].keys == [SHOP]
+    assert {name for name, marks in queues.items() if marks.keys} == {"pipelines"}
 
 
 def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queues: dict[str, Marks]) -> None:
