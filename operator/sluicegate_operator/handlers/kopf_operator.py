@@ -24,6 +24,7 @@ from typing import Any, cast
 
 import aiohttp
 import kopf
+from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 from sluicegate_operator.handlers.admission import CHECK, CHECK_ANSWER, WARNINGS, Admission
 from sluicegate_operator.kube.cache import Cache
@@ -118,6 +119,7 @@ class KopfOperator:
             namespaces=[self._namespace] if self._namespace else [],
             # kopf's default asks for the name of the user, and the user of a container need not have one.
             identity=cast(Any, "sluicegate"),
+            memories=_NoMemories(),
         )
         self._on_begun()
         try:
@@ -223,6 +225,13 @@ def _selector(kind: Kind) -> tuple[str, str, str]:
     """Group, version and plural, as kopf selects resources."""
     group, _, api_version = kind.api_version.rpartition("/")
     return group, api_version, kind.plural
+
+
+class _NoMemories(ResourceMemories):
+    """kopf keeps 0.8 kB for each object, for daemons, indices and memos, and on.event needs none of them."""
+
+    async def recall(self, raw_body: Any, **options: Any) -> ResourceMemory:
+        return await super().recall(raw_body, **{**options, "ephemeral": True})
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):

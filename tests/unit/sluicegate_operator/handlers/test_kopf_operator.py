@@ -47,6 +47,20 @@ async def test_another_version_of_kopf_is_said_at_the_start(
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [said]
 
 
+async def test_kopf_keeps_nothing_of_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Noted(kopf_operator._NoMemories):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(kopf_operator, "_NoMemories", Noted)
+    async with cached(Script(page(a_map("a", 1), a_map("b", 2))), MAPS) as cache:
+        assert await cache.get(CONFIG_MAP, "default", "b") is not None
+        assert [list(one.iter_all_memories()) for one in made] == [[]]
+
+
 async def test_an_object_that_the_handler_cannot_read_is_no_smaller_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind is unknown, and listed again until the object is read."""
     odd = ["odd"]
