@@ -170,7 +170,7 @@ def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[t
                 continue
             documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            errors.append(ManifestError(str(file), None, "", f"cannot be read: {' '.join(str(error).split())}"))
+            errors.append(ManifestError(str(file), None, "", f"cannot be read: {_sentence(error)}"))
             continue
         for index, document in enumerate(documents):
             if document is None:
@@ -181,6 +181,14 @@ def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[t
                 yield str(file), index, document
             else:
                 errors.append(ManifestError(str(file), index, "", "must be a mapping with apiVersion and kind"))
+
+
+def _sentence(error: Exception) -> str:
+    """The error with its place in the file. PyYAML would add a name for the text, and the line itself."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark, what = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
+        return f"{what} (line {mark.line + 1}, column {mark.column + 1})"
+    return " ".join(str(error).split())
 
 
 def _is_of_our_group(document: Mapping[str, Any]) -> bool:
@@ -201,7 +209,7 @@ def _files(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[Path]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as kubectl reads it: dates stay text, a key said twice is refused."""
+    """YAML as kubectl reads it: dates stay text, and a mapping with the same key twice is refused."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -209,10 +217,14 @@ class _Loader(yaml.SafeLoader):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for name in names:
-            if names.count(name) > 1 and name != "<<":
-                raise yaml.constructor.ConstructorError(None, None, f"the key {name} is said twice", node.start_mark)
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                continue
+            if key.value in seen:
+                sentence = f"the key {key.value} is there twice; keep one of them"
+                raise yaml.constructor.ConstructorError(None, None, sentence, key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 

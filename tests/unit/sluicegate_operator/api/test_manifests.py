@@ -86,7 +86,7 @@ def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
     [
         ("kind: [", "cannot be read"),
         ("just words", "must be a mapping with apiVersion and kind"),
-        (TOPIC + "spec: {}\n", "the key spec is said twice"),
+        (TOPIC + "spec: {}\n", "the key spec is there twice; keep one of them (line 5, column 1)"),
         (TOPIC + "---\n" + TOPIC, "give each object its own name"),
         (TOPIC.replace("partitions", "partition"), "is not a field of this kind; remove it or check its spelling"),
         (TOPIC.replace("partitions: 6", "partitions: six"), "must be a whole number without quotes"),
