@@ -227,7 +227,11 @@ class MetadataFollower:
         self.next_offset = end_offset
         self.end_offset = -1
         self._tell(changes)
-        await over_turns(freed([fresh.topics.give_up()]))
+        # Other code may still read the former table, so it is not emptied. If there is none, its topics are freed in
+        # steps, and not with the table.
+        former = [list(fresh.topics.values())]
+        del fresh
+        await over_turns(freed(former))
 
     async def _fetch_snapshot(self) -> tuple[int, bytes] | None:
         """(end offset, records); None when the controller has none. Raises KafkaError, also when it took a new one."""

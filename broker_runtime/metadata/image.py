@@ -124,7 +124,7 @@ class MetadataImage:
     def replace_by(self, fresh: Self) -> Steps[Changes]:
         """Make this image equal to `fresh`: the last step does all of it. Neither changes between two steps.
 
-        Then `fresh` has what this image had. The caller may free it in steps (`Topics.give_up`).
+        Then `fresh` has what this image had. Code that began to read it before goes on with it: it is never changed.
         """
         changes = Changes()
         for name in _AREAS:

@@ -106,12 +106,6 @@ class Topics(ReadOnlyTable[str, Topic]):
         """Number of partitions that the broker leads."""
         return self._led[broker_id]
 
-    def give_up(self) -> list[Topic]:
-        """Empty this table, which nobody uses any more. Returns its topics, which the caller frees in steps."""
-        topics = list(self._entries.values())
-        self._entries, self._by_id = {}, {}
-        return topics
-
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
         match record:
             case PartitionRecord():
