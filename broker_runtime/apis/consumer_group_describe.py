@@ -8,6 +8,7 @@ all: this broker has no authorizer.
 from collections.abc import Awaitable, Iterator
 from functools import partial
 from struct import Struct
+from uuid import UUID
 
 from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.call import Call
@@ -28,6 +29,7 @@ _CLASSIC, _CONSUMER = b"\x00", b"\x01"
 _MEMBER_TYPE_SINCE = 1
 _END = b"\x00"
 """No tagged fields: both versions are flexible."""
+_TOPICS_OF_A_PART = 64
 _BOOLEAN, _INT16, _INT32, _EPOCHS = Struct(">?"), Struct(">h"), Struct(">i"), Struct(">ii")
 
 
@@ -88,7 +90,13 @@ def _member(member: ConsumerMember, target: Assignment, version: int, topics: To
 
 
 def _assignment(assignment: Assignment, topics: Topics) -> Iterator[bytes]:
-    shown = [(topic_id, topic.name) for topic_id in assignment if (topic := topics.by_id(topic_id)) is not None]
+    shown: list[tuple[UUID, str]] = []
+    for number, topic_id in enumerate(assignment, 1):
+        if (topic := topics.by_id(topic_id)) is not None:
+            shown.append((topic_id, topic.name))
+        if number % _TOPICS_OF_A_PART == 0:
+            # The caller may give the event loop to others.
+            yield b""
     yield array_length(len(shown), flexible=True)
     for topic_id, name in shown:
         partitions = assignment[topic_id]

@@ -5,16 +5,17 @@ a one is answered at once where its coordinator has nothing else to do. From ver
 and may subscribe by a regular expression.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from struct import Struct, pack, unpack
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.apis.many_items import kept
+from broker_runtime.apis.many_items import Pace, Packed, kept
 from broker_runtime.config.groups import CONSUMER
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat, settled
+from broker_runtime.groups.consumer.member import are_many
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.records import Assignment
 from broker_runtime.steps import Steps, at_once, each, listed
@@ -68,7 +69,12 @@ async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -
         )
     except KafkaError as error:
         return _refusal(error.code, error.message, call)
-    return _packed(answer, call)
+    if answer.assignment is None or not are_many(answer.assignment):
+        return _packed(answer, call)
+    packed = Packed(Pace(call))
+    for part in _parts(answer, call):
+        await packed.add(part)
+    return packed.reply(call)
 
 
 def read(reader: RequestReader, call: Call) -> HeartbeatRequest:
@@ -124,24 +130,23 @@ def _read_owned(reader: RequestReader, topics: int) -> Steps[Assignment]:
 
 
 def _packed(answer: HeartbeatAnswer, call: Call) -> Reply:
-    body = b"".join(
-        (
-            _THROTTLE_ERROR_AND_NO_MESSAGE.pack(call.throttle_ms, ErrorCode.NONE),
-            string(answer.member_id, call.flexible),
-            _EPOCH_AND_INTERVAL.pack(answer.member_epoch, answer.heartbeat_interval_ms),
-            _NO_ASSIGNMENT if answer.assignment is None else _packed_assignment(answer.assignment),
-            _NO_TAGS,
-        )
-    )
-    return call.packed(body)
+    return call.packed(b"".join(_parts(answer, call)))
 
 
-def _packed_assignment(assignment: Assignment) -> bytes:
-    parts = [_ASSIGNMENT, array_length(len(assignment), flexible=True)]
-    for topic_id, partitions in assignment.items():
-        count = len(partitions)
-        parts += (topic_id.bytes, array_length(count, flexible=True), pack(f">{count}i", *partitions), _NO_TAGS)
-    return b"".join((*parts, _NO_TAGS))
+def _parts(answer: HeartbeatAnswer, call: Call) -> Iterator[bytes]:
+    """The body of the response. Each topic is a part of its own."""
+    yield _THROTTLE_ERROR_AND_NO_MESSAGE.pack(call.throttle_ms, ErrorCode.NONE)
+    yield string(answer.member_id, call.flexible)
+    yield _EPOCH_AND_INTERVAL.pack(answer.member_epoch, answer.heartbeat_interval_ms)
+    if answer.assignment is None:
+        yield _NO_ASSIGNMENT
+    else:
+        yield _ASSIGNMENT + array_length(len(answer.assignment), flexible=True)
+        for topic_id, partitions in answer.assignment.items():
+            count = len(partitions)
+            yield topic_id.bytes + array_length(count, flexible=True) + pack(f">{count}i", *partitions) + _NO_TAGS
+        yield _NO_TAGS
+    yield _NO_TAGS
 
 
 def _refusal(code: ErrorCode, message: str | None, call: Call) -> Reply:

@@ -129,8 +129,9 @@ class ClassicGroupConfig(Config):
         INT,
         50_000,
         "Different topics that the consumers of one group may subscribe to together. In a group of KIP-848 a "
-        "subscription that would make more is refused (INVALID_REQUEST). Of a group of the classic protocol with more "
-        "no offset expires, and OffsetDelete deletes none (GROUP_SUBSCRIBED_TO_TOPIC).",
+        "subscription that would make more is refused (INVALID_REQUEST), and an expression that would match more gets "
+        "no other topics. Of a group of the classic protocol with more no offset expires, and OffsetDelete deletes "
+        "none (GROUP_SUBSCRIBED_TO_TOPIC).",
         at_least(1),
     )
     sluicegate_group_assignments_bytes_max: Key[int] = static(

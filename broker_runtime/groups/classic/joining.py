@@ -127,8 +127,7 @@ def _come(group: ClassicGroup, environment: GroupEnvironment, request: JoinReque
         return _add(group, environment, request, new_id)
     if len(group.members.pending_ids) >= environment.config.group_max_size:
         return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_ID)
-    group.members.pending_ids[new_id] = None
-    rebalance.renew_session(group, environment, new_id, request.session_timeout_ms)
+    rebalance.add_pending(group, environment, new_id, request.session_timeout_ms)
     return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
 
 
@@ -151,6 +150,7 @@ def _add(group: ClassicGroup, environment: GroupEnvironment, request: JoinReques
 def _come_back(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> Joining:
     """With a member id."""
     if request.member_id in group.members.pending_ids and request.group_instance_id is None:
+        rebalance.remove_pending(group, environment, request.member_id)
         return _add(group, environment, request, request.member_id)
     refusal = group.members.refusal(request.member_id, request.group_instance_id)
     if refusal is not None or group.state is ClassicState.EMPTY:

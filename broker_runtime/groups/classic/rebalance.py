@@ -143,9 +143,17 @@ def _remove(group: ClassicGroup, environment: GroupEnvironment, member: Member, 
         group.leader = next(iter(group.members.by_id), None)
 
 
+def add_pending(group: ClassicGroup, environment: GroupEnvironment, member_id: str, timeout_ms: int) -> None:
+    """Remember an id that was given to a client, until the client joins with it or the time is over (KIP-394)."""
+    group.members.pending_ids[member_id] = None
+    environment.timers.schedule(
+        _pending_key(group, member_id), timeout_ms / 1000, partial(_session_ends, group, member_id, environment)
+    )
+
+
 def remove_pending(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> None:
     del group.members.pending_ids[member_id]
-    environment.timers.cancel(_session_key(group, member_id))
+    environment.timers.cancel(_pending_key(group, member_id))
 
 
 def forget(group: ClassicGroup, environment: GroupEnvironment) -> None:
@@ -153,12 +161,13 @@ def forget(group: ClassicGroup, environment: GroupEnvironment) -> None:
     environment.timers.cancel(_join_key(group))
     environment.timers.cancel(_sync_key(group))
     pending = list(group.members.pending_ids)
-    # The portions need no check: nothing else removes a pending id of a group that has ended.
+    # Nothing else removes a pending id of a group that has ended. Its client may have joined the next group of this
+    # name, where the timer of its session has another key.
     in_portions(group.group_id, environment, pending, partial(remove_pending, group, environment))
 
 
 def renew_session(group: ClassicGroup, environment: GroupEnvironment, member_id: str, timeout_ms: int) -> None:
-    """From now on, of a member or of an id that was given."""
+    """Begin the session of a member again."""
     environment.timers.schedule(
         _session_key(group, member_id), timeout_ms / 1000, partial(_session_ends, group, member_id, environment)
     )
@@ -326,6 +335,10 @@ def _session_ends(
 
 def _session_key(group: ClassicGroup, member_id: str) -> tuple[str, str, str]:
     return group.group_id, "session", member_id
+
+
+def _pending_key(group: ClassicGroup, member_id: str) -> tuple[str, str, str]:
+    return group.group_id, "pending", member_id
 
 
 def _join_key(group: ClassicGroup) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from broker_runtime.coordination.seam import Deciding, in_one_go
+from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.joining import Joined, Joining, join
@@ -131,12 +131,13 @@ def _join_then(
     request: JoinRequest,
     answer: Later[JoinAnswer],
     state: GroupsState,
-) -> Decided[None]:
-    """Nothing where the log has refused the end of the group, as whoever asked was."""
+) -> Steps[Decided[None]]:
+    """Join the group that has followed. Does nothing if the log has refused the end of the group before."""
     if state.groups.get(ended.group_id) is ended:
         return (), None
-    # The group is gone, or of the classic protocol and new: nothing that takes steps.
-    records, joined = in_one_go(join(state, environment, request, CLASSIC_MEMBERS))
+    joining = join(state, environment, request, CLASSIC_MEMBERS)
+    # A member of KIP-848 may have made the group again.
+    records, joined = joining if isinstance(joining, tuple) else (yield from joining)
     if joined.result is None:
         joined.then(answer.give)
     else:
@@ -165,7 +166,7 @@ def _join(
     subscription = yield from _subscription(request)
     records: list[GroupRecord] = []
     speaker = _speaker(group, request, member_id, records)
-    owned = None if subscription.owned is None else by_id(subscription.owned, environment.image)
+    owned = None if subscription.owned is None else (yield from by_id(subscription.owned, environment.image))
     names = yield from sorted_names(subscription.topics)
     updated = _updated(speaker.member, request, subscription, names)
     moved = yield from advance(group, environment, speaker, updated, owned or {}, records)

@@ -34,6 +34,7 @@ from broker_runtime.groups.records import (
     Key,
 )
 from broker_runtime.groups.state import Applier, GroupsState
+from broker_runtime.steps import drain
 
 _EPOCH_COMMITS_SINCE = 9
 """OffsetCommit: older versions carry no member epoch."""
@@ -221,8 +222,10 @@ def _apply_group(state: GroupsState, key: ConsumerGroupMetadataKey, value: Consu
     if value is not None:
         group = _made(state, key.group_id)
         group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
-    elif _found(state, key.group_id) is not None:
+    elif (found := _found(state, key.group_id)) is not None:
         del state.groups[key.group_id]
+        # It may know tens of thousands of topics.
+        state.uncounted.append(drain(found.topic_facts))
 
 
 def _apply_metadata(

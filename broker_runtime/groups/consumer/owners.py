@@ -1,14 +1,14 @@
 """The owner of each partition of a group: it is assigned to that member, or not given up by it yet. Pure."""
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 from uuid import UUID
 
 from broker_runtime.groups.consumer.behind import Behind
-from broker_runtime.groups.consumer.member import TOPICS_AT_ONCE_MAX, TOPICS_OF_A_STEP, ConsumerMember
+from broker_runtime.groups.consumer.member import ConsumerMember
 
 _Held = tuple[UUID, tuple[int, ...]]
+_PARTITIONS_OF_AN_ITEM = 64
 _How = tuple[str, bool]
 """A member's id, and whether the member takes what it holds or releases it."""
 
@@ -16,10 +16,11 @@ _How = tuple[str, bool]
 class PartitionOwners(Behind[_Held, _How]):
     """A partition has one owner at most: reconciliation assigns it to another member only when it is free.
 
-    Changes of a member with many topics are noted, and count after `catch_up` or with the next question.
+    Changes of a member with many partitions are noted, and count after `catch_up` or with the next question.
     """
 
-    OF_A_STEP: ClassVar[int] = TOPICS_OF_A_STEP
+    OF_A_STEP: ClassVar[int] = 32
+    """A topic with many partitions is several items."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,9 +48,10 @@ class PartitionOwners(Behind[_Held, _How]):
                 self._release(topic, partitions, member_id)
 
     def _note(self, member: ConsumerMember, *, takes: bool) -> None:
-        assigned, pending = member.current.assigned_partitions, member.current.partitions_pending_revocation
-        self._noted.append((chain(assigned.items(), pending.items()), (member.member_id, takes)))
-        if len(self._noted) == 1 and len(assigned) + len(pending) <= TOPICS_AT_ONCE_MAX:
+        current = member.current
+        items = _items(current.assigned_partitions, current.partitions_pending_revocation)
+        self._noted.append((items, (member.member_id, takes)))
+        if len(self._noted) == 1 and not member.holds_many():
             self._catch_up_at_once()
 
     def _release(self, topic: UUID, partitions: tuple[int, ...], member_id: str) -> None:
@@ -68,3 +70,11 @@ class PartitionOwners(Behind[_Held, _How]):
         return other._by_topic == self._by_topic
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _items(*held: Mapping[UUID, tuple[int, ...]]) -> Iterator[_Held]:
+    """The partitions of each topic, at most _PARTITIONS_OF_AN_ITEM in an item."""
+    for assignment in held:
+        for topic, partitions in assignment.items():
+            for first in range(0, len(partitions), _PARTITIONS_OF_AN_ITEM):
+                yield topic, partitions[first : first + _PARTITIONS_OF_AN_ITEM]

@@ -118,6 +118,14 @@ def _too_many(text: str, topics: int, topics_max: int) -> KafkaError:
     )
 
 
+def _no_room(text: str, topics: int, topics_max: int) -> KafkaError:
+    return KafkaError(
+        _TOO_MANY,
+        f"with the topics that {text[:_SHOWN]!r} and the other expressions match now the group would have {topics} "
+        f"topics, and sluicegate.group.topics.max allows {topics_max}: let them match fewer, or raise the limit",
+    )
+
+
 def _topics(found: tuple[str, ...] | KafkaError, before: tuple[str, ...]) -> tuple[str, ...]:
     """An expression that matches too many topics keeps those that it had: one topic more must not take them all."""
     if not isinstance(found, KafkaError):
@@ -148,23 +156,35 @@ def _resolved(
     if isinstance(result, Exception):
         log.error("the topics of the expressions of group %s could not be found out", group_id, exc_info=result)
         return [], None
-    _tell_refused(group, result)
     subscriptions, now_ms = group.subscriptions, environment.now_ms()
-    gone, come, records = [], [], []
+    before: dict[str, tuple[str, ...]] = {}
+    after: dict[str, tuple[str, ...]] = {}
+    changed: list[str] = []
     for regex, found in result.items():
         if not subscriptions.regexes[regex]:
             continue
         known = subscriptions.resolved.get(regex)
-        before = () if known is None else known.topics
-        topics = _topics(found, before)
-        gone.append(before)
-        come.append(topics)
-        value = ConsumerGroupRegularExpressionValue(topics, version, now_ms)
-        records.append(GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), value))
-    names = yield from subscriptions.topics_after(gone, come)
+        before[regex] = () if known is None else known.topics
+        after[regex] = _topics(found, before[regex])
+        if before[regex] != after[regex]:
+            changed.append(regex)
+        yield
+    names = yield from subscriptions.topics_after([before[one] for one in changed], [after[one] for one in changed])
+    topics_max = environment.config.sluicegate_group_topics_max
+    if names is not None and len(names) > max(topics_max, len(subscriptions.topics)):
+        result = {**result, **{one: _no_room(one, len(names), topics_max) for one in changed}}
+        after, changed, names = before, [], None
+    _tell_refused(group, result)
+    records = [
+        GroupRecord(
+            ConsumerGroupRegularExpressionKey(group_id, regex),
+            ConsumerGroupRegularExpressionValue(topics, version, now_ms),
+        )
+        for regex, topics in after.items()
+    ]
     names = subscriptions.topics if names is None else names
     metadata_hash = hash_of((yield from known_topics(names, environment.image, group.topic_facts)))
-    if gone != come or metadata_hash != group.metadata_hash:
+    if changed or metadata_hash != group.metadata_hash:
         bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
         records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))
         assign_soon(group, environment)

@@ -65,8 +65,8 @@ class Subscriptions(Behind[str, int]):
         if before == after:
             return
         are_few = not self._noted and len(before) + len(after) <= NAMES_AT_ONCE_MAX
-        self._noted.append((iter(dict.fromkeys(after)), 1))
-        self._noted.append((iter(dict.fromkeys(before)), -1))
+        self._noted.append((iter(after), 1))
+        self._noted.append((iter(before), -1))
         if are_few:
             self._catch_up_at_once()
 

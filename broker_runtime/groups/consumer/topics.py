@@ -12,7 +12,9 @@ from broker_runtime.metadata.topics import Topic
 from broker_runtime.steps import Steps, chosen, listed
 
 _HASH_BYTES = 8
+_NAMES_OF_A_STEP = 128
 _TOPICS_OF_A_STEP = 32
+_KEPT_AT_LEAST = 256
 
 
 class TopicFacts(NamedTuple):
@@ -27,7 +29,9 @@ class TopicFacts(NamedTuple):
 def known_topics(
     names: Iterable[str], image: MetadataImage, kept: dict[str, TopicFacts]
 ) -> Steps[Mapping[str, TopicFacts]]:
-    """Those that exist. `kept` is what was known before, and knows more then."""
+    """The topics that exist. `kept` has what was known before, and has these topics then. It also has topics that the
+    group has left, at most as many as it reads and _KEPT_AT_LEAST more.
+    """
     found = {}
     rack_of = {broker_id: broker.rack for broker_id, broker in image.brokers.items() if broker.rack is not None}
     for name in (yield from chosen(names, image.topics.get)):
@@ -41,6 +45,11 @@ def known_topics(
         found[name] = facts
         if len(found) % _TOPICS_OF_A_STEP == 0:
             yield
+    if len(kept) > 2 * len(found) + _KEPT_AT_LEAST:
+        for name in (yield from chosen(list(kept), lambda name: name not in found)):
+            kept.pop(name, None)
+            if len(kept) % _TOPICS_OF_A_STEP == 0:
+                yield
     return found
 
 
@@ -68,10 +77,12 @@ def _facts(topic: Topic, rack_of: Mapping[int, str]) -> Steps[TopicFacts]:
     return TopicFacts(topic.id, number, TopicDescription(len(topic.partitions), racks))
 
 
-def by_id(named: Mapping[str, tuple[int, ...]], image: MetadataImage) -> Assignment:
-    """Of topics that exist."""
+def by_id(named: Mapping[str, tuple[int, ...]], image: MetadataImage) -> Steps[Assignment]:
+    """The partitions by the ids of the topics that exist."""
     found: dict[UUID, tuple[int, ...]] = {}
-    for name, partitions in named.items():
+    for number, (name, partitions) in enumerate(named.items(), 1):
+        if number % _NAMES_OF_A_STEP == 0:
+            yield
         topic = image.topics.get(name)
         if topic is not None and partitions:
             found[topic.id] = partitions

@@ -151,7 +151,10 @@ def _records(group: ClassicGroup, environment: GroupEnvironment) -> Steps[list[G
         metadata = _metadata(member, said, (yield from sorted_names(said.topics)))
         records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member.member_id), metadata))
     had = yield from _had(group, owned)
-    held = dict((yield from each(had.items(), lambda one: (one[0], by_id(one[1], environment.image)))))
+    held: dict[str, Assignment] = {}
+    for member_id, named in had.items():
+        held[member_id] = yield from by_id(named, environment.image)
+        yield
     records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch)))
 
     def target(one: tuple[str, Assignment]) -> GroupRecord:

@@ -108,11 +108,12 @@ class Answering:
         self.told = told
 
     def at_once(self, group_id: str, look: object) -> HeartbeatAnswer | None:
-        return None if isinstance(self.told, KafkaError) else self.told
+        return None if isinstance(self.told, KafkaError) or self.told.assignment is not None else self.told
 
     async def submit(self, group_id: str, decide: object) -> HeartbeatAnswer:
-        assert isinstance(self.told, KafkaError)
-        raise self.told
+        if isinstance(self.told, KafkaError):
+            raise self.told
+        return self.told
 
 
 async def decoded(version: int, told: HeartbeatAnswer | KafkaError, throttle_ms: int = 0) -> tuple[Any, int]:
@@ -121,7 +122,7 @@ async def decoded(version: int, told: HeartbeatAnswer | KafkaError, throttle_ms:
     call.throttle_ms = throttle_ms
     body = memoryview(encode_request_body(API.key, version, STEADY))
     answer: Any = handle(RequestReader(body, 0, True), call, Answering(told))  # type: ignore[arg-type]
-    (frame,) = cast("Any", await reply_to(call, answer))
+    frame = b"".join(cast("Any", await reply_to(call, answer)))
     found = memoryview(frame)[len(prefix(0, 0, flexible=True)) :]
     return decode_response(API.key, version, found), call.error
 
@@ -154,6 +155,13 @@ async def test_kio_reads_what_is_packed(version: int, throttle_ms: int, **told: 
     else:
         listed = [(each.topic_id, each.partitions) for each in found.assignment.topic_partitions]
         assert listed == list(answer.assignment.items())
+
+
+async def test_an_assignment_of_thousands_of_topics_is_packed_as_a_short_one() -> None:
+    assignment = {UUID(int=number): (number,) for number in range(1, 3_000)}
+    found, error = await decoded(1, HeartbeatAnswer("m", 7, 5_000, assignment))
+    assert (found.error_code, found.member_epoch, error) == (ErrorCode.NONE, 7, 0)
+    assert {each.topic_id: each.partitions for each in found.assignment.topic_partitions} == assignment
 
 
 @pytest.mark.parametrize("version", versions(API))

@@ -220,7 +220,7 @@ async def test_no_timer_is_left_of_a_group_that_is_deleted_while_an_id_was_given
     async with a_scene() as scene:
         given = await scene.join()
         assert given.error is ErrorCode.MEMBER_ID_REQUIRED
-        assert scene.timers == {(GROUP, "session", given.member_id)}
+        assert scene.timers == {(GROUP, "pending", given.member_id)}
         await scene.decide(lambda state, _: delete_group(state, GROUP))
         assert scene.timers == set()
 

@@ -3,6 +3,7 @@
 import struct
 from collections import Counter
 from collections.abc import Collection
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -26,6 +27,7 @@ from broker_runtime.groups.consumer.target import _SLICE_RECORDS
 from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.ended import group_ended
 from broker_runtime.groups.record_codec import encode, encoding
 from broker_runtime.groups.records import (
     ClassicProtocol,
@@ -39,7 +41,7 @@ from broker_runtime.metadata.brokers import RegisterBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.steps import at_once
-from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
+from tests.support.consumer_groups import GROUP, Coordinator, durable, empty_state, refused
 
 NAMES = 5_000
 NAMES_OF_A_STEP_MAX = 500
@@ -271,6 +273,75 @@ def test_a_group_of_many_members_is_upgraded_and_downgraded_in_steps() -> None:
     steps, (records, _) = made(downgrade(coordinator.state))
     assert steps > 2 * MEMBERS // ITEMS_OF_A_STEP
     assert len(records[-1].value.members) == MEMBERS
+
+
+def test_a_client_that_joins_with_an_id_of_the_ended_group_keeps_its_session() -> None:
+    """The timers of many ids that were given are cancelled in portions, while the next group has members."""
+    coordinator = Coordinator()
+    coordinator.state.on_end = partial(group_ended, environment=coordinator.environment)
+    coordinator.topic("00000", 1)
+    coordinator.decide(lambda _: old_member(coordinator, metadata(1)))
+    coordinator.wait(7)
+    given = []
+    for _ in range(120):
+        protocols = (ClassicProtocol("range", metadata(1)),)
+        request = JoinRequest(GROUP, "", None, "c", "/h", 10_000, 60_000, "consumer", protocols, True)
+        asked = partial(join, environment=coordinator.environment, request=request, modern=CLASSIC_MEMBERS)
+        answer = coordinator.decide(asked).result
+        assert answer is not None
+        given.append(answer.member_id)
+    coordinator.join("new", "00000")
+    assert isinstance(coordinator.group, ConsumerGroup)
+    coordinator.decide(lambda _: old_member(coordinator, metadata(1), given[110]))
+    coordinator.wait(0)
+    assert not coordinator.environment.timers.is_set(GROUP, "pending", given[119])
+    assert coordinator.environment.timers.is_set(GROUP, "session", given[110])
+
+
+def test_topics_that_a_group_has_left_are_forgotten() -> None:
+    coordinator = Coordinator()
+    for number in range(600):
+        coordinator.topic(f"n{number}", 1)
+    coordinator.join("a", *(f"n{number}" for number in range(600)))
+    coordinator.join("b", "n0")
+    assert len(coordinator.group.topic_facts) == 600
+    coordinator.heartbeat("a", coordinator.group.members["a"].epoch, subscribed_topic_names=("n0",))
+    coordinator.wait(5)
+    assert coordinator.group.topic_facts.keys() == {"n0"}
+
+
+def test_the_topics_that_a_deleted_group_knew_are_freed_in_steps() -> None:
+    coordinator = Coordinator()
+    for number in range(NAMES):
+        coordinator.topic(f"n{number}", 1)
+    coordinator.join("a", *(f"n{number}" for number in range(NAMES)))
+    coordinator.join("b", "n0")
+    known = coordinator.group.topic_facts
+    for record in coordinator.group.tombstones():
+        coordinator.state.apply(record, coordinator.state.next_offset)
+    assert len(known) == NAMES
+    steps, _ = made(coordinator.state.count_the_rest())  # type: ignore[arg-type]
+    assert (len(known), steps > NAMES // NAMES_OF_A_STEP_MAX) == (0, True)
+
+
+def test_an_assignment_of_thousands_of_partitions_is_counted_in_steps() -> None:
+    coordinator = Coordinator()
+    topics = [coordinator.topic(f"n{number}", NAMES) for number in range(2)]
+    coordinator.join("a", "n0", "n1")
+    coordinator.wait(2)
+    coordinator.heartbeat("a", 1)
+    for record in coordinator.log:
+        if isinstance(record.key, ConsumerGroupCurrentMemberAssignmentKey):
+            assigned = record
+    state = empty_state()
+    for record in coordinator.log[: coordinator.log.index(assigned) + 1]:
+        at_once(state.count_the_rest())
+        state.apply(record, state.next_offset)
+    steps, _ = made(state.count_the_rest())  # type: ignore[arg-type]
+    assert steps >= 2 * NAMES // (64 * 32)
+    group = state.groups[GROUP]
+    assert isinstance(group, ConsumerGroup)
+    assert [list(group.owners.free(topic, range(NAMES + 1))) for topic in topics] == [[NAMES]] * 2
 
 
 def test_the_names_of_a_group_that_is_upgraded_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,28 @@ def test_an_expression_that_matches_too_many_topics_keeps_those_that_it_had(capl
     )
 
 
+def test_expressions_that_would_make_too_many_topics_together_keep_those_that_they_had(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    coordinator = Coordinator(BrokerConfig(sluicegate_group_topics_max=3))
+    topics = [coordinator.topic(name, 1) for name in ("a0", "a1", "a2", "b0", "b1", "b2")]
+    coordinator.join("first", regex="a.*")
+    coordinator.wait(11)
+    coordinator.join("second", regex="b.*")
+    for _ in range(3):
+        for member_id in ("first", "second"):
+            coordinator.heartbeat(member_id, coordinator.group.members[member_id].epoch)
+        coordinator.wait(11)
+    assert coordinator.group.subscriptions.topics.keys() == {"a0", "a1", "a2"}
+    assert {topic for one in ("first", "second") for topic in coordinator.assigned(one)} == set(topics[:3])
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning == (
+        f"a subscription of group {GROUP} gets no other topics: with the topics that 'b.*' and the other expressions "
+        "match now the group would have 6 topics, and sluicegate.group.topics.max allows 3: let them match fewer, or "
+        "raise the limit"
+    )
+
+
 def test_the_last_subscriber_takes_its_expression_along(coordinator: Coordinator) -> None:
     coordinator.topic("orders", 1)
     coordinator.join("a", regex="ord.*")
