@@ -50,6 +50,9 @@ class Informer:
     _listed_s: float = 0.0
     _listed_version: int = 0
     """resourceVersion of the newest list that was read to its end."""
+    _awaited: int = 0
+    _handled: asyncio.Event = field(default_factory=asyncio.Event)
+    """At most `_awaited` objects are pending."""
     _reader: Reader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +112,15 @@ class Informer:
             changes = self.store.put(self._reader.held(self.watched.kind, item))
         if version >= self._pending.get(key, version + 1):
             del self._pending[key]
+            self._wake()
         return changes + self._synced()
+
+    async def until_pending(self, count: int) -> None:
+        """Returns when at most `count` objects of the newest list have still to reach kopf's handler."""
+        self._awaited = count
+        self._handled.clear()
+        self._wake()
+        await self._handled.wait()
 
     def note(self, answer: Json) -> list[Change]:
         """Take an object from the API server's answer to a write of the operator."""
@@ -135,6 +146,10 @@ class Informer:
         """The store has synced again after the next list."""
         self._listed = False
         self.has_synced.clear()
+
+    def _wake(self) -> None:
+        if len(self._pending) <= self._awaited:
+            self._handled.set()
 
     def _synced(self) -> list[Change]:
         """Everything that the newest list has is stored: what it does not have goes."""

@@ -15,8 +15,6 @@ log = logging.getLogger(__name__)
 LINE_MAX = 8 << 20
 """Bytes of an event; an object has at most 1.5 MB."""
 GONE = 410
-_EVENT = b'{"type":"'
-_ERROR = b'{"type":"ERROR"'
 _GONE_EVENT = json.dumps({"type": "ERROR", "object": {"code": GONE, "message": "list again"}}).encode() + b"\n"
 
 
@@ -106,17 +104,35 @@ class WatchAnswer(Answer):
         self._response.close()
 
     def _check(self, events: bytes) -> None:
-        """kopf ends for all kinds at an error but 410, and at what is no event."""
-        for event in events.split(b"\n"):
-            if event.startswith(_ERROR):
-                error = json.loads(event)["object"]
-                if error.get("code") != GONE:
-                    said = f"watch of {self._plural}: {error.get('message')}"
-                    raise self._refused(KubeError(said, error.get("code"), retriable=True))
-            elif event and not event.startswith(_EVENT):
-                said = f"the watch of {self._plural} has said something that is no event: {event[:80]!r}"
+        """kopf ends for all kinds at an error but 410, and at a line that is not an event."""
+        for line in events.split(b"\n"):
+            if not line:
+                continue
+            event = _object(line)
+            found = _object(event.get("object"))
+            if event.get("type") == "ERROR" and found:
+                if found.get("code") != GONE:
+                    said = f"watch of {self._plural}: {found.get('message')}"
+                    raise self._refused(KubeError(said, found.get("code"), retriable=True))
+            elif not isinstance(event.get("type"), str) or not has_metadata(found):
+                said = f"the watch of {self._plural} has sent something that is not an event: {line[:80]!r}"
                 raise self._refused(KubeError(said, retriable=True))
 
     def _refused(self, error: KubeError) -> aiohttp.ClientPayloadError:
         self._fail(error)
         return aiohttp.ClientPayloadError(str(error))
+
+
+def has_metadata(item: object) -> bool:
+    """Whether the item looks like an object of an API server."""
+    return isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping)
+
+
+def _object(found: object) -> Mapping[str, Any]:
+    """The JSON object, parsed if it is text; empty if it is anything else."""
+    if isinstance(found, bytes):
+        try:
+            found = json.loads(found)
+        except ValueError:
+            return {}
+    return found if isinstance(found, Mapping) else {}

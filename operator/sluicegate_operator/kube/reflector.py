@@ -1,6 +1,7 @@
 """kopf's HTTP session: what a reflector of client-go does for each kind, around the requests that kopf sends.
 
 kopf lists a kind with GET, page by page, then watches it from the list's resourceVersion, and lists it again after 410.
+A page is given to kopf in slices, each after the handler has seen the one before: kopf would queue all pages at once.
 Its handlers receive objects and nothing else, so the session reports the rest to the cache: a list that was read to its
 end names everything that exists; a watch that the API server accepts is a contact; a refused request is the error of
 its kind. Refused requests are sent again from here: a kind that is forbidden or not served ends neither kopf nor the
@@ -11,8 +12,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -24,7 +26,7 @@ from sluicegate_operator.kube.errors import NOT_SERVED, KubeError, KubeUnavailab
 from sluicegate_operator.kube.feed import Feed
 from sluicegate_operator.kube.json_body import json_object
 from sluicegate_operator.kube.kinds import Kind
-from sluicegate_operator.kube.kopf_answers import GONE, Answer, Document, Gone, WatchAnswer
+from sluicegate_operator.kube.kopf_answers import GONE, Answer, Document, Gone, WatchAnswer, has_metadata
 from sluicegate_operator.kube.transport import Response, Transport
 from sluicegate_operator.kube.watched import Watched
 
@@ -45,6 +47,12 @@ AGAIN_MAX_S = 10.0
 NOT_SERVED_S = 2.0
 """A CRD that is missing may be installed at any time."""
 _OF_A_WATCH = ("watch", "allowWatchBookmarks", "resourceVersion", "timeoutSeconds")
+SLICE = 50
+"""Objects of a list that kopf gets at once: it starts a task for each of them in one iteration of the event loop."""
+HANDED_ON_MAX_S = 5.0
+"""kopf gets the next slice after this time, although its handler has not seen the slice before."""
+_MORE = "slice"
+"""The continue token of a slice that is not the last one of its page."""
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 METADATA_ONLY = "application/json;as={};g=meta.k8s.io;v=v1"
 
@@ -69,6 +77,10 @@ class Reflector:
     lists: int = 0
     """Lists that were begun since a watch ended in order."""
     answer: WatchAnswer | None = None
+    page: Json = field(default_factory=dict)
+    """The page of the list that kopf is reading."""
+    rest: Sequence[Mapping[str, Any]] = ()
+    """Objects of this page that kopf has not got yet."""
 
 
 class ReflectorSession:
@@ -111,9 +123,13 @@ class ReflectorSession:
                     reflector.answer.close()
 
     async def _list(self, one: Reflector, query: Query) -> Answer:
-        """A page. The list begins again from its first page when the API server has forgotten it."""
+        """A slice of a page. The list begins again from its first page when the API server has forgotten it."""
         failures = 0
-        if "continue" not in query:
+        if "continue" in query:
+            await self._handed_on(one)
+            if query["continue"] == _MORE:
+                return _slice(one)
+        else:
             await self._begin_list(one)
         while True:
             try:
@@ -132,12 +148,18 @@ class ReflectorSession:
         meta = page["metadata"]
         version, first, last = int(meta["resourceVersion"]), "continue" not in query, not meta.get("continue")
         restored = first and self._is_restored(one, version)
-        # Of metadata alone, an empty list is null.
         items = page.get("items") or ()
-        page["items"] = self._feed.replace(one.watched.kind, items, version, first=first, last=last, restored=restored)
+        one.page = page
+        one.rest = self._feed.replace(one.watched.kind, items, version, first=first, last=last, restored=restored)
         if last:
             one.restored = one.cut_off = False
-        return Document(page)
+        return _slice(one)
+
+    async def _handed_on(self, one: Reflector) -> None:
+        """Wait until kopf's handler has seen all objects that kopf got: kopf queues objects without a limit."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HANDED_ON_MAX_S):
+                await self._feed.informers[one.watched.kind].until_pending(len(one.rest))
 
     async def _begin_list(self, one: Reflector) -> None:
         one.must_list = False
@@ -205,6 +227,9 @@ class ReflectorSession:
         page = json_object(body, f"GET {one.path}")
         try:
             int(page["metadata"]["resourceVersion"])
+            # Of metadata alone, an empty list is null.
+            if not all(map(has_metadata, page.get("items") or ())):
+                raise ValueError("an item is not an object")
         except (LookupError, TypeError, ValueError) as error:
             raise KubeUnavailableError(f"GET {one.path}: the answer is no list: {body[:80]!r}") from error
         return page
@@ -232,6 +257,13 @@ class ReflectorSession:
         if answer.status == GONE:
             raise _ExpiredError
         raise refusal_of("GET", one.path, answer.status, text)
+
+
+def _slice(one: Reflector) -> Document:
+    """The next objects of the page that kopf is reading."""
+    some, one.rest = one.rest[:SLICE], one.rest[SLICE:]
+    meta = {**one.page["metadata"], "continue": _MORE} if one.rest else one.page["metadata"]
+    return Document({**one.page, "metadata": meta, "items": some})
 
 
 def _unavailable(error: BaseException) -> KubeUnavailableError:

@@ -6,11 +6,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from sluicegate_operator.kube import reflector
 from sluicegate_operator.kube.cache import Cache
 from sluicegate_operator.kube.discovery import discovery
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import CONFIG_MAP, NAMESPACE, TOPIC, Kind
-from sluicegate_operator.kube.kopf_answers import WatchAnswer
+from sluicegate_operator.kube.kopf_answers import Document, WatchAnswer
 from sluicegate_operator.kube.reflector import ReflectorSession
 from sluicegate_operator.kube.watched import Watched
 from tests.support.scripted_api import Chunk, Script, ScriptedResponse, cached, event, page, until, without_pauses
@@ -58,6 +59,36 @@ async def test_a_list_that_is_refused_is_an_error_and_is_sent_again(refusal: int
         assert await names(cache) == ["a"]
 
 
+@pytest.mark.parametrize("items", [[None], ["a"], [{"metadata": None}], {"a": 1}, 7])
+async def test_a_list_whose_items_are_not_objects_is_sent_again(items: Any) -> None:
+    script = Script({**page(), "items": items}, page(a_map("a", 3)))
+    async with cached(script, MAPS) as cache:
+        await until(lambda: bool(cache.errors()))
+        await until_named(cache, "a")
+
+
+async def test_a_page_is_given_to_kopf_in_slices_and_each_after_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+    real = reflector._slice
+
+    def noted(one: reflector.Reflector) -> Document:
+        document = real(one)
+        pending = len(session_feed[0].informers[CONFIG_MAP]._pending)
+        given.append((len(document._body["items"]), pending - len(one.rest)))
+        return document
+
+    session_feed: list[Any] = []
+    monkeypatch.setattr(reflector, "_slice", noted)
+    first = page(*(a_map(f"a{number:03}", 3) for number in range(120)), token="more")
+    script = Script(first, page(*(a_map(f"b{number:03}", 3) for number in range(20))))
+    async with cached(script, MAPS) as cache:
+        session_feed.append(cache.feed)
+        await until(lambda: len(cache.informers()[CONFIG_MAP].store.names()) == 140)
+        await until(lambda: script.watched_from() == ["5"])
+    assert given == [(50, 50), (50, 50), (20, 20), (20, 20)], "objects of a slice, and objects that kopf has then"
+    assert [query.get("continue") for query in script.asked[:2]] == [None, "more"]
+
+
 @pytest.mark.parametrize("refusal", [403, 500, TimeoutError(), aiohttp.ClientConnectionError("refused")])
 async def test_a_watch_that_is_refused_continues_from_where_it_was(refusal: int | Exception) -> None:
     script = Script(page(a_map("a", 3)))
@@ -83,7 +114,11 @@ async def test_a_kind_without_its_crd_is_listed_when_it_is_back() -> None:
     ("said", "why"),
     [
         (event("ERROR", {"code": 500, "message": "etcd is away"}), "etcd is away"),
-        (b"<html>bad gateway</html>\n", "no event"),
+        (b"<html>bad gateway</html>\n", "not an event"),
+        (b'{"type":"ERROR","object":null}\n', "not an event"),
+        (b'{"type":"ADDED"}\n', "not an event"),
+        (b'{"type":"ADDED","object":{"metadata":{"name":"c"\n', "not an event"),
+        (b"null\n", "not an event"),
     ],
 )
 async def test_an_error_of_a_watch_that_would_end_kopf_ends_this_watch_alone(said: bytes, why: str) -> None:

@@ -15,7 +15,7 @@ from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.classic.joining import join
-from broker_runtime.groups.classic.requests import JoinRequest, SyncRequest
+from broker_runtime.groups.classic.requests import JoinAnswer, JoinRequest, SyncRequest
 from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer import embedded, subscriptions
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
@@ -288,7 +288,7 @@ def test_a_client_that_joins_with_an_id_of_the_ended_group_keeps_its_session() -
         request = JoinRequest(GROUP, "", None, "c", "/h", 10_000, 60_000, "consumer", protocols, True)
         asked = partial(join, environment=coordinator.environment, request=request, modern=CLASSIC_MEMBERS)
         answer = coordinator.decide(asked).result
-        assert answer is not None
+        assert isinstance(answer, JoinAnswer)
         given.append(answer.member_id)
     coordinator.join("new", "00000")
     assert isinstance(coordinator.group, ConsumerGroup)
