@@ -1,9 +1,9 @@
 """Which BrokerCluster or AuditPipeline may write to a place in an object store. Pure.
 
-Two clusters in one place have two landers that merge and delete the same segments. Results among segments are read as
-segments. Two builds in one place remove each other's files. The older object keeps its place, and the younger one gets
-a sentence. Places are compared over all clusters and namespaces. On a claim, each cluster and each AuditPipeline has a
-folder of its own.
+The landers of two clusters in one place would merge and delete the same segments. Results among segments would be read
+as segments. Two builds in one place would remove each other's files. So the older object keeps its place, and the
+younger one gets an error message. Places are compared over all clusters and namespaces. On a claim, each cluster and
+each AuditPipeline has its own folder.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from sluicegate_operator.planning.store_places import store_place
 def why_landing_taken(
     cluster: BrokerCluster, clusters: Iterable[BrokerCluster], pipelines: Iterable[AuditPipeline]
 ) -> str:
-    """Why the cluster must not land its audit log at its `audit.landing.uri`; empty if it may."""
+    """Return why the cluster must not land its audit log at its `audit.landing.uri`; empty if it may."""
     uri = _landing_uri(cluster)
     if uri is None:
         return ""
@@ -47,8 +47,10 @@ def why_landing_taken(
 def why_results_in_landing(
     pipeline: AuditPipeline, cluster: BrokerCluster, clusters: Iterable[BrokerCluster], source: str | None = None
 ) -> str:
-    """Why the results must not be in the pipeline's `source`, or where its own `cluster` or an older one lands; empty
-    if they may."""
+    """Return why the results must not be among segments; empty if they may.
+
+    The segments are those in the pipeline's `source`, and those that its own `cluster` or an older one lands.
+    """
     results = pipeline.spec.results.uri
     if results is None:
         return ""
@@ -61,7 +63,7 @@ def why_results_in_landing(
             continue
         if _is_of(pipeline, other):
             return _in_source_words(uri)
-        # A tie is the cluster's: a pipeline of that second does not keep it from landing.
+        # The cluster wins a tie: a pipeline created in the same second does not keep it from landing.
         if seniority(other) <= seniority(pipeline):
             return (
                 f"results lie among the segments that BrokerCluster {_name(other, pipeline)}, which is older, lands in"
@@ -71,7 +73,7 @@ def why_results_in_landing(
 
 
 def why_results_taken(pipeline: AuditPipeline, others: Iterable[AuditPipeline]) -> str:
-    """Why the results must not be where an older AuditPipeline has its results; empty if they may."""
+    """Return why the results must not be where an older AuditPipeline has its results; empty if they may."""
     results = pipeline.spec.results.uri
     if results is None:
         return ""
@@ -92,7 +94,7 @@ def _in_source_words(uri: str) -> str:
 
 
 def _is_of(pipeline: AuditPipeline, cluster: BrokerCluster) -> bool:
-    """Whether the pipeline reads the audit log of that cluster."""
+    """Return whether the pipeline reads the audit log of that cluster."""
     return (pipeline.namespace, pipeline.spec.cluster_ref.name) == (cluster.namespace, cluster.name)
 
 
@@ -105,5 +107,5 @@ def _name(one: Resource, reader: Resource) -> str:
 
 
 def _shown(uri: str) -> str:
-    """Without options, of which only the store matters here."""
+    """Return the URI without options, because only the store's options matter here."""
     return uri.partition("?")[0]

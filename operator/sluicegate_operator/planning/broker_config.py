@@ -1,12 +1,12 @@
-"""Dynamic broker configuration of a BrokerCluster: what of spec.config Kafka lets change while brokers run, and tags.
+"""Dynamic configuration of bundled and external brokers: the dynamic keys of spec.config, and tags.
 
-Set as the default of all brokers, so a broker that is away learns it when it comes back; a broker's own override of a
-key that the spec sets is somebody's hand and is taken away. Tags that follow from where a broker is are set as that
-broker's own. Limits of connections are `quotas`' keys and never touched here.
+The keys are set as the default of all brokers, so an offline broker learns them when it reconnects. A broker's own
+override of a key that the spec sets was made by another client and is removed. Tags that depend on a broker's node are
+set as that broker's own configuration. Connection limits are keys of `quotas` and never touched here.
 
-Level-based, also for keys that left the spec: `managed` is every key that the operator has set and not yet seen gone.
-It is kept in the cluster's status and written there before a key is set, so no crash can make the operator forget one;
-a key that somebody else set dynamically is in no status and stays.
+The plan is level-based, also for keys that left the spec: `managed` is every key that the operator has set and not yet
+observed to be gone. It is in the cluster's status and is written there before a key is set, so no crash can lose one. A
+key that another client set dynamically is in no status and stays.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,9 +20,14 @@ from sluicegate_operator.planning.limits import ObservedLimits, SetBrokerConfigs
 
 @dataclass(frozen=True, slots=True)
 class OwnTags:
-    """Keys of which each broker has a value of its own, and those `values` by broker: what a broker's values do not
-    name it is not to have, and a broker that is not there keeps what it has. `brokers`: all that there should be, and
-    those that are to go and have not gone; until each was seen without it, a tag that is to go is not forgotten."""
+    """Tags with a separate value for each broker.
+
+    - `keys`: the keys of these tags.
+    - `values`: the wanted values by broker. A broker loses each of `keys` that its values do not name; a broker that is
+      not in `values` keeps what it has.
+    - `brokers`: all wanted brokers, and those that are to be removed and still exist. A removed tag stays managed until
+      each of them was observed without it.
+    """
 
     keys: frozenset[str] = frozenset()
     values: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -34,8 +39,11 @@ NO_OWN_TAGS = OwnTags()
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfigPlan:
-    """`managed` is written to status.dynamicConfigKeys before `actions` are carried out. `lagging`: brokers that were
-    seen and do not have all of it yet, with what they lack."""
+    """The changes of the brokers' dynamic configuration.
+
+    `managed` is written to status.dynamicConfigKeys before `actions` are carried out. `lagging`: observed brokers
+    without all of the configuration, with what they lack.
+    """
 
     actions: tuple[SetBrokerConfigs, ...]
     managed: tuple[str, ...]
@@ -50,9 +58,12 @@ def plan_broker_config(
     *,
     bundled: bool = True,
 ) -> BrokerConfigPlan:
-    """`desired` is cluster_layout.dynamic_config; of brokers that are not `bundled` each of its keys counts as dynamic.
-    `observed`: what each broker that answered says of its dynamic configuration, of all keys in `desired`, `own` and
-    `managed` at least. With no broker seen nothing is done and nothing forgotten."""
+    """Plan the changes that bring all observed brokers to `desired` and `own`.
+
+    `desired` is cluster_layout.dynamic_config; without `bundled`, each of its keys counts as dynamic. `observed` has
+    the dynamic configuration of each broker that answered, with at least the keys in `desired`, `own` and `managed`. If
+    no broker was observed, nothing is changed and every managed key stays managed. Raises ValueError for a static key.
+    """
     if strange := sorted(key for key in desired if bundled and not _is_dynamic(key)):
         raise ValueError(f"{', '.join(strange)}: not dynamic, so it belongs into the file of the nodes")
     released = {key for key in {*managed, *own.keys} if key not in desired and (not bundled or _is_dynamic(key))}
@@ -81,7 +92,7 @@ def plan_broker_config(
 
 
 class _Own:
-    """What one broker is to be given and to lose of its own tags."""
+    """The changes of one broker's own tags: values to set, and keys to delete."""
 
     def __init__(self, broker_id: int, view: ObservedLimits, released: Collection[str], own: OwnTags) -> None:
         wanted = own.values.get(broker_id)

@@ -1,8 +1,8 @@
-"""One spelling for manifests that mean the same: two that differ only in spelling restart no node.
+"""Canonical spelling of manifests: two that differ only in spelling restart no node.
 
-Spelling is: quantities (1000m and 1), values of configuration ("03" and "3", "True" and "true"), names of images and
-URIs, defaults that are written out, lists whose order means nothing, and empty lists and mappings. Only comparisons use
-the canonical spelling; nodes are started with the spelling of the manifest.
+These have several spellings: quantities (1000m and 1), configuration values ("03" and "3", "True" and "true"), and
+names of images and URIs. The same holds for explicit defaults, the order of unordered lists, and empty lists and
+mappings. Only comparisons use the canonical spelling; nodes are started with the spelling of the manifest.
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,15 @@ _DOCKER_HUB, _LIBRARY = ("docker.io", "index.docker.io"), "library/"
 
 
 def same_broker_value(key: str, one: str | None, other: str | None) -> bool:
-    """Whether two texts are the same value of a broker's key. None stands for a key that is not
-    set; unknown keys are compared as text."""
+    """Return whether two texts are the same value of a broker's key.
+
+    None stands for a key that is not set; values of unknown keys are compared as text.
+    """
     return _same(BROKER_CONFIG.get(key), one, other)
 
 
 def same_topic_value(key: str, one: str | None, other: str | None) -> bool:
-    """The same for a topic's key."""
+    """Return whether two texts are the same value of a topic's key, like `same_broker_value`."""
     return _same(TOPIC_CONFIG.get(key), one, other)
 
 
@@ -42,7 +44,7 @@ def _same(value: ConfigValue | None, one: str | None, other: str | None) -> bool
 
 
 def canonical_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties of a node in one spelling, without those that have the broker's default."""
+    """Return a node's properties in canonical spelling, without those that equal the broker's default."""
     canonical = {
         key: BROKER_CONFIG[key].canonical(text) if key in BROKER_CONFIG else text for key, text in properties.items()
     }
@@ -50,7 +52,7 @@ def canonical_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def process_revision(properties: Mapping[str, str]) -> NodeRevision:
-    """The revision of a node that is a process and has nothing but its properties."""
+    """Return the revision of a node that is a process, which has nothing but its properties."""
     return node_revision(canonical_properties(properties))
 
 
@@ -61,8 +63,10 @@ def canonical_layout(layout: ClusterLayout) -> ClusterLayout:
 
 
 def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
-    """The cluster with everything that its pods follow from in one spelling, but for spec.config: see
-    canonical_layout."""
+    """Return the cluster with every field that affects its pods in canonical spelling.
+
+    spec.config is unchanged, see canonical_layout.
+    """
     spec = cluster.spec
     changed = {
         "image": canonical_image(spec.image),
@@ -76,8 +80,11 @@ def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
 
 
 def canonical_resources(said: Resources | None, otherwise: Resources) -> Resources | None:
-    """Without what the container has anyway: amounts that are the operator's own, and a request that is the limit, as
-    Kubernetes takes a limit for the request. None if nothing is left."""
+    """Return the resources without what the container gets anyway; None if nothing is left.
+
+    That is: amounts that equal the operator's defaults, and a request that equals the limit, because Kubernetes uses a
+    limit as the default of the request.
+    """
     own, wanted = container_resources(None, otherwise), container_resources(said, otherwise)
     parts: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     for name in {name for amounts in wanted.values() for name in amounts}:
@@ -90,7 +97,7 @@ def canonical_resources(said: Resources | None, otherwise: Resources) -> Resourc
             if said_amount is not None:
                 parts[part][name] = said_amount
     requests, limits = parts["requests"] or None, parts["limits"] or None
-    # Not validated: the canonical text of an amount may be longer than a manifest's text may be.
+    # Not validated: the canonical text of an amount may be longer than the API allows.
     return Resources.model_construct(requests=requests, limits=limits) if requests or limits else None
 
 
@@ -99,10 +106,10 @@ def canonical_amount(text: str | None) -> str | None:
 
 
 def canonical_image(name: str | None) -> str | None:
-    """The shortest name of an image, as container runtimes read names.
+    """Return the shortest name of an image, as container runtimes read names.
 
-    An image without a registry is one of docker.io, a single name there one of its folder `library`. Without tag and
-    digest it is the one with the tag `latest`.
+    An image without a registry is on docker.io, and a single name is in the folder `library` there. Without tag and
+    digest it has the tag `latest`.
     """
     if name is None:
         return None
@@ -159,16 +166,19 @@ def _toleration(one: Toleration) -> Toleration:
 
 
 def _covers(one: Toleration, other: Toleration) -> bool:
-    """Whether a pod that has `one` tolerates no more with `other`, and for no shorter time."""
+    """Return whether a pod that has `one` tolerates no more with `other`, and for no shorter time."""
     same_value = one.operator == "Exists" or (one.operator, one.value) == (other.operator, other.value)
     seconds, others_seconds = one.toleration_seconds, other.toleration_seconds
-    # The shortest time of all that fit a taint counts.
+    # The shortest time of all tolerations that match a taint counts.
     no_shorter = others_seconds is None or (seconds is not None and seconds <= others_seconds)
     return one.key in (None, other.key) and same_value and one.effect in (None, other.effect) and no_shorter
 
 
 def _observers(observers: ObserversSettings | None) -> ObserversSettings | None:
-    """Names of wheels keep their order: Python takes the first that has a module."""
+    """Return the observer settings in canonical spelling.
+
+    Names of wheels keep their order, because Python imports a module from the first wheel that has it.
+    """
     if observers is None:
         return None
     changed: dict[str, object] = {"secret_names": _as_set(observers.secret_names)}
@@ -193,7 +203,7 @@ def _audit(audit: AuditSettings | None) -> AuditSettings | None:
 
 
 def _whole_bytes(quota: str | None) -> str | None:
-    """Landers are given the quota in whole bytes."""
+    """Return the quota in whole bytes, as landers are given it."""
     return canonical_quantity(str(int(amount(quota)))) if quota is not None and is_quantity(quota) else quota
 
 

@@ -1,6 +1,7 @@
 """All children of a bundled cluster, in the order in which they should be applied.
 
-Joins `cluster_layout` and the builders of `resources`. Nodes bind to their pod's address and are reached by it.
+The module combines `cluster_layout` with the builders of `resources`. Nodes bind to their pod's address and are reached
+by it.
 """
 
 import json
@@ -59,8 +60,10 @@ _INDEX = "$(POD_INDEX)"
 def cluster_children(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
 ) -> list[Json]:
-    """Controllers first. The Services of listeners are `listener_children`, they belong to other owners. For
-    `broker_count` see plan_cluster."""
+    """Return the child objects, controllers first.
+
+    The Services of listeners belong to other owners, see `listener_children`. For `broker_count` see plan_cluster.
+    """
     layout = plan_cluster(cluster, listeners, broker_count)
     children = [service_account(cluster)]
     if cluster.spec.shares_journal:
@@ -80,7 +83,7 @@ def cluster_children(
 def network_policies(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener], operator_namespace: str
 ) -> list[Json]:
-    """Controllers first. `operator_namespace` is the operator's own."""
+    """Return the NetworkPolicies, controllers first. `operator_namespace` is the operator's own."""
     clients = [port.port for port in plan_cluster(cluster, listeners).listeners if port.name != INTERNAL]
     return [
         network_policy(cluster, ports, operator_namespace)
@@ -92,8 +95,10 @@ def network_policies(
 
 
 def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeRevision:
-    """What pods of this role carry as their annotation once they are restarted; see restart_reasons. Listeners of
-    clients are no part of it: they change while brokers run. Nor is the spelling of values."""
+    """Return the revision that restarted pods of this role carry as an annotation; see restart_reasons.
+
+    It excludes client listeners, which change while brokers run, and the spelling of values.
+    """
     lasting = without_client_listeners(layout)
     written = _revision(cluster, lasting, role)
     one, its_layout = canonical_cluster(cluster), canonical_layout(lasting)
@@ -111,7 +116,7 @@ def _revision(cluster: BrokerCluster, lasting: ClusterLayout, role: Role) -> Nod
 
 
 def _other_fields(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, str]:
-    """What their pods have for other fields of the spec, if anything: a roll for it then names the field."""
+    """Return the parts of the pods that come from other fields of the spec, by field: a roll names the field."""
     parts: dict[str, object] = {}
     if nodes.pod != PodSettings():
         parts[f"spec.{nodes.role}s.pod"] = nodes.pod.model_dump(by_alias=True, exclude_none=True)
@@ -127,8 +132,10 @@ def _other_fields(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, str]:
 def listener_children(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
 ) -> dict[str, list[Json]]:
-    """By the BrokerListener's name, the Service of all brokers first. Listeners that clash with an older one have none:
-    nothing listens there for them."""
+    """Return the Services by BrokerListener name, the Service of all brokers first.
+
+    Listeners that clash with an older one have none, because no broker opens a port for them.
+    """
     layout = plan_cluster(cluster, listeners, broker_count)
     clashing = {clash.resource for clash in layout.clashes}
     children = {}
@@ -157,10 +164,10 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
         rack_file=RACK_FILE if cluster.spec.topology_key else None,
     )
     is_broker = role is Role.BROKER
-    # 100 before a one-digit index is 1000 and up; nine controllers are the most that a spec can ask for.
+    # 100 before a one-digit index is 1000 and up; a spec can ask for nine controllers at most.
     node_id = _INDEX if is_broker else f"{FIRST_CONTROLLER_ID // 10}{_INDEX}"
     return NodeSet(
-        # YAML knows plain strings only.
+        # YAML supports plain strings only.
         role=role.value,
         replicas=len(layout.node_ids(role)),
         storage=wanted_storage(cluster, role),
@@ -176,7 +183,10 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
 
 
 def _port_names(layout: ClusterLayout, role: Role) -> dict[str, int]:
-    """Two listener names may be one port name once they are cut; the port's number then tells them apart."""
+    """Return port numbers by port name.
+
+    If cutting makes two names equal, the later one is `p` and its port's number.
+    """
     names: dict[str, int] = {}
     for listener in layout.role_listeners(role):
         name = port_name(listener.name)

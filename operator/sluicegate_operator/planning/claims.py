@@ -1,11 +1,11 @@
-"""Volume claims that were there before the nodes: whose data they hold, and why a cluster must not start on them.
+"""Volume claims that are older than the nodes: whose data they hold, and why a cluster must not use them.
 
-Claims outlive their cluster unless spec.storage.deleteClaims says otherwise, and a new one of the same name would get
-them; its nodes would find another cluster's id in their folders and refuse to start.
+Claims outlive their cluster unless spec.storage.deleteClaims is set, and a new cluster of the same name would get them.
+Its nodes would find another cluster's id in their folders and refuse to start.
 
 A claim belongs to a cluster if it has the label sluicegate.dev/cluster with the cluster's name. StatefulSets and the
 operator set it, and a user may set it to hand a claim over. A StatefulSet would mount any claim of the right name, so
-the operator makes no node whose claim lacks the label.
+the operator creates no node whose claim lacks the label.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,8 +21,13 @@ SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`cluster_id` is None where nobody has noted it yet. `goes_with`: the uids of BrokerClusters that it goes with.
-    `of_cluster`: the value of its label, empty without one. `controller`: another object that controls it, if any."""
+    """A volume claim of a node.
+
+    - `cluster_id`: the mark with the id of its data; None if it has no mark yet.
+    - `goes_with`: the uids of the BrokerClusters with which it is deleted.
+    - `of_cluster`: the value of its label, empty without one.
+    - `controller`: another object that controls it, if any.
+    """
 
     name: str
     uid: str
@@ -37,9 +42,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsPlan:
-    """`taken` is why no node must be made, and what to do. `unlabelled`: claims with the cluster's id that have lost
-    their label. `unmarked`: claims to be marked with the cluster's id. `misowned`: those that are to go with the
-    cluster and do not, or the other way round."""
+    """The changes of the claims, or why they must not be used.
+
+    - `taken`: why no node must be created, and what to do.
+    - `unlabelled`: claims with the cluster's id that have lost their label.
+    - `unmarked`: claims to be marked with the cluster's id.
+    - `misowned`: claims that should be deleted with the cluster and are not, or the other way round.
+    """
 
     taken: str = ""
     unlabelled: tuple[Claim, ...] = ()
@@ -48,7 +57,10 @@ class ClaimsPlan:
 
 
 def plan_claims(cluster: BrokerCluster, claims: Iterable[Claim], broker_count: int, *, started: bool) -> ClaimsPlan:
-    """`started`: StatefulSets of this very cluster are there, so claims without a mark are its own."""
+    """Plan the changes of a cluster's claims.
+
+    `started`: StatefulSets of this cluster object exist, so claims without a mark belong to it.
+    """
     claims = tuple(claims)
     counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
     needed = [claim for claim in claims if claim.ordinal < counts[claim.role]]
@@ -76,8 +88,11 @@ def _is_labelled(cluster: BrokerCluster, claim: Claim) -> bool:
 
 
 def misowned(cluster: BrokerCluster, claims: Iterable[Claim], marked: Collection[Claim] = ()) -> tuple[Claim, ...]:
-    """Of the claims that hold this cluster's data, by their mark or as they are about to be `marked`. Kubernetes' own
-    owner of claims, the StatefulSet, takes its time: a cluster may be deleted before."""
+    """Return the cluster's claims whose owners do not match spec.storage.deleteClaims.
+
+    A claim is the cluster's by its mark, or if it is in `marked`, which is about to get the mark. The StatefulSet,
+    Kubernetes' own owner of claims, acts late: the cluster may be deleted before.
+    """
     own = (claim for claim in claims if claim.cluster_id == cluster_id(cluster) or claim in marked)
     return tuple(claim for claim in own if (cluster.metadata.uid in claim.goes_with) is not cluster.spec.deletes_claims)
 
@@ -86,7 +101,7 @@ def _is_strange(cluster: BrokerCluster, claim: Claim, started: bool) -> bool:
     if claim.cluster_id is not None:
         return claim.cluster_id != cluster_id(cluster)
     made = cluster.metadata.creation_timestamp
-    # Who names an id means the data that is there.
+    # A user who sets an id wants the existing data.
     return not started and cluster.spec.cluster_id is None and made is not None and claim.created < made
 
 
@@ -112,7 +127,7 @@ def _sentence(cluster: BrokerCluster, strange: Sequence[Claim]) -> str:
     whose = f" (cluster.id {known})" if known else ""
     delete = f"delete them (kubectl delete pvc -l {CLUSTER_LABEL}={cluster.name})"
     if cluster.spec.shares_journal:
-        # The journal belonged to the BrokerCluster that is gone.
+        # The journal belonged to the deleted BrokerCluster.
         keep = "the metadata of a cluster with standby controllers went with it, so its topics cannot be had back"
         return f"the volume claims {shown} hold data of an earlier cluster{whose}: {delete}; {keep}"
     told = (

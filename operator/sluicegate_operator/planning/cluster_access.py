@@ -41,10 +41,10 @@ METADATA_VERSIONS = {
 def client_listeners(
     listeners: Sequence[BrokerListener], before: Iterable[ListenerAddresses]
 ) -> tuple[ListenerAddresses, ...]:
-    """The listeners that are open to clients, by name.
+    """Return the listeners that are open to clients, by name.
 
-    A listener that is briefly not open on all brokers, as in a roll, keeps its address of `before`. A BrokerListener
-    that clashes with another one of its name has no address, and does not hide that of the other one.
+    A listener that is briefly not open on all brokers, as during a roll, keeps its address from `before`. A
+    BrokerListener that clashes with another one of its name has no address, and does not hide the other's address.
     """
     known = {one.name: one.bootstrap_servers for one in before}
     found: dict[str, str] = {}
@@ -57,14 +57,14 @@ def client_listeners(
 
 
 def _is_interrupted(listener: BrokerListener) -> bool:
-    """Whether it was open with this spec before, and needs nobody to be open again."""
+    """Return whether it was open with this spec before, and opens again without a user's action."""
     stalled = listener.status.condition(STALLED)
     opened_before = listener.status.observed_generation == listener.metadata.generation
     return opened_before and (stalled is None or stalled.status != "True")
 
 
 def version_range(versions: Iterable[str | None]) -> str | None:
-    """The one release of all brokers, or the lowest and the highest one; None if no broker says its release."""
+    """Return the release of all brokers, or the lowest and the highest one; None if no broker reports its release."""
     found = sorted({version for version in versions if version}, key=_numbers_first)
     if len(found) < 2:
         return found[0] if found else None
@@ -72,17 +72,17 @@ def version_range(versions: Iterable[str | None]) -> str | None:
 
 
 def metadata_version(level: int | None) -> str | None:
-    """Kafka's name of the level; `level N` for one of a later release; None for no level."""
+    """Return Kafka's name of the level; `level N` if a later release added it; None without a level."""
     if level is None:
         return None
     return METADATA_VERSIONS.get(level, f"level {level}")
 
 
 def broker_selector(cluster: str) -> str:
-    """Label selector of the broker pods, as kubectl writes it."""
+    """Return the label selector of the broker pods, as kubectl writes it."""
     return ",".join(f"{key}={value}" for key, value in sorted(selector(cluster, Role.BROKER).items()))
 
 
 def _numbers_first(version: str) -> tuple[tuple[int, int | str], ...]:
-    """Sort key by which 0.10.0 follows 0.9.0."""
+    """Return a sort key by which 0.10.0 follows 0.9.0."""
     return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", version) if part)

@@ -1,10 +1,11 @@
-"""How the nodes of a bundled cluster are laid out: ids, listeners, ports, and their configuration.
+"""The layout of a bundled cluster's nodes: ids, listeners, ports and configuration.
 
-Properties that all nodes of a role share go into one file; what depends on the node (its id, its addresses, its folder)
-is passed as `--override key=value`, by Kubernetes with `$(POD_IP)` and the like, on a laptop with real values.
-Dynamic configuration is in neither, so a process that starts late has nothing old in its file: see `broker_config`, and
-`quotas` for the limits of connections. What is here needs a restart to change, but
-for the listeners of clients: see `restart_reasons`, and `listeners` for how they change on running brokers.
+Properties that all nodes of a role share go into one file. A node's own properties (id, addresses, folder) are passed
+as `--override key=value`: by Kubernetes with `$(POD_IP)` and the like, on a laptop with real values.
+
+Neither contains dynamic configuration, so the file of a process that starts late is never outdated: see
+`broker_config`, and `quotas` for connection limits. A change of this layout needs a restart (see `restart_reasons`),
+except for client listeners: `listeners` describes how they change on running brokers.
 """
 
 import base64
@@ -22,18 +23,18 @@ from sluicegate_operator.api.metadata import API_VERSION
 from sluicegate_operator.planning.seniority import seniority
 
 INTERNAL = "INTERNAL"
-"""Brokers reach each other by it, and the operator reaches brokers; no ConnectionQuota can target it."""
+"""Listener for traffic between brokers and from the operator to brokers; no ConnectionQuota can target it."""
 INTERNAL_PORT = 9091
 PROTOCOLS = "listener.security.protocol.map"
 CONTROLLER = "CONTROLLER"
 CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
 FIRST_CONTROLLER_ID = 1000
-"""Above every broker id (replicas is at most 100)."""
+"""Above every broker id, because replicas is at most 100."""
 
 
 class Role(StrEnum):
-    """What a node of a cluster is."""
+    """The role of a node in its cluster."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
@@ -41,7 +42,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListenerPort:
-    """`name` is Kafka's; `resource` the BrokerListener's metadata.name, None for INTERNAL."""
+    """A listener's port. `name` is Kafka's name; `resource` the BrokerListener's metadata.name, None for INTERNAL."""
 
     name: str
     port: int
@@ -50,7 +51,7 @@ class ListenerPort:
 
 @dataclass(frozen=True, slots=True)
 class ListenerClash:
-    """A BrokerListener that is left out, and the sentence for its status."""
+    """A BrokerListener that is left out, and the message for its status."""
 
     resource: str
     message: str
@@ -58,7 +59,7 @@ class ListenerClash:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """What follows from the manifests of a cluster: its nodes, their ports and their properties."""
+    """A cluster's nodes, their ports and their properties, derived from its manifests."""
 
     name: str
     namespace: str
@@ -66,13 +67,13 @@ class ClusterLayout:
     broker_ids: tuple[int, ...]
     controller_ids: tuple[int, ...]
     listeners: tuple[ListenerPort, ...]
-    """Of brokers, INTERNAL first."""
+    """Listeners of the brokers, INTERNAL first."""
     broker_properties: Mapping[str, str]
     controller_properties: Mapping[str, str]
     clashes: tuple[ListenerClash, ...] = ()
 
     def with_properties(self, brokers: Mapping[str, str], controllers: Mapping[str, str]) -> "ClusterLayout":
-        """The same layout with other properties."""
+        """Return the same layout with other properties."""
         return replace(self, broker_properties=brokers, controller_properties=controllers)
 
     def properties(self, role: Role) -> Mapping[str, str]:
@@ -87,7 +88,7 @@ class ClusterLayout:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where one node runs. `ports` by listener name replaces the layout's (on a laptop every node needs its own)."""
+    """Where one node runs. `ports`, by listener name, replaces the layout's: on a laptop every node needs its own."""
 
     bind_host: str
     advertised_host: str
@@ -95,18 +96,21 @@ class NodePlace:
     controller_addresses: tuple[str, ...]
     """host:port of each controller."""
     shutdown_timeout_ms: int | None = None
-    """How long a broker that is told to stop waits for its controller; the broker's own default when None."""
+    """How long a stopping broker waits for its controller, in milliseconds; None: the broker's default."""
     http_port: int = HTTP_PORT
     ports: Mapping[str, int] | None = None
     rack_file: str | None = None
-    """Where a broker reads its rack; None when it has none."""
+    """File from which the broker reads its rack; None if it has no rack."""
 
 
 def plan_cluster(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
 ) -> ClusterLayout:
-    """`listeners` may belong to other clusters as well: only this cluster's are taken. `broker_count` is what `scale`
-    found that there should be now; the spec's own number when absent."""
+    """Return the layout of a bundled cluster.
+
+    `listeners` may contain those of other clusters, which are ignored. `broker_count` is the number that `scale`
+    currently wants, by default that of the spec. Raises ValueError for an external cluster.
+    """
     if cluster.spec.brokers is None:
         raise ValueError(f"BrokerCluster {cluster.name} runs elsewhere; there is nothing to lay out")
     ports, clashes = _listener_ports(cluster, listeners)
@@ -140,7 +144,7 @@ def plan_cluster(
 
 
 def without_client_listeners(layout: ClusterLayout) -> ClusterLayout:
-    """As it is before any BrokerListener is made."""
+    """Return the layout as it is before any BrokerListener exists."""
     internal = tuple(port for port in layout.listeners if port.resource is None)
     gone = {trusted_key(port.name) for port in layout.listeners} | {PROTOCOLS}
     lasting = {key: value for key, value in layout.broker_properties.items() if key not in gone}
@@ -149,12 +153,12 @@ def without_client_listeners(layout: ClusterLayout) -> ClusterLayout:
 
 
 def protocol_map(names: Iterable[str]) -> str:
-    """Of brokers, by Kafka's names of their listeners."""
+    """Return the brokers' listener.security.protocol.map for listeners with these Kafka names."""
     return ",".join(f"{name}:PLAINTEXT" for name in (CONTROLLER, *names))
 
 
 def trusted_key(listener: str) -> str:
-    """Whose word brokers take for the address of a client; `listener` is its name in Kafka."""
+    """Return the key for the proxies whose PROXY header brokers trust; `listener` is its name in Kafka."""
     return f"{LISTENER_PREFIX}{listener.lower()}.proxy.protocol.trusted"
 
 
@@ -169,15 +173,16 @@ def _trusted(
 
 
 def networks(ranges: Iterable[str]) -> tuple[str, ...]:
-    """However they are written, as brokers take them: without bits of a host."""
+    """Return the ranges as brokers expect them: host bits cleared, sorted, each once."""
     return tuple(sorted({str(ip_network(text, strict=False)) for text in ranges}))
 
 
 def _journal(cluster: BrokerCluster) -> dict[str, str]:
-    """One controller has a file on its own volume; several share a journal that any of them can go on with.
+    """Return the properties of the controllers' journal.
 
-    Its name is of this very cluster: one that was deleted and made again under its name must not load what the garbage
-    collector is about to delete.
+    A single controller has a file on its own volume; several share a journal, so that any of them can take over. The
+    shared journal's name is unique to this cluster object. So a cluster that is deleted and created again under the
+    same name does not load the old journal, which the garbage collector is about to delete.
     """
     if not cluster.spec.shares_journal:
         return {"sluicegate.controller.journal": "file"}
@@ -193,19 +198,22 @@ def _journal(cluster: BrokerCluster) -> dict[str, str]:
 
 
 def journal_name(cluster: BrokerCluster) -> str:
-    """Of a journal that controllers share, and of their Lease."""
+    """Return the name of the journal that controllers share, and of their Lease."""
     return f"{cluster.name}-journal-{_identity(cluster).hex[:8]}"
 
 
 def cluster_id(cluster: BrokerCluster) -> str:
-    """Kafka's form, 22 characters of base64."""
+    """Return the cluster id in Kafka's form: 22 characters of base64."""
     if cluster.spec.cluster_id is not None:
         return cluster.spec.cluster_id
     return base64.urlsafe_b64encode(_identity(cluster).bytes).decode().rstrip("=")
 
 
 def _identity(cluster: BrokerCluster) -> uuid.UUID:
-    """Of the data: what spec.clusterId says, else the object's uid; without an API server, made of its name."""
+    """Return the identity of the cluster's data.
+
+    It is spec.clusterId if set, else the object's uid. Without an API server it is derived from the object's name.
+    """
     if cluster.spec.cluster_id is not None:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{cluster.spec.cluster_id}=="))
     uid = cluster.metadata.uid
@@ -213,7 +221,7 @@ def _identity(cluster: BrokerCluster) -> uuid.UUID:
 
 
 def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place: NodePlace) -> dict[str, str]:
-    """`node_id` and the hosts may hold `$(NAME)` for Kubernetes to expand."""
+    """Return a node's own properties; `node_id` and the hosts may hold `$(NAME)` for Kubernetes to expand."""
     ports = {port.name: port.port for port in layout.role_listeners(role)} | dict(place.ports or {})
     names = [port.name for port in layout.role_listeners(role)]
     overrides = {
@@ -255,7 +263,7 @@ def _is_uuid(text: str) -> bool:
 def _listener_ports(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener]
 ) -> tuple[tuple[ListenerPort, ...], tuple[ListenerClash, ...]]:
-    """The oldest BrokerListener keeps a name or port that two ask for."""
+    """Return the brokers' ports and the clashes: the oldest BrokerListener keeps a name or port that two use."""
     taken = [ListenerPort(INTERNAL, INTERNAL_PORT)]
     clashes = []
     for listener in sorted(cluster_listeners(cluster, listeners), key=seniority):
@@ -282,8 +290,10 @@ def cluster_listeners(cluster: BrokerCluster, listeners: Sequence[BrokerListener
 
 
 def dynamic_config(cluster: BrokerCluster) -> dict[str, str]:
-    """What of spec.config changes while brokers run, and the tags of all brokers; see `broker_config`. All of it, where
-    others run the brokers."""
+    """Return the part of spec.config that changes while brokers run, and the tags of all brokers.
+
+    See `broker_config`. For an external cluster it is all of spec.config.
+    """
     if cluster.spec.is_external:
         return dict(cluster.spec.config or {})
     config = {key: value for key, value in (cluster.spec.config or {}).items() if key in DYNAMIC_CONFIG_KEYS}
@@ -296,7 +306,10 @@ def static_config(cluster: BrokerCluster) -> dict[str, str]:
 
 
 def silence_max_s(cluster: BrokerCluster) -> float:
-    """Above it a roll takes a broker for frozen: a third of its session, never less than one heartbeat and a half."""
+    """Return after how many seconds without a heartbeat a roll treats a broker as frozen.
+
+    It is a third of the broker's session, and at least one and a half heartbeat intervals.
+    """
     session_ms = _milliseconds(cluster, "broker.session.timeout.ms", 9_000)
     heartbeat_ms = _milliseconds(cluster, "broker.heartbeat.interval.ms", 2_000)
     return max(session_ms / 3, heartbeat_ms * 1.5) / 1000

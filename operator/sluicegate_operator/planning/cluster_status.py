@@ -1,4 +1,4 @@
-"""The status of a BrokerCluster, from the nodes that were seen."""
+"""The status of a BrokerCluster, derived from its observed nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,28 +35,38 @@ from sluicegate_operator.planning.volumes import VolumesSeen
 MESSAGE_MAX = 4096
 PAUSED = "spec.paused is true: nothing is changed until it is false"
 CONTROLLERS_READY = "ControllersReady"
-"""Condition of a BrokerCluster."""
+"""Type of a condition of a BrokerCluster."""
 CONTROLLERS_UNREACHABLE = "ControllersUnreachable"
-"""Reason: pods of controllers are ready, and no active controller has answered the operator for a minute."""
+"""Reason if controller pods are ready, and no active controller has answered the operator for a minute."""
 RESTARTING = "Restarting"
 """Reason of status.rollout."""
 _NOTHING_UNFINISHED = frozenset({"Done", NO_NODES.reason})
-"""Reasons of status.rollout."""
+"""Reasons of status.rollout with which no roll is unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """`refusal` is the API server's sentence where it does not take a child, empty when all went well; `not_applied` is
-    its sentence if the refusal may pass and has lasted. `not_starting`:
-    what keeps a node from starting, if anything does. `name_taken`: which child's name an object has that is not ours,
-    and what to do; `claims_taken`: see planning.claims. `unreadable`: what the children follow from and cannot be read.
-    `followed_generation`: of the spec that `roll`, `scale` and `config_lagging` follow from; None is the present one.
-    `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where there
-    are any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack; `config_refused`:
-    what brokers say of a value that they do not take. `volumes`: None where nobody has looked. `unreachable`:
-    brokers that are ready by their pods and have not answered for long, with why. `broker_pods`: broker pods that
-    exist. `listeners`: those that clients can use. `version`: see `planning.cluster_access.version_range`; None before
-    a broker has said it. `away`: a sentence about nodes that are lost, see planning.lost_nodes."""
+    """The input of `cluster_status`.
+
+    - `refusal`: the API server's message if it permanently refuses a child object; empty if all children were applied.
+    - `not_applied`: the API server's message if the refusal may pass and has lasted.
+    - `not_starting`: what prevents a node from starting, if anything.
+    - `name_taken`: which child's name is used by an object that the cluster does not own, and what to do.
+    - `claims_taken`: see planning.claims.
+    - `unreadable`: objects that the children depend on and that cannot be read.
+    - `followed_generation`: generation of the spec from which `roll`, `scale` and `config_lagging` were derived; None
+      is the present one.
+    - `roll`, `scale`: the steps of planning.roll and planning.scale.
+    - `racks`: the plan of planning.racks, if the cluster has racks.
+    - `config_lagging`: brokers without all of the dynamic configuration, with what they lack.
+    - `config_refused`: the brokers' message about a value that they refuse.
+    - `volumes`: None if they have not been checked.
+    - `unreachable`: brokers whose pods are ready and that have not answered for long, with the cause.
+    - `broker_pods`: number of broker pods that exist.
+    - `listeners`: those that clients can use.
+    - `version`: see planning.cluster_access.version_range; None before a broker has reported it.
+    - `away`: a sentence about nodes that are lost, see planning.lost_nodes.
+    """
 
     brokers_expected: int
     brokers_ready: int
@@ -73,7 +83,7 @@ class ObservedCluster:
     followed_generation: int | None = None
     roll: RollStep | None = None
     no_roll: NoRoll | None = None
-    """Why the operator has looked and planned no roll; None before it has looked."""
+    """Why the operator planned no roll; None before its first reconcile of the nodes."""
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
@@ -87,11 +97,11 @@ class ObservedCluster:
     damage: Mapping[int, BrokerDamage] | None = None
     """Damaged offsets by broker id; None before a broker has answered."""
     silence: str = ""
-    """Why the active controller is not known, once none has answered for a minute; empty otherwise."""
+    """Why the active controller is unknown, after none has answered for a minute; empty otherwise."""
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
-    """Without dynamicConfigKeys, which is written on its own."""
+    """Return the status without dynamicConfigKeys, which is written separately."""
     old = cluster.status
     progress = _cluster_progress(cluster, seen)
     brokers = f"{seen.brokers_ready}/{seen.brokers_expected}"
@@ -123,7 +133,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
 
 
 def _controllers_ready(seen: ObservedCluster) -> Finding:
-    """Unknown while all pods of controllers are ready and no controller answers the operator."""
+    """Return ControllersReady; unknown while all controller pods are ready and none answers the operator."""
     all_ready = seen.controllers_ready >= seen.controllers_expected
     if all_ready and seen.silence:
         return Finding(CONTROLLERS_READY, None, CONTROLLERS_UNREACHABLE, seen.silence)
@@ -131,7 +141,7 @@ def _controllers_ready(seen: ObservedCluster) -> Finding:
 
 
 def _rolling(cluster: BrokerCluster, seen: ObservedCluster) -> tuple[Finding, ...]:
-    """Rolling and RollBlocked; empty until this operator has looked at the nodes."""
+    """Return Rolling and RollBlocked; empty until this operator has checked the nodes."""
     if seen.roll is not None:
         return roll_findings(seen.roll)
     none = NoRoll("Paused", PAUSED, holds=True) if cluster.spec.paused else seen.no_roll
@@ -154,9 +164,9 @@ def _rollout(old: BrokerClusterStatus, seen: ObservedCluster) -> RolloutStatus |
 
 
 def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[Condition, ...]:
-    """The old conditions of a roll, of racks and of damaged logs that this operator has not evaluated yet in its term.
+    """Return the old conditions of rolls, racks and damaged logs that this leader has not evaluated yet.
 
-    A roll does not end because another operator leads.
+    A roll does not end because another operator becomes leader.
     """
     types = {"Rolling", "RollBlocked"} | ({"RacksKnown"} if cluster.spec.topology_key else set())
     types |= {LOGS_DAMAGED} if cluster.spec.brokers is not None else set()
@@ -180,7 +190,7 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
 
 
 def _paused(cluster: BrokerCluster, seen: ObservedCluster) -> Finding:
-    """What a person wants is no failure. A pause of the spec before this one is over."""
+    """Return the condition Paused, which is not a failure. A pause requested by an earlier spec no longer counts."""
     if cluster.spec.paused:
         return Finding("Paused", holds=True, reason="Paused", message=PAUSED)
     step = seen.roll
@@ -190,14 +200,17 @@ def _paused(cluster: BrokerCluster, seen: ObservedCluster) -> Finding:
 
 
 def _as_nodes_are(seen: ObservedCluster, pause: Finding) -> Progress:
-    """Those that are there serve on, and Kubernetes starts them again: paused is only what the operator changes."""
+    """Return the progress of a paused cluster from its nodes.
+
+    Running nodes continue to serve, and Kubernetes restarts them: a pause stops only the operator's changes.
+    """
     say = ready if _missing(seen) is None else working
     counted = f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready"
     return say(pause.reason, f"{pause.message}; {counted}")
 
 
 def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
-    """What keeps everything else from going on until a person has done something."""
+    """Return the progress if everything waits for an action of a user, else None."""
     if seen.unreadable:
         return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay as they are until then")
     if seen.name_taken:
@@ -217,7 +230,10 @@ def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
 
 
 def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
-    """An operator that was just started has not looked yet, and goes by what the one before it has written."""
+    """Return whether the observed steps follow from the present spec.
+
+    An operator that has just started has not planned yet, and uses the observedGeneration that its predecessor wrote.
+    """
     generation = cluster.metadata.generation
     return seen.followed_generation is None or generation in (
         seen.followed_generation,
@@ -226,7 +242,7 @@ def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
 
 
 def _moving(seen: ObservedCluster) -> Progress | None:
-    """What nodes wait for."""
+    """Return the progress if nodes are being restarted or started, else None."""
     if isinstance(seen.roll, Restart | Wait):
         said = rollout_status(seen.roll).message
         return working("Rolling", f"{said}; {seen.away}"[:MESSAGE_MAX] if seen.away else said)
@@ -249,7 +265,7 @@ def _missing(seen: ObservedCluster) -> Progress | None:
 
 
 def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
-    """All nodes are there."""
+    """Return the progress of a cluster whose nodes all run."""
     if seen.unreachable:
         named = "; ".join(f"broker {broker_id}: {why}" for broker_id, why in sorted(seen.unreachable.items()))
         message = f"{len(seen.unreachable)}/{seen.brokers_expected} brokers do not answer the operator: {named}"
@@ -274,7 +290,7 @@ def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
 
 
 def _contradictions(cluster: BrokerCluster) -> tuple[Finding, ...]:
-    """ConfigContradictory, only while it holds: the brokers run, and requests that follow the config fail."""
+    """Return ConfigContradictory only while it is true: brokers run, but requests that depend on the config fail."""
     problems = cluster_contradictions(cluster)
     message = "; ".join(map(str, problems))[:MESSAGE_MAX]
     return (Finding("ConfigContradictory", True, "ReplicaNumbers", message),) if problems else ()
@@ -304,7 +320,7 @@ def rollout_status(step: RollStep) -> RolloutStatus:
 
 
 def roll_findings(step: RollStep) -> tuple[Finding, ...]:
-    """Rolling and RollBlocked."""
+    """Return the conditions Rolling and RollBlocked of a step."""
     status = rollout_status(step)
     under_way = isinstance(step, Restart | Wait)
     blocked = isinstance(step, Wait) and step.blocked

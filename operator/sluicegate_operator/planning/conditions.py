@@ -1,8 +1,8 @@
 """Conditions as kstatus reads them.
 
-Ready is always there. Reconciling and Stalled are abnormal-true: kstatus looks at them first, so they are True only
-while work is under way, or cannot go on without a person. Each condition carries the generation it speaks of, and keeps
-the time of its last transition while its status is the same.
+Ready always exists. Reconciling and Stalled are abnormal-true, and kstatus checks them first. So they are True only
+while work is under way, or cannot continue without a user's action. Each condition has the generation that it
+describes. It keeps the time of its last transition while its status is unchanged.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from sluicegate_operator.api.metadata import Condition, Resource, Status
 
 READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
 NAME_TAKEN = "NameTaken"
-"""Reason: an object that is not ours has the name of a child."""
+"""Reason: an object that the owner does not control has the name of a child."""
 CLAIMS_TAKEN = "ClaimsTaken"
 """Reason: the volume claims of the nodes hold another cluster's data."""
 REFUSED = "Refused"
-"""Reason: the API server refuses a change, and a user must do something."""
+"""Reason: the API server refuses a change, and a user must act."""
 NOT_APPLIED = "NotApplied"
-"""Reason: the API server refuses a change for now, again and again."""
+"""Reason: the API server has refused a change repeatedly, and may accept it later."""
 MESSAGE_MAX = 32768
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A condition without its times; `holds` of None is Unknown."""
+    """A condition without its times; None for `holds` is Unknown."""
 
     type: str
     holds: bool | None
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What Ready, Reconciling and Stalled say together; made by `ready`, `working` or `stalled`."""
+    """Ready, Reconciling and Stalled together; made by `ready`, `working` or `stalled`."""
 
     findings: tuple[Finding, ...]
     settled: bool
@@ -51,12 +51,12 @@ def working(reason: str, message: str) -> Progress:
 
 
 def stalled(reason: str, message: str) -> Progress:
-    """A person must do something; the operator looks again when anything it depends on changes."""
+    """A user must act; the operator reconciles again when anything that the object depends on changes."""
     return Progress(_three(reason, message, ready_=False, working=False, stuck=True), settled=True)
 
 
 def not_applied_words(refusal: str) -> str:
-    """`refusal` is the API server's sentence."""
+    """Return the message for a change that is refused for now; `refusal` is the API server's message."""
     return f"the API server has refused a change for a minute or longer, and the operator tries it again: {refusal}"
 
 

@@ -1,7 +1,7 @@
-"""Whether the process that holds the Lease of a cluster's controllers has ended, so that the Lease may end with it.
+"""Detect that the process which holds the Lease of a cluster's controllers has ended, so that the Lease may end. Pure.
 
-Pure. The Lease must have been read before the pods; what proves an end and what does not is as in planning.fencing. Of
-a Kubernetes node that is lost nothing is said: the Lease runs out by itself.
+The Lease must have been read before the pods; planning.fencing describes what proves an end. A lost Kubernetes node
+proves none: the Lease expires normally.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,11 @@ ADDRESS = "sluicegate.dev/holder-address"
 
 @dataclass(frozen=True, slots=True)
 class LeaseHolder:
-    """`host` is empty where the Lease does not say it, `began_ms` None where the identity does not: when its process
-    began, by its host's clock."""
+    """The holder of a Lease.
+
+    `host` is empty if the Lease does not contain it. `began_ms` is when the holder's process started, by its host's
+    clock; None if the identity does not contain it.
+    """
 
     node_id: int
     host: str = ""
@@ -27,7 +30,7 @@ class LeaseHolder:
 
 
 def lease_holder(lease: Mapping[str, Any]) -> LeaseHolder | None:
-    """None for a Lease that nobody holds, and for one that is none of a journal."""
+    """Return the holder; None for a Lease without a holder, and for a Lease that does not belong to a journal."""
     meta, spec = lease["metadata"], lease.get("spec") or {}
     number, _, incarnation = (spec.get("holderIdentity") or "").partition("_")
     if not number.isdecimal() or (meta.get("labels") or {}).get(JOURNAL_LABEL) != meta["name"]:
@@ -44,7 +47,7 @@ def _began_ms(incarnation: str) -> int | None:
 
 
 def why_holder_gone(holder: LeaseHolder, pod: BrokerPod | None) -> str:
-    """Empty for one that may be there."""
+    """Return why the holder's process has ended; empty if it may exist."""
     if pod is None:
         return f"the pod of controller {holder.node_id} is gone"
     if holder.host and pod.host not in ("", holder.host):

@@ -1,8 +1,8 @@
-"""What clients outside of the Kubernetes cluster are told of a listener: one address and port for each broker. Pure.
+"""Plan the addresses that external clients use for a listener: one address and port for each broker. Pure.
 
-A NodePort's address is that of the node which the broker is on, for its Service passes on nothing that comes in
-elsewhere; a load balancer's is in the status of its Service. Neither is known before the pod, or the load balancer, is
-there: until then somebody is waited for, and the sentence says who.
+The address of a NodePort is that of the broker's node, because its Service forwards no connection that arrives at
+another node. The address of a load balancer is in the status of its Service. Before the pod or the load balancer
+exists, the address is unknown: the listener waits, and a sentence names the object that it waits for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from sluicegate_operator.api.listener_exposure import BROKER
 Json = Mapping[str, Any]
 
 ADDRESS_TYPES = ("ExternalIP", "InternalIP")
-"""Of a node; the first that it has counts."""
+"""Types of a node's addresses; the first type that the node has counts."""
 
 HIDDEN = "ClientAddressHidden"
 """Type of a condition of BrokerListeners and of ConnectionQuotas."""
@@ -23,7 +23,7 @@ HIDDEN = "ClientAddressHidden"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where clients connect to; an IPv6 address stands without brackets."""
+    """The address that clients connect to; an IPv6 address has no brackets."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A Kubernetes node; `address` is empty where it has none, or cannot be read, as `unseen` then says."""
+    """A Kubernetes node; `address` is empty if it has none or cannot be read, and `unseen` then has the cause."""
 
     name: str
     address: str = ""
@@ -43,7 +43,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlace:
-    """Where a broker is: `host` is its pod's address, `node` None before it is on one."""
+    """Where a broker runs: `host` is its pod's address, `node` None before the pod is scheduled."""
 
     id: int
     host: str
@@ -52,14 +52,14 @@ class BrokerPlace:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSeen:
-    """What the API server and a load balancer have made of a Service."""
+    """A Service as the API server and a load balancer have completed it."""
 
     name: str
     node_port: int | None = None
     ingress: str = ""
-    """Host name or address of its load balancer; empty before there is one."""
+    """Host name or address of its load balancer; empty before it exists."""
     proxied: bool | None = None
-    """Whether the load balancer opens connections of its own; None where it does not say."""
+    """Whether the load balancer opens connections of its own; None if it does not report that."""
 
 
 def node_address(node: Json) -> str:
@@ -69,7 +69,10 @@ def node_address(node: Json) -> str:
 
 
 def service_seen(service: Json, port: int) -> ServiceSeen:
-    """`port` is the listener's: others may have added ports of their own, which are left to them."""
+    """Return the Service as observed.
+
+    `port` is the listener's; ports that other clients added to the Service are ignored.
+    """
     ports: list[Json] = service["spec"]["ports"]
     own = [one for one in ports if (one["port"], one.get("protocol", "TCP")) == (port, "TCP")]
     ingresses = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
@@ -83,15 +86,20 @@ def service_seen(service: Json, port: int) -> ServiceSeen:
 
 
 def _proxied(ingress: Json) -> bool | None:
-    """`ipMode` is given with addresses only, and is VIP where nothing is said; who has a name may be anything."""
+    """Return whether the load balancer is a proxy.
+
+    `ipMode` exists for addresses only, and defaults to VIP. A load balancer with a host name may be either.
+    """
     if ingress.get("ip"):
         return bool(ingress.get("ipMode") == "Proxy")
     return None
 
 
 def advertised(listener: BrokerListener, broker: BrokerPlace, service: ServiceSeen | None) -> Address | str:
-    """What clients are told of the broker, or a sentence on what is waited for. `service` is the broker's own; a
-    listener that is not exposed has none."""
+    """Return the address that clients get for the broker, or a sentence about what is missing.
+
+    `service` is the broker's own Service; a listener that is not exposed has none.
+    """
     spec = listener.spec
     own_name = spec.advertised_host and spec.advertised_host.replace(BROKER, str(broker.id))
     if not spec.is_exposed:
@@ -115,8 +123,11 @@ def advertised(listener: BrokerListener, broker: BrokerPlace, service: ServiceSe
 
 
 def bootstrap(listener: BrokerListener, service: ServiceSeen | None, brokers: Mapping[int, Address]) -> str:
-    """Where clients begin: empty while that is not known. `service` is the listener's own Service for all brokers.
-    It is None if there is none, also if another object has its name. `brokers` is what clients are told of each."""
+    """Return the address that clients connect to first; empty while it is unknown.
+
+    `service` is the listener's own Service for all brokers. It is None if there is none, also if another object has its
+    name. `brokers` has the advertised address of each.
+    """
     spec = listener.spec
     if service is None:
         return ""
@@ -126,13 +137,16 @@ def bootstrap(listener: BrokerListener, service: ServiceSeen | None, brokers: Ma
         return str(Address(service.ingress, spec.port)) if service.ingress else ""
     if not brokers or service.node_port is None:
         return ""
-    # Any node with a broker passes it on; the others do with externalTrafficPolicy Cluster only.
+    # Any node with a broker forwards it; other nodes do only with externalTrafficPolicy Cluster.
     return str(Address(brokers[min(brokers)].host, service.node_port))
 
 
 def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> str:
-    """A sentence on what is waited for before clients outside can begin; empty where nothing is. `service` is the one
-    of all brokers; whoever gives names of his own sees to that of the first address, too."""
+    """Return a sentence about what external clients wait for; empty if they can connect.
+
+    `service` is the listener's Service for all brokers. A user who sets advertised host names is also responsible for
+    the bootstrap address.
+    """
     spec = listener.spec
     if service is None:
         return (
@@ -146,7 +160,7 @@ def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> st
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """Whether brokers see something else than the client's address: None where that cannot be known."""
+    """Whether brokers see another address than the client's: None if that cannot be known."""
 
     hidden: bool | None
     reason: str
@@ -157,7 +171,7 @@ NOT_HIDDEN = Hiding(hidden=False, reason="AddressesSeen")
 
 
 def hiding_of_all(listeners: Sequence[BrokerListener]) -> Hiding:
-    """From what their own conditions say: limits of addresses count on all listeners of a cluster."""
+    """Combine the listeners' own conditions, because limits of addresses count on all listeners of a cluster."""
     found = [condition for one in listeners if (condition := one.status.condition(HIDDEN)) is not None]
     for status, hidden in (("True", True), ("Unknown", None)):
         those = [condition for condition in found if condition.status == status]
@@ -167,7 +181,7 @@ def hiding_of_all(listeners: Sequence[BrokerListener]) -> Hiding:
 
 
 def hiding(listener: BrokerListener, services: Mapping[str, ServiceSeen]) -> Hiding:
-    """`services` are those of the listener, by name."""
+    """Return whether the listener hides client addresses. `services` are the listener's Services, by name."""
     spec = listener.spec
     if spec.proxy_protocol is not None:
         return Hiding(hidden=False, reason="ProxyProtocol")

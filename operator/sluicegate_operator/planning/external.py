@@ -1,7 +1,8 @@
-"""A BrokerCluster with runtime External: what is seen of an Apache Kafka cluster, as its status.
+"""A BrokerCluster with runtime External: the status of an Apache Kafka cluster. Pure.
 
-Pure. Which cluster is governed Kafka's cluster.id says: the one in the spec, else the first that answered, which is
-written into the status before anything is changed. Values that change all the time are written in coarse steps.
+Kafka's cluster.id identifies the governed cluster: the id in the spec, else that of the first cluster that answered.
+The latter is written into the status before anything is changed. Values that change all the time are rounded to coarse
+steps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,13 +26,16 @@ from sluicegate_operator.planning.registrations import age_step, lag_step
 from sluicegate_operator.planning.seniority import seniority
 
 VOTER_SILENCE_MAX_S = 10.0
-"""A controller that has not fetched for longer counts as gone; they fetch twice a second."""
+"""A controller that has not fetched for longer, in seconds, counts as gone; controllers fetch twice a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalBroker:
-    """A broker as its cluster tells of it; `silent`: why it did not answer at its own address, empty where it did.
-    `stranger`: another cluster's broker answers there, which `silent` says."""
+    """A broker as its cluster reports it.
+
+    `silent`: why it did not answer at its own address, empty if it did. `stranger`: a broker of another cluster answers
+    there; `silent` then has the details.
+    """
 
     id: int
     host: str
@@ -48,7 +52,7 @@ class ExternalBroker:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """A controller: records that it is behind the active one, and seconds since that heard from it; None: unknown."""
+    """A controller: its lag behind the active one in records, and seconds since its last fetch; None if unknown."""
 
     id: int
     lag: int | None
@@ -70,7 +74,7 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCounts:
-    """Of one broker: partitions that it leads, replicas that it holds, and those of them not in their in-sync set."""
+    """Counts of one broker: partitions that it leads, its replicas, and its replicas that are out of sync."""
 
     leaders: int = 0
     replicas: int = 0
@@ -79,9 +83,13 @@ class ReplicaCounts:
 
 @dataclass(frozen=True, slots=True)
 class ExternalSeen:
-    """One look: `unseen` says why no bootstrap server answered, and then there is nothing else; `no_quorum` why the
-    controllers are not known, `governed` that another BrokerCluster governs it: then there is only its id.
-    `metadata_version`: the finalized level of that feature; None if the cluster does not say it."""
+    """One observation of an external cluster.
+
+    - `unseen`: why no bootstrap server answered; everything else is then empty.
+    - `no_quorum`: why the controllers are unknown.
+    - `governed`: another BrokerCluster governs this cluster; only its id is set then.
+    - `metadata_version`: the finalized level of that feature; None if the cluster does not report it.
+    """
 
     cluster_id: str = ""
     brokers: tuple[ExternalBroker, ...] = ()
@@ -94,26 +102,32 @@ class ExternalSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConfigProgress:
-    """How far the dynamic configuration is, as in planning.cluster_status. `generation`: of the spec that it follows
-    from; None is the present one."""
+    """Progress of the dynamic configuration, as in planning.cluster_status.
+
+    `generation`: generation of the spec that it follows from; None is the present one.
+    """
 
     lagging: Mapping[int, str] = field(default_factory=dict)
     refused: str = ""
     generation: int | None = None
 
     def follows(self, cluster: BrokerCluster) -> bool:
-        """An operator that was just started has not looked yet, and goes by what the one before it has written."""
+        """Return whether the progress follows from the present spec.
+
+        An operator that has just started has not compared yet, and uses the observedGeneration that its predecessor
+        wrote.
+        """
         known = (None, cluster.metadata.generation)
         return self.generation in known or cluster.status.observed_generation == cluster.metadata.generation
 
 
 def governed_id(cluster: BrokerCluster) -> str:
-    """The id of the cluster that is governed; empty until it is known."""
+    """Return the id of the governed cluster; empty until it is known."""
     return cluster.spec.cluster_id or cluster.status.cluster_id
 
 
 def why_another(cluster: BrokerCluster, answered: str) -> str:
-    """Empty unless what answered is another cluster than the one that is governed."""
+    """Return why the cluster that answered is not the governed one; empty if it is."""
     wanted = governed_id(cluster)
     if not wanted or answered == wanted:
         return ""
@@ -124,8 +138,11 @@ def why_another(cluster: BrokerCluster, answered: str) -> str:
 
 
 def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[BrokerCluster]) -> str:
-    """Empty unless an older BrokerCluster governs the cluster with this id: two of them would set each other's limits
-    back, and a Topic of the one would delete records that a Topic of the other stands for."""
+    """Return which older BrokerCluster governs the cluster with this id; empty if there is none.
+
+    Two BrokerClusters would reset each other's limits, and a Topic of one could delete records that belong to a Topic
+    of the other.
+    """
     older = [
         other
         for other in others
@@ -147,8 +164,10 @@ def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[Broke
 def external_status(
     cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress, now: datetime
 ) -> BrokerClusterStatus:
-    """Without dynamicConfigKeys and limitsSet, which are written on their own. While nothing is seen of it, numbers
-    stay as they were."""
+    """Return the status without dynamicConfigKeys and limitsSet, which are written separately.
+
+    While the cluster is unknown, the numbers keep their old values.
+    """
     old = cluster.status
     progress = _progress(cluster, seen, config)
     known = not (seen.unseen or seen.governed or why_another(cluster, seen.cluster_id))

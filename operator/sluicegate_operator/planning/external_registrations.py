@@ -1,6 +1,6 @@
-"""Brokers that others run as BrokerRegistrations and their Events. Pure.
+"""Brokers of external clusters as BrokerRegistrations and their Events. Pure.
 
-Kafka tells of a broker whether it is fenced, and neither its epoch nor its incarnation to clients.
+Kafka reports to clients whether a broker is fenced, but neither its epoch nor its incarnation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,10 @@ def plan_external_registrations(
     counts: Mapping[int, ReplicaCounts],
     now: datetime,
 ) -> RegistrationsPlan:
-    """`existing` may hold those of other clusters as well; `counts` may be older than `brokers`."""
+    """Plan the BrokerRegistrations of an external cluster.
+
+    `existing` may contain those of other clusters; `counts` may be older than `brokers`.
+    """
     own = {r.name: r for r in existing if r.spec.cluster_ref.name == cluster.name and r.namespace == cluster.namespace}
     plans = tuple(_plan(cluster, own, broker, counts.get(broker.id), now) for broker in brokers)
     names = {plan.name for plan in plans}

@@ -1,14 +1,21 @@
-"""Brokers that the operator knows to be gone, for the controller to fence without waiting for their sessions.
+"""Find brokers that are known to be gone, for the controller to fence without waiting for their sessions. Pure.
 
-Pure. What makes it safe, besides the epoch in the order, which keeps it from hitting a newer registration:
+Problem: a broker whose process ended keeps its session until it times out, and its partitions have no leader meanwhile.
+The operator often has proof earlier, from the pod. A wrong proof would fence a live broker.
 
-- A pod that is gone: the order of looking. The controller's view is read first, the pods after it. A session that the
-  controller spoke of belongs to a pod that was there then; if the pod is gone or is another one later, that session's
-  process has ended. It is another one when its uid differs from that of the pod in which the session was seen, or when
-  its address is known and differs. An address that is not known proves nothing: a process may register before the
-  kubelet has reported where it runs.
-- A container that ended inside its pod: one clock. The process noted when it began and the kubelet when the container
-  ended, both on the same host. What began before the end is not the process after it, however old either word is.
+A fence order contains the broker's epoch, which keeps it from hitting a newer registration. Two kinds of proof are
+safe:
+
+- A pod that is gone, proved by the order of reads. The controller's view is read first, the pods after it. A session in
+  the view belongs to a pod that existed then. If the pod is gone or is another one later, that session's process has
+  ended. It is another one if its uid differs from that of the pod in which the session was seen, or if its address is
+  known and differs. An unknown address proves nothing: a process may register before the kubelet has reported its
+  address.
+- A container that ended inside its pod, proved by one clock. The process recorded when it started and the kubelet when
+  the container ended, both on the same host. A process that started before the end is not the one that runs after it,
+  however old either time is.
+
+A lost Kubernetes node alone proves nothing, see `SILENT_NODE_S`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,14 +28,19 @@ SessionPods = Mapping[tuple[int, int], str]
 """The uid of the pod in which a session was seen, by broker id and epoch."""
 
 SILENT_NODE_S = 3.0
-"""A Kubernetes node that is lost may only be cut off from the API server while its brokers serve: the controller must
-not have heard of the broker for this long either. A live broker sends a heartbeat every 2 s."""
+"""Seconds without a heartbeat after which a broker on a lost Kubernetes node counts as gone.
+
+A lost node may only be cut off from the API server while its brokers serve. A live broker sends a heartbeat every 2 s.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerEnd:
-    """`at_ms` is by the clock of the Kubernetes node, in whole seconds and never later than the end was. `how` is the
-    kubelet's word for it, for example `OOMKilled, exit code 137`."""
+    """The end of a container.
+
+    `at_ms` is by the clock of the Kubernetes node, in whole seconds and never later than the real end. `how` is the
+    kubelet's description, for example `OOMKilled, exit code 137`.
+    """
 
     at_ms: int
     how: str
@@ -36,8 +48,11 @@ class ContainerEnd:
 
 @dataclass(frozen=True, slots=True)
 class BrokerPod:
-    """`host` is empty before the kubelet has reported an address. `node_lost`: the Kubernetes node is gone or not heard
-    of. `ended`: the last end of the broker's container, whatever runs in it now."""
+    """The pod of a broker.
+
+    `host` is empty before the kubelet has reported an address. `node_lost`: the Kubernetes node is gone or does not
+    report. `ended`: the last end of the broker's container, whatever runs in it now.
+    """
 
     name: str
     broker_id: int
@@ -50,7 +65,7 @@ class BrokerPod:
 
 @dataclass(frozen=True, slots=True, order=True)
 class FenceOrder:
-    """`why` is a sentence for the Event."""
+    """A session for the controller to fence. `why` is a sentence for the Event."""
 
     broker_id: int
     epoch: int
@@ -60,7 +75,7 @@ class FenceOrder:
 def session_pods(
     overview: ClusterOverview, pods: Sequence[BrokerPod], known: SessionPods
 ) -> dict[tuple[int, int], str]:
-    """`known`, without sessions that have ended and with those that are now seen in a pod: at the pod's address."""
+    """Return `known` without ended sessions, plus the sessions that are now seen at their pod's address."""
     by_id = {pod.broker_id: pod for pod in pods}
     found = {}
     for broker in overview.brokers:
@@ -78,10 +93,12 @@ def plan_fencing(
     told: Collection[tuple[int, int]] = (),
     seen_in: SessionPods = MappingProxyType({}),
 ) -> tuple[FenceOrder, ...]:
-    """`overview` must have been read before `pods`; pods that are being deleted are still there.
+    """Return the fence orders.
 
-    `told` are ids and epochs that the controller was told of before. One that is back is heard of after all: a clock
-    may err once, and must not keep a live broker out. So its container's end counts again only when it is silent.
+    `overview` must have been read before `pods`; pods that are being deleted still exist. `told` are ids and epochs
+    that were sent to the controller before. If such a session sends heartbeats again, the broker is alive: a clock may
+    be wrong once, and must not keep a live broker out. So the end of its container counts again only when the broker is
+    silent.
     """
     by_id = {pod.broker_id: pod for pod in pods}
     orders = []
@@ -95,7 +112,10 @@ def plan_fencing(
 
 
 def why_gone(broker: BrokerOverview, pod: BrokerPod | None, *, by_clock: bool = True, seen_in: str = "") -> str:
-    """Empty for one that may be there. `seen_in` is the uid of the pod that had this session, empty if not known."""
+    """Return why the session's process has ended; empty if it may exist.
+
+    `seen_in` is the uid of the pod that had this session, empty if unknown.
+    """
     if pod is None:
         return f"the pod of broker {broker.id} is gone"
     elsewhere = broker.host is not None and pod.host not in ("", broker.host)

@@ -1,4 +1,4 @@
-"""Which images pods are given whose objects name none: those of the operator's own version, or as its settings say."""
+"""Default images of pods: those of the operator's own version, or of its settings."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,11 @@ LANDING_IMAGE = f"{DEFAULT_IMAGE}-landing"
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """`nodes` are brokers and controllers, `landing` is the container beside a broker that lands its audit log.
-    `pull_secrets` are names, looked for in the namespace of each object."""
+    """The default images.
+
+    `nodes` is for brokers and controllers, `landing` for the container beside a broker that lands its audit log.
+    `pull_secrets` are names of Secrets in the namespace of each object.
+    """
 
     nodes: str = DEFAULT_IMAGE
     landing: str = LANDING_IMAGE
@@ -21,7 +24,10 @@ class Images:
     pull_secrets: tuple[str, ...] = ()
 
     def of_cluster(self, cluster: BrokerCluster) -> BrokerCluster:
-        """As if it named what it does not. Who names an image has the lander in it, or names that one, too."""
+        """Return the cluster with defaults for the images and secrets that it does not name.
+
+        A cluster's own image must contain the lander, unless the cluster names an image for the lander as well.
+        """
         spec = cluster.spec
         found: dict[str, object] = {
             "image": spec.image or self.nodes,
@@ -34,7 +40,7 @@ class Images:
         return cluster.model_copy(update={"spec": spec.model_copy(update=found)})
 
     def of_pipeline(self, pipeline: AuditPipeline) -> AuditPipeline:
-        """As if it named what it does not; who runs SparkApplications has to name one."""
+        """Return the pipeline with defaults for what it does not name; SparkApplications must name an image."""
         spec = pipeline.spec
         found = {
             "image": spec.image or self.pipeline,

@@ -1,4 +1,4 @@
-"""Which labels a LabelSelector matches, as Kubernetes has it, and by which of them to look the selector up. Pure."""
+"""Match labels with LabelSelectors as Kubernetes does, and choose the labels to index a selector by. Pure."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ def _holds(expression: LabelExpression, labels: Mapping[str, str]) -> bool:
 
 
 def one_of(selector: LabelSelector) -> frozenset[Pair]:
-    """Labels of which whatever is matched has at least one; empty where there are no such."""
+    """Return a set of labels such that every matching object has at least one of them; empty if there is none."""
     choices = [frozenset({pair}) for pair in (selector.match_labels or {}).items()]
     for expression in selector.match_expressions or ():
         if expression.operator == "In":

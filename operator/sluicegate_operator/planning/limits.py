@@ -1,10 +1,11 @@
-"""Limits as brokers keep them: what is wanted, what one broker says, and which changes bring it there.
+"""Limits on brokers: the wanted ones, those of one broker, and the changes that bring it there.
 
 A limit has one name on all brokers, its LimitKey: a key of the cluster's default dynamic configuration, or a key of a
-client quota entity (KIP-546). Whatever governs connections is a value under such a name, so that sending, reading back
-and judging know no kinds of quotas. It knows neither the admin client nor time. Limits are set as the cluster's
-default, so a broker that is away learns them (or that they are lifted) when it comes back; a broker's own override is
-somebody's hand and is taken away.
+client quota entity (KIP-546). Every setting that governs connections is a value under such a name, so sending, reading
+back and comparing do not depend on the kind of quota. The module knows neither the admin client nor time.
+
+Limits are set as the cluster's default, so an offline broker learns them, or their removal, when it reconnects. A
+broker's own override was set by another client and is removed.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,17 +24,17 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 Entity = tuple[tuple[str, str | None], ...]
 """Type and name of each component; a name of None is the default of all names."""
 QuotaKey = tuple[Entity, str]
-"""A client quota: whose, and which."""
+"""A client quota: its entity and its name."""
 LimitKey = str | QuotaKey
 
 
 def is_limit_key(key: str) -> bool:
-    """Whether the operator owns this dynamic broker key of a bundled cluster."""
+    """Return whether the operator owns this dynamic broker key of a bundled cluster."""
     return key in LIMIT_KEYS or (key.startswith(LISTENER_PREFIX) and key.endswith((f".{RATE}", f".{COUNT}")))
 
 
 def ip_rate(address: str | None) -> QuotaKey:
-    """The rate of one address (KIP-612); None is the default of all addresses."""
+    """Return the key of one address's connection rate (KIP-612); None is the default of all addresses."""
     return ((IP, address),), CONNECTION_CREATION_RATE
 
 
@@ -43,8 +44,11 @@ def ip_rates(rates: Mapping[str | None, float]) -> dict[QuotaKey, float]:
 
 @dataclass(frozen=True, slots=True)
 class DesiredLimits:
-    """`configs`: the cluster's default dynamic broker configuration, limit keys only. `exclusive`: every other limit is
-    lifted."""
+    """The wanted limits of a cluster.
+
+    `configs`: the cluster's default dynamic broker configuration, limit keys only. `exclusive`: every other limit is
+    lifted.
+    """
 
     configs: Mapping[str, str] = field(default_factory=dict)
     quotas: Mapping[QuotaKey, float] = field(default_factory=dict)
@@ -56,9 +60,12 @@ class DesiredLimits:
 
 @dataclass(frozen=True, slots=True)
 class ObservedLimits:
-    """What one broker says. `default` and `own` are its dynamic configuration of the two levels (DescribeConfigs,
-    sources DYNAMIC_DEFAULT_BROKER_CONFIG and DYNAMIC_BROKER_CONFIG); keys that are no limits do no harm. `listeners`:
-    the names of those that it has open, None where it was not asked."""
+    """The limits that one broker reports.
+
+    `default` and `own` are its dynamic configuration on the two levels (DescribeConfigs, sources
+    DYNAMIC_DEFAULT_BROKER_CONFIG and DYNAMIC_BROKER_CONFIG); they may contain other keys. `listeners`: the names of its
+    open listeners, None if they were not requested.
+    """
 
     default: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +78,7 @@ class ObservedLimits:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What one broker lacks: `limits` are not as wanted, `own` are limits that it has overridden for itself."""
+    """What one broker lacks: `limits` differ from the wanted ones, `own` are limits that it overrides for itself."""
 
     limits: frozenset[LimitKey] = frozenset()
     own: frozenset[str] = frozenset()
@@ -93,7 +100,7 @@ class SetBrokerConfigs:
     delete: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """For people."""
+        """Return a sentence for users."""
         steps = [f"{key}={value}" for key, value in sorted(self.set.items())]
         steps += [f"{key} taken away" for key in sorted(self.delete)]
         return f"{'all brokers' if self.broker_id is None else f'broker {self.broker_id}'}: {', '.join(steps)}"
@@ -111,7 +118,7 @@ class SetQuota:
     value: float | None
 
     def __str__(self) -> str:
-        """For people."""
+        """Return a sentence for users."""
         return f"{quota_words(self.key)} {'lifted' if self.value is None else f'{self.value:g}'}"
 
     @property
@@ -120,12 +127,12 @@ class SetQuota:
 
 
 Action = SetBrokerConfigs | SetQuota
-"""One request, or one entry of a request whose entries are answered one by one."""
+"""One request, or one entry of a request whose entries are answered separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """Which limits that nobody wants are taken away: all of them, or only those that were `released`."""
+    """The unwanted limits that are removed: all of them, or only those that were `released`."""
 
     everything: bool
     released: frozenset[LimitKey] = frozenset()
@@ -137,7 +144,10 @@ class Lifted:
 def missing(
     desired: DesiredLimits, seen: ObservedLimits, lifted: Lifted, asked: Iterable[LimitKey] | None = None
 ) -> Missing:
-    """The one judgement of what a broker was read to have. Of the keys that it was `asked` for; None: of all."""
+    """Compare a broker's limits with the desired ones; every comparison uses this function.
+
+    Only the keys that the broker was `asked` for are compared; None: all keys.
+    """
     limits: set[LimitKey] = set()
     own: set[str] = set()
     if asked is None:
@@ -149,7 +159,8 @@ def missing(
                 continue
             if seen.default.get(key) != wanted:
                 limits.add(key)
-            # An override of a key that we set hides our value, whoever owns the rest of the cluster.
+            # An override of a key that the operator sets hides its value, even if the operator does not own the other
+            # limits.
             if key in seen.own:
                 own.add(key)
         else:
@@ -162,8 +173,10 @@ def missing(
 def changes(
     desired: DesiredLimits, limits: Collection[LimitKey], own: Mapping[int, Collection[str]] | None = None
 ) -> list[Action]:
-    """Actions that set `limits` as they are desired, and lift those that are not desired. `own`: keys that a broker has
-    overridden for itself, and that are to be taken away there."""
+    """Return the actions that set `limits` as desired, and lift those that are not desired.
+
+    `own`: by broker, the overrides that are to be removed there.
+    """
     actions: list[Action] = []
     if configs := sorted(key for key in limits if isinstance(key, str)):
         wanted = {key: desired.configs[key] for key in configs if key in desired.configs}
@@ -175,7 +188,7 @@ def changes(
 
 
 def changes_of(desired: DesiredLimits, lacking: Mapping[int, Missing]) -> list[Action]:
-    """What brings every broker to `desired`, by what each lacks: one change for all that lack it."""
+    """Return the actions that bring every broker to `desired`, with one change for all brokers that lack the same."""
     limits = frozenset[LimitKey]().union(*(each.limits for each in lacking.values()))
     return changes(desired, limits, {broker_id: each.own for broker_id, each in lacking.items()})
 
@@ -185,7 +198,7 @@ def _in_order(key: QuotaKey) -> tuple[tuple[tuple[str, str], ...], str]:
 
 
 def quota_words(key: QuotaKey) -> str:
-    """For people: address 10.0.0.1's rate."""
+    """Describe a quota for users, for example: the rate of address 10.0.0.1."""
     entity, name = key
     if key == ip_rate(None):
         return "the rate of all addresses"
@@ -194,7 +207,7 @@ def quota_words(key: QuotaKey) -> str:
 
 
 def missing_words(desired: DesiredLimits, lacks: Missing) -> list[str]:
-    """What is still to be changed, each limit for itself, in words for people."""
+    """Describe for users what is still to be changed, one text for each limit."""
     steps = [f"this broker's own {key} is still set" for key in lacks.own]
     for key in lacks.limits:
         wanted = desired.value(key)

@@ -1,4 +1,4 @@
-"""The status of a BrokerListener, from what its brokers and Services say."""
+"""The status of a BrokerListener, derived from the reports of its brokers and from its Services."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,11 +27,14 @@ BROKERS_SHOWN_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class ServicesSeen:
-    """What became of a listener's Services. `name_taken` and `refusal` are sentences that say what to do, `waits` one
-    on what keeps clients from beginning at `bootstrap`, `not_applied` a refusal that may pass and has lasted.
+    """The state of a listener's Services.
 
-    `left_over` is a refusal to delete a Service that is not wanted any more. Clients are served then.
-    `left_over_may_pass`: it has lasted, and the next try may be accepted."""
+    - `name_taken`, `refusal`: messages that include what to do.
+    - `waits`: what keeps clients from connecting to `bootstrap`.
+    - `not_applied`: a refusal that may pass and has lasted.
+    - `left_over`: a refusal to delete a Service that is no longer wanted. Clients are served meanwhile.
+    - `left_over_may_pass`: that refusal has lasted, and the next try may be accepted.
+    """
 
     name_taken: str = ""
     refusal: str = ""
@@ -50,7 +53,7 @@ def listener_status(
     now: datetime,
     services: ServicesSeen = ServicesSeen(),
 ) -> BrokerListenerStatus:
-    """The status of `listener`; `layout` is None if there is no such cluster.
+    """Return the status of `listener`; `layout` is None if there is no such cluster.
 
     A listener that clashes serves nothing: the brokers' listener of that name belongs to the other BrokerListener.
     """

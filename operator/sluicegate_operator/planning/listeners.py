@@ -1,7 +1,7 @@
-"""Which listeners each broker should have open, by its dynamic configuration, and what brings it there. Pure.
+"""Plan which listeners each broker should have open, and the dynamic configuration that opens them. Pure.
 
-A value that the broker keeps names no address of a pod: a host that is left out is the broker's own, whatever that is
-when it starts the next time (decision 31). What brokers say is compared with their own host in its place.
+A stored value contains no pod address: an omitted host means the broker's own host, which may change at its next start
+(decision 31). For comparisons, a broker's own host is inserted where the reported value omits it.
 """
 
 import re
@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"^(?P<name>[^:/]+)://(?P<host>.*):(?P<port>\d+)$")
 
 
 def listener_addresses(value: str | None) -> dict[str, Address]:
-    """By name. `value` is as Kafka has it: `INTERNAL://10.0.0.1:9091,EXTERNAL://[::1]:9094`."""
+    """Return the addresses by listener name. `value`: `INTERNAL://10.0.0.1:9091,EXTERNAL://[::1]:9094`."""
     entries = (_ENTRY.match(entry.strip()) for entry in (value or "").split(","))
     return {
         entry["name"].upper(): Address(entry["host"].strip("[]"), int(entry["port"]))
@@ -40,7 +40,7 @@ def listener_ports(value: str | None) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class OpenListener:
-    """`advertised`: what clients are told; `trusted`: see BrokerListener.spec.proxyProtocol."""
+    """An open listener. `advertised`: its address for clients; `trusted`: see BrokerListener.spec.proxyProtocol."""
 
     port: int
     advertised: Address
@@ -48,24 +48,24 @@ class OpenListener:
 
 
 OpenListeners = Mapping[str, OpenListener]
-"""By name in Kafka, INTERNAL too."""
+"""Open listeners by name in Kafka, including INTERNAL."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenersChange:
-    """Keys that one broker is to set, and to give back, together."""
+    """Keys that one broker is to set and to reset in one request."""
 
     set: Mapping[str, str]
     delete: tuple[str, ...] = ()
 
 
 def asked_keys(names: Sequence[str]) -> list[str]:
-    """What to ask a broker for; `names` of the listeners that are wanted."""
+    """Return the keys to read from a broker; `names` are the wanted listeners."""
     return [LISTENERS, ADVERTISED, *(trusted_key(name) for name in names)]
 
 
 def open_listeners(configs: Mapping[str, str | None], host: str) -> dict[str, OpenListener]:
-    """What a broker, whose own address is `host`, says of `asked_keys`."""
+    """Return the open listeners from a broker's answer for `asked_keys`; `host` is the broker's own address."""
     told = listener_addresses(configs.get(ADVERTISED))
     found = {}
     for name, bound in listener_addresses(configs.get(LISTENERS)).items():
@@ -86,8 +86,11 @@ def wanted_listeners(
     told: Mapping[str, Address],
     now: OpenListeners,
 ) -> dict[str, OpenListener]:
-    """Of the broker at `host`. `listeners` by metadata.name; `told` by Kafka's name what clients are to be told where
-    that is known: until then it stays as it is."""
+    """Return the listeners that the broker at `host` should have.
+
+    `listeners`: by metadata.name. `told`: by Kafka's name, the addresses to advertise, as far as they are known. A
+    listener whose address is unknown keeps its present one.
+    """
     wanted = {}
     for port in layout.listeners:
         proxy = listeners[port.resource].spec.proxy_protocol if port.resource is not None else None
@@ -101,14 +104,16 @@ def wanted_listeners(
 
 
 def differing(now: OpenListeners, wanted: OpenListeners) -> tuple[str, ...]:
-    """INTERNAL is the file's for good, and never among them."""
+    """Return the names of listeners that differ, never INTERNAL: the properties file defines it permanently."""
     names = {*now, *wanted} - {INTERNAL}
     return tuple(sorted(name for name in names if now.get(name) != wanted.get(name)))
 
 
 def change_to(now: OpenListeners, wanted: OpenListeners, host: str) -> ListenersChange | None:
-    """None when the broker has it already. Ports, addresses and who is trusted change together: a listener is never
-    open without its PROXY protocol."""
+    """Return the change from `now` to `wanted`, or None if nothing differs.
+
+    Ports, addresses and trusted proxies change together: a listener is never open without its PROXY protocol.
+    """
     names = differing(now, wanted)
     if not names:
         return None
@@ -122,7 +127,7 @@ def change_to(now: OpenListeners, wanted: OpenListeners, host: str) -> Listeners
         for name in names
         if name in wanted and wanted[name].trusted != (now[name].trusted if name in now else ())
     }
-    # Also where it was not asked for: a listener of that name that comes later begins without it.
+    # Deleted even if it was not read: a later listener of that name must start without it.
     gone = tuple(trusted_key(name) for name in names if name not in wanted)
     return ListenersChange(values, gone)
 
@@ -134,20 +139,26 @@ def _entry(name: str, address: Address, host: str) -> str:
 
 
 def one_by_one(now: OpenListeners, wanted: OpenListeners) -> tuple[str, ...]:
-    """In which order to change single listeners where all together were refused: what goes makes room for others."""
+    """Return the order in which to change single listeners after a combined change was refused: removals first."""
     return tuple(sorted(differing(now, wanted), key=lambda name: (name in wanted, name)))
 
 
 def with_one(now: OpenListeners, wanted: OpenListeners, name: str) -> dict[str, OpenListener]:
-    """`now`, in which only the listener `name` is as it is wanted."""
+    """Return `now` with only the listener `name` changed to its wanted state."""
     others = {other: listener for other, listener in now.items() if other != name}
     return {**others, name: wanted[name]} if name in wanted else others
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSeen:
-    """`told`: by broker id, what clients are told of those that have it open as wanted. Of the brokers that serve,
-    `lacking` have not yet, `unknown` have not said, and `refused` say why they will not. `waits`: see exposure."""
+    """The state of one listener on the brokers.
+
+    - `told`: the advertised address, by id of the brokers that have the listener open as wanted.
+    - `lacking`: brokers that serve clients and do not have it open as wanted yet.
+    - `unknown`: brokers that serve clients and have not answered.
+    - `refused`: brokers that refuse it, with their message.
+    - `waits`: see exposure.
+    """
 
     told: Mapping[int, Address] = field(default_factory=dict)
     lacking: tuple[int, ...] = ()
@@ -158,8 +169,11 @@ class ListenerSeen:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSeen:
-    """A broker that lets clients in. `now` and `wanted` are its listeners; `now` is None while it has not said. By
-    listener, in Kafka's name: `refused` is what the broker says, `waits` what is waited for."""
+    """A broker that admits clients.
+
+    `now` and `wanted` are its listeners; `now` is None until it has answered. By listener, in Kafka's name: `refused`
+    is the broker's message, `waits` what the listener waits for.
+    """
 
     id: int
     now: OpenListeners | None
@@ -173,7 +187,7 @@ class BrokerSeen:
 
 
 def listener_seen(name: str, brokers: Sequence[BrokerSeen]) -> ListenerSeen:
-    """`name` is Kafka's."""
+    """Return the state of one listener on the brokers; `name` is Kafka's."""
     told = {b.id: b.now[name].advertised for b in brokers if b.now is not None and _is_open(b, name)}
     return ListenerSeen(
         told=told,

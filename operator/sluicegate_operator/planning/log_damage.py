@@ -1,4 +1,4 @@
-"""The condition LogsDamaged of a cluster, by what its brokers report. Pure."""
+"""The condition LogsDamaged of a cluster, derived from its brokers' reports. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +12,11 @@ _NAMED_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class BrokerDamage:
-    """`ranges`: how many ranges of offsets one broker cannot read. `sentences`: half of one for each partition that has
-    such ranges or is not served."""
+    """Damage of one broker's logs.
+
+    `ranges`: number of offset ranges that the broker cannot read. `sentences`: half a sentence for each partition that
+    has such ranges or is not served.
+    """
 
     ranges: int
     sentences: tuple[str, ...]
@@ -24,7 +27,7 @@ class BrokerDamage:
 
 
 def damage_finding(damage: Mapping[int, BrokerDamage]) -> Finding:
-    """By broker id; brokers without damage are in it, too."""
+    """Return the condition. `damage` is by broker id and includes brokers without damage."""
     if not any(one.is_damaged for one in damage.values()):
         return Finding(LOGS_DAMAGED, False, "NoDamage", f"{len(damage)} brokers can read all of their logs")
     named = [

@@ -1,4 +1,4 @@
-"""Brokers and controllers whose Kubernetes node is lost: what the status of their cluster says. Pure."""
+"""Describe brokers and controllers on lost Kubernetes nodes, for the status of their cluster. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ _SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class LostNode:
-    """A Kubernetes node and what was on it, for example "broker 1". `why` is empty if the Node object is gone."""
+    """A lost Kubernetes node with its brokers and controllers, for example "broker 1".
+
+    `why`: empty if the Node object is gone.
+    """
 
     name: str
     why: str
@@ -19,7 +22,7 @@ class LostNode:
 
 
 def why_not_ready(node: Mapping[str, Any]) -> str:
-    """Reason and message of a Node object's Ready condition; empty while it is True."""
+    """Return reason and message of a Node's Ready condition; empty while it is True."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = next((condition for condition in conditions if condition["type"] == "Ready"), None)
     if ready is None or ready["status"] == "True":
@@ -29,7 +32,7 @@ def why_not_ready(node: Mapping[str, Any]) -> str:
 
 
 def lost_words(nodes: Sequence[LostNode]) -> str:
-    """One sentence about all of them, with what to do; empty without any."""
+    """Return one sentence about all lost nodes, with what to do; empty without any."""
     if not nodes:
         return ""
     parts = [_words(node) for node in nodes[:_SHOWN_MAX]]

@@ -1,6 +1,6 @@
-"""Tags that are labels of the Kubernetes nodes that brokers are on. Pure.
+"""Broker tags that are labels of the brokers' Kubernetes nodes. Pure.
 
-They follow a broker that comes up on another node, and a node that is labelled anew.
+The tags change when a broker starts on another node, and when its node's labels change.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,11 @@ from sluicegate_operator.planning.racks import NodeLabels
 def node_tags(
     label_of: Mapping[str, str], node_of: Mapping[int, str], nodes: Mapping[str, NodeLabels]
 ) -> dict[int, dict[str, str]]:
-    """By broker, as keys of its configuration. `label_of` is tagsFromNodeLabels; `nodes` must hold each of `node_of`. A
-    broker whose node could not be read is left out; a label that is not there, or is empty, is no tag."""
+    """Return the tags by broker, as keys of its configuration.
+
+    `label_of` is tagsFromNodeLabels; `nodes` must contain each node in `node_of`. A broker whose node could not be read
+    is left out. A label that is missing or empty makes no tag.
+    """
     return {
         broker_id: {
             tag_key(name): value for name, label in sorted(label_of.items()) if (value := labels.get(label, ""))

@@ -1,7 +1,7 @@
-"""Code of observers from ConfigMaps: one ConfigMap of the operator's own, which every broker pod has mounted. Pure.
+"""Code of observers from ConfigMaps: one ConfigMap of the operator, mounted into every broker pod. Pure.
 
-A module's file is named by what is in it, so that a changed one is another module: the brokers import it while they
-run, and nothing has to be reloaded. Pods are rolled once, when the BrokerCluster allows such code.
+A module's file name contains a digest of its code, so changed code is a new module: running brokers import it, and
+nothing has to be reloaded. Pods are rolled once, when the BrokerCluster allows such code.
 """
 
 import hashlib
@@ -12,14 +12,14 @@ from typing import Any
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 
 MODULE_BYTES_MAX = 48 << 10
-"""Sixteen of them are less than the 1 MiB of a ConfigMap."""
+"""Most bytes of a module; sixteen of them fit into the 1 MiB of a ConfigMap."""
 _DIGITS = 10
 _NONE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ObserverModule:
-    """`name` is that of the module on the brokers, `class_name` module.Class there."""
+    """A module with observer code. `name` is its name on the brokers, `class_name` is module.Class there."""
 
     name: str
     class_name: str
@@ -30,7 +30,7 @@ class ObserverModule:
         return f"{self.name}.py"
 
     def is_missed_in(self, problem: str) -> bool:
-        """Whether the broker could not find it, rather than something that it imports."""
+        """Return whether the broker could not find the module itself, rather than one that it imports."""
         return problem == f"ModuleNotFoundError: No module named '{self.name}'"
 
 
@@ -49,8 +49,11 @@ def find_modules(
     config_maps: Mapping[str, Mapping[str, Any] | None],
     refused: Mapping[str, str] = _NONE,
 ) -> ModulesFound:
-    """`plugins` by name; `config_maps`: those that they name, None for one that is not there. `refused`: those that the
-    API server lets nobody read, with its words."""
+    """Return the modules of the plugins.
+
+    `plugins` are by name. `config_maps` are those that the plugins name, None for a missing one. `refused`: ConfigMaps
+    that the API server refuses to show, with its message.
+    """
     modules, missing = {}, {}
     for name, plugin in plugins.items():
         source = plugin.spec.config_map_name

@@ -1,4 +1,4 @@
-"""The status of an ObserverPlugin, from its verdict and from what each broker says of the observer."""
+"""The status of an ObserverPlugin, derived from its verdict and from each broker's report on the observer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,21 +35,24 @@ _MESSAGE_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class PluginReports:
-    """`expected` brokers should have the observer; `reports` is what those that answer say. `refused`: what brokers say
-    of configuration that they will not take, whenever they are asked; `error`: why others did not answer."""
+    """The brokers' reports on one observer.
+
+    `expected` brokers should have the observer; `reports` has those that answered. `refused`: the brokers' message
+    about configuration that they refuse; `error`: why other brokers did not answer.
+    """
 
     expected: Sequence[int] = ()
     reports: Mapping[int, ObserverReport] = field(default_factory=dict)
     refused: str = ""
     error: str = ""
     rolling: bool = False
-    """Whether brokers are being restarted to be given code that they lack."""
+    """Whether brokers are being restarted to get code that they lack."""
     note: str = ""
-    """What people should know of one that is loaded."""
+    """A note for users about an observer that is loaded."""
 
     @property
     def by_broker(self) -> list[tuple[int, ObserverReport]]:
-        """All of `expected`, those that need a look first."""
+        """The reports of all `expected` brokers, the worst first."""
         silent = ObserverReport(UNKNOWN, "the broker does not answer")
         found = [(broker_id, self.reports.get(broker_id, silent)) for broker_id in self.expected]
         return sorted(found, key=lambda pair: (_rank(pair[1].state), pair[0]))
@@ -64,7 +67,7 @@ class PluginReports:
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing that passes by itself in seconds."""
+        """Whether no report is in a state that passes within seconds."""
         return len(self.reports) == len(self.expected) and all(
             report.state in (LOADED, FAILED) for report in self.reports.values()
         )
@@ -77,7 +80,7 @@ def _rank(state: str) -> int:
 def observer_status(
     plugin: ObserverPlugin, verdict: PluginVerdict, reports: PluginReports, now: datetime
 ) -> ObserverPluginStatus:
-    """Compare the result with plugin.status before it is written."""
+    """Return the new status; the caller compares it with plugin.status before it writes it."""
     old, progress = plugin.status, _progress(verdict, reports)
     accepted = verdict.outcome is PluginOutcome.ACCEPTED
     rows = reports.by_broker if accepted else []
@@ -96,7 +99,7 @@ def observer_status(
 
 
 def remark(status: ObserverPluginStatus) -> str:
-    """What a broker that has the observer says of it all the same; empty when there is nothing to say."""
+    """Return a message of a broker that has the observer; empty if there is none."""
     said = (one for one in status.broker_states if one.state in (LOADED, SUSPENDED) and one.message)
     return next((f"broker {one.broker_id}: {one.message}" for one in said), "")
 
@@ -125,6 +128,6 @@ def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
 
 
 def _sentence(reports: PluginReports, said: str) -> str:
-    """With what brokers that have loaded it say all the same: errors, what was dropped."""
+    """Append a message of a broker that has loaded the observer, such as errors or dropped events."""
     remarks = [(broker_id, r.message) for broker_id, r in reports.by_broker if r.state == LOADED and r.message]
     return f"{said}; broker {remarks[0][0]}: {remarks[0][1]}" if remarks else said

@@ -1,8 +1,8 @@
-"""Which observers the brokers should have, and which requests bring them there. Pure.
+"""Plan the brokers' observers and the requests that configure them. Pure.
 
-Decides which of two ObserverPlugins with one name is loaded, translates plugins to the broker's keys, and compares the
-keys with what each broker has. The keys are cluster-wide defaults, as those of limits are, so a broker that is away
-gets them when it reconnects. An observer that no ObserverPlugin names was configured by hand, and is removed.
+The module decides which of two ObserverPlugins with one name is loaded. It translates plugins to the broker's keys, and
+compares the keys with those of each broker. The keys are cluster-wide defaults, like those of limits, so an offline
+broker gets them when it reconnects. An observer that no ObserverPlugin names was configured by hand, and is removed.
 """
 
 import posixpath
@@ -22,20 +22,20 @@ NAMES = "observer.class.names"
 AUDIT_LOG, SPOOLS = "audit-log", "spool.dir"
 """The built-in observer whose events are landed from a folder, and the key that names another folder."""
 _SPOOLS_DEFAULT = f"{LOG_DIR}/audit"
-"""The folder if the key is absent or empty."""
+"""The audit log's folder if the key is absent or empty."""
 PREFIX = "observer."
 _FILTERS = ("filter.api.keys", "filter.listeners", "filter.principals", "filter.topic.prefixes")
-"""Keys of an observer, without its name, whose lists say what it is shown."""
+"""Keys of an observer, without its name, whose lists filter the events that it receives."""
 OBSERVERS_MAX = 16
-"""The broker loads no more."""
+"""Most observers that a broker loads."""
 CONFIG_BYTES_MAX = 32 * 1024
-"""Of one observer: a broker reads requests of 1 MiB at most, and all of its observers may be in one."""
+"""Most bytes of one observer's configuration: all observers may be in one request of at most 1 MiB."""
 LOADED, LOADING, SUSPENDED, FAILED, UNKNOWN = "Loaded", "Loading", "Suspended", "Failed", "Unknown"
-"""What a broker says of an observer; Unknown where it does not answer."""
+"""States that a broker reports for an observer; Unknown if the broker does not answer."""
 
 
 class PluginOutcome(StrEnum):
-    """What became of an ObserverPlugin; also the reason in its conditions."""
+    """The outcome for an ObserverPlugin; also the reason in its conditions."""
 
     ACCEPTED = "Accepted"
     DISABLED = "Disabled"
@@ -51,7 +51,7 @@ class PluginOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginVerdict:
-    """On one ObserverPlugin; `observer` is its name on the brokers."""
+    """The verdict on one ObserverPlugin; `observer` is its name on the brokers."""
 
     observer: str
     outcome: PluginOutcome
@@ -60,8 +60,13 @@ class PluginVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ObserverPlan:
-    """`configs`: the cluster's default dynamic configuration of observers. `keys`: by observer, which of them are its
-    own. `verdicts` by the ObserverPlugin's metadata.name. `modules`: by observer, the code that brokers are given."""
+    """The plan for all observers of a cluster.
+
+    - `configs`: the cluster's default dynamic configuration of observers.
+    - `keys`: each observer's own keys in `configs`, by observer.
+    - `verdicts`: by the ObserverPlugin's metadata.name.
+    - `modules`: the code that brokers are given, by observer.
+    """
 
     configs: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -71,7 +76,7 @@ class ObserverPlan:
 
 @dataclass(frozen=True, slots=True)
 class ObserverReport:
-    """What a broker says of one observer."""
+    """A broker's report on one observer."""
 
     state: str
     message: str = ""
@@ -79,8 +84,10 @@ class ObserverReport:
 
 @dataclass(frozen=True, slots=True)
 class ObservedObservers:
-    """What one broker says: its dynamic configuration of observers on both levels, and of each observer in
-    `observer.class.names` that has a class what has become of it."""
+    """A broker's dynamic observer configuration on both levels, and its report on each observer.
+
+    Reports exist for the observers in `observer.class.names` that have a class.
+    """
 
     default: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
@@ -92,15 +99,18 @@ def is_observer_key(key: str) -> bool:
 
 
 def class_key(observer: str) -> str:
-    """It is set of every observer, of built-in ones as well: what a broker says of an observer stands with it."""
+    """Return the key of an observer's class. Built-in observers have it too: the broker reports the state with it."""
     return f"{PREFIX}{observer}.class"
 
 
 def plan_observers(
     cluster: BrokerCluster | None, plugins: Sequence[ObserverPlugin], code: ModulesFound | None = None
 ) -> ObserverPlan:
-    """`plugins` of other clusters are left out; without a cluster all of them miss theirs. `code`: what there is in
-    the ConfigMaps that they name."""
+    """Return the observers of a cluster, and a verdict on each ObserverPlugin.
+
+    `plugins` of other clusters are ignored; without a cluster, all plugins lack theirs. `code`: the contents of the
+    ConfigMaps that the plugins name.
+    """
     living = [plugin for plugin in plugins if plugin.metadata.deletion_timestamp is None]
     if cluster is None or cluster.spec.is_external:
         return ObserverPlan(verdicts={plugin.name: _cluster_missing(plugin) for plugin in living})
@@ -124,7 +134,7 @@ def _plan(
     verdicts: Mapping[str, PluginVerdict],
     modules: Mapping[str, ObserverModule],
 ) -> ObserverPlan:
-    """`of_each` has the configuration of each observer that brokers load, by its name."""
+    """Build the plan. `of_each`: the configuration of each observer that brokers load, by name."""
     configs = {key: value for own_configs in of_each.values() for key, value in own_configs.items()}
     if of_each:
         configs[NAMES] = ",".join(sorted(of_each))
@@ -182,7 +192,7 @@ def _judge(
 
 
 def _same_spools(plugin: ObserverPlugin, others: Iterable[ObserverPlugin]) -> ObserverPlugin | None:
-    """One of the others that writes an audit log into the same folder."""
+    """Return the plugin of `others` that writes its audit log into the same folder, if any."""
     if plugin.spec.built_in != AUDIT_LOG:
         return None
     own = _spools(plugin)
@@ -191,14 +201,14 @@ def _same_spools(plugin: ObserverPlugin, others: Iterable[ObserverPlugin]) -> Ob
 
 
 def _spools(plugin: ObserverPlugin) -> str:
-    """The folder of its audit log on a broker, in one spelling."""
+    """Return the folder of a plugin's audit log on a broker, normalized."""
     said = (plugin.spec.config or {}).get(SPOOLS) or _SPOOLS_DEFAULT
-    # POSIX leaves the meaning of two leading slashes open; to Linux they are one.
+    # POSIX leaves the meaning of two leading slashes open; Linux treats them as one.
     return posixpath.normpath(f"/{said.lstrip('/')}" if said.startswith("/") else said)
 
 
 def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
-    """What is to be said of an audit log that stays on the brokers of Kubernetes; empty of everything else."""
+    """Return the warning about an audit log that is never landed from the brokers' pods; empty for other plugins."""
     is_audit_log = plugin.spec.built_in == AUDIT_LOG and _spools(plugin) == _SPOOLS_DEFAULT
     if not is_audit_log or cluster.spec.landing is not None:
         return ""
@@ -206,7 +216,7 @@ def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
 
 
 def without_modules(plan: ObserverPlan, outcome: PluginOutcome, message: str) -> ObserverPlan:
-    """The plan if brokers cannot be given the modules; the verdict on each ObserverPlugin that has one says why."""
+    """Return the plan without modules, which brokers cannot be given; the affected verdicts have the cause."""
     of_each = {
         name: {key: plan.configs[key] for key in keys} for name, keys in plan.keys.items() if name not in plan.modules
     }
@@ -235,9 +245,9 @@ def _configs(plugin: ObserverPlugin, module: ObserverModule | None) -> dict[str,
 def diff_observers(
     desired: Mapping[str, str], observed: Mapping[int, ObservedObservers], *, hold: bool = False
 ) -> list[SetBrokerConfigs]:
-    """What brings every broker that was seen to `desired`; nothing when all are there.
+    """Return the requests that bring every observed broker to `desired`; empty if all have it.
 
-    `hold`: an ObserverPlugin cannot be read, so nothing that may be of it is taken away.
+    `hold`: an ObserverPlugin cannot be read, so no key that may belong to it is removed.
     """
     views = list(observed.values())
     if hold:
@@ -258,8 +268,11 @@ def diff_observers(
 
 
 def same_observer_value(key: str, one: str | None, other: str | None) -> bool:
-    """Whether two texts are the same value of a key. The lists of spec.filter have no order; keys of spec.config, which
-    may have similar names, are the observer's own and are compared letter by letter."""
+    """Return whether two texts are the same value of a key.
+
+    The lists of spec.filter have no order. Keys of spec.config, whose names may be similar, belong to the observer and
+    are compared literally.
+    """
     _, _, of_observer = key.removeprefix(PREFIX).partition(".")
     if one is None or other is None or of_observer not in _FILTERS:
         return one == other
@@ -275,7 +288,7 @@ def _held(desired: Mapping[str, str], views: Sequence[ObservedObservers]) -> dic
 def reports_on(
     plan: ObserverPlan, observer: str, expected: Sequence[int], observed: Mapping[int, ObservedObservers]
 ) -> dict[int, ObserverReport]:
-    """What has become of an observer on each broker of `expected`; a broker that was not seen is left out."""
+    """Return the state of an observer on each broker of `expected`; brokers that were not observed are left out."""
     return {broker_id: _report(plan, observer, observed[broker_id]) for broker_id in expected if broker_id in observed}
 
 

@@ -1,4 +1,4 @@
-"""How old statuses may be, by the operator's Lease: they have no time of their own (decision 48). Pure."""
+"""Tell from the operator's Lease how old statuses may be: they have no time of their own (decision 48). Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,13 +6,13 @@ from typing import Any
 
 DEFAULT_NAME = "sluicegate-operator"
 CLOCKS_DIFFER_S = 30.0
-"""The time in a Lease is that of the operator's clock."""
+"""Tolerance in seconds: the time in a Lease is that of the operator's clock."""
 
 
 def operator_silence(leases: Sequence[Mapping[str, Any]], now: datetime) -> str:
-    """A sentence if no operator has renewed its Lease lately; empty if one has, and if nothing is known of any.
+    """Return a sentence if no operator has renewed its Lease lately; empty if one has, and without any Lease.
 
-    `leases`: those with the operator's name, in whatever namespaces.
+    `leases`: those with the operator's name, in any namespace.
     """
     silent = [(age_s, lease) for lease in leases if (age_s := _silent_s(lease, now)) is not None]
     if not silent or len(silent) < len(leases):
@@ -26,7 +26,7 @@ def operator_silence(leases: Sequence[Mapping[str, Any]], now: datetime) -> str:
 
 
 def _silent_s(lease: Mapping[str, Any], now: datetime) -> float | None:
-    """For how long it has not been renewed; None while it is held."""
+    """Return for how many seconds the Lease has not been renewed; None while it is held."""
     spec = lease.get("spec") or {}
     try:
         age_s = (now - datetime.fromisoformat(spec["renewTime"])).total_seconds()

@@ -1,7 +1,7 @@
-"""The active controller's view of its brokers, as it serves it at `GET /brokers`; seed 004 names the states.
+"""The active controller's view of its brokers, as served at `GET /brokers`; seed 004 names the states.
 
-Owns the reading of that document and nothing else: it knows neither pods nor HTTP. Strict, because rolls and fencing
-are decided by it: a document that is not understood is an error and never an empty cluster.
+The module only parses that document: it knows neither pods nor HTTP. It is strict, because rolls and fencing depend on
+it: a document that it does not understand is an error and never an empty cluster.
 """
 
 import json
@@ -13,24 +13,28 @@ from uuid import UUID
 
 
 class BrokerState(StrEnum):
-    """A broker as the active controller sees it; the values are those of its HTTP answer and of BrokerRegistration."""
+    """State of a broker at the active controller; the values are those of its HTTP answer and of BrokerRegistration."""
 
     OFFLINE = "Offline"
-    """Registered, without a live session: not running, or doing what one node does alone."""
+    """Registered without a live session: not running, or at work on its own disk."""
     FENCED = "Fenced"
     ONLINE = "Online"
     STOPPING = "Stopping"
 
 
 class OverviewError(ValueError):
-    """What the controller sent is not the document that this operator knows."""
+    """The controller's document does not have the format that this operator knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerOverview:
-    """`out_of_sync`: replicas that it has and that are not in their in-sync set; `metadata_lag`: records that it is
-    behind, by its last heartbeat; `host` is that of its inter-broker endpoint; `began_ms`: when its process began, by
-    that host's own clock, where its incarnation tells."""
+    """A broker in the controller's view.
+
+    - `out_of_sync`: number of its replicas that are not in their in-sync set.
+    - `metadata_lag`: records that it was behind at its last heartbeat.
+    - `host`: host of its inter-broker endpoint.
+    - `began_ms`: when its process started, by that host's clock, if its incarnation contains it.
+    """
 
     id: int
     epoch: int
@@ -52,7 +56,7 @@ class BrokerOverview:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOverview:
-    """`brokers` are in order of id."""
+    """The controller's view of the cluster; `brokers` are in order of id."""
 
     cluster_id: str
     controller_id: int
@@ -60,8 +64,10 @@ class ClusterOverview:
     metadata_offset: int
     brokers: tuple[BrokerOverview, ...] = ()
     version: str = ""
-    """Of the view: another one where there is something new to see. Empty of a controller that cannot be asked to wait
-    for that."""
+    """Version of the view: it changes when the view changes.
+
+    It is empty if the controller does not support waiting for a change.
+    """
 
     def broker(self, broker_id: int) -> BrokerOverview | None:
         return next((broker for broker in self.brokers if broker.id == broker_id), None)
@@ -72,7 +78,7 @@ class ClusterOverview:
 
 
 def parse_overview(body: bytes | str) -> ClusterOverview:
-    """The body of a 200. Raises OverviewError."""
+    """Parse the body of a 200. Raises OverviewError."""
     document = _document(body)
     brokers = _field(document, "brokers", list)
     overview = ClusterOverview(
@@ -90,7 +96,7 @@ def parse_overview(body: bytes | str) -> ClusterOverview:
 
 
 def parse_active_controller(body: bytes | str) -> int | None:
-    """The body of a 503: whom to ask instead; None when the controller asked does not know. Raises OverviewError."""
+    """Parse the body of a 503: the id of the active controller, or None if it is unknown. Raises OverviewError."""
     found: int | None = _optional(_document(body), "activeControllerId", int)
     return found
 
@@ -137,7 +143,10 @@ def _began_ms(incarnation: str) -> int | None:
 
 
 def time_of_uuid(found: UUID) -> int | None:
-    """In milliseconds: a UUID of version 7 begins with it (RFC 9562); those of other brokers are all chance."""
+    """Return the time in a UUID in milliseconds.
+
+    A UUID of version 7 begins with it (RFC 9562); incarnations of other brokers are random.
+    """
     return found.int >> 80 if found.version == 7 else None
 
 
@@ -145,7 +154,7 @@ def _field(document: Mapping[str, Any], name: str, kind: type | tuple[type, ...]
     if name not in document:
         raise OverviewError(f"{name}: is missing from the controller's view")
     value = document[name]
-    # A bool is an int to Python and never one to the controller.
+    # A bool is an int to Python, but never in the controller's document.
     if not isinstance(value, kind) or isinstance(value, bool):
         raise OverviewError(f"{name}: {value!r} is not what the controller's view has there")
     return value

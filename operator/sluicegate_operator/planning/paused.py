@@ -1,7 +1,7 @@
 """The status of an object whose BrokerCluster is paused. Pure.
 
-The operator does nothing for such an object, so most of the status stays as it is. Ready, Reconciling and Stalled get
-the reason Paused. What said that the cluster is missing is not known any more.
+The operator does nothing for such an object, so most of the status stays unchanged. Ready, Reconciling and Stalled get
+the reason Paused. A condition that reported a missing cluster becomes Unknown.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,10 @@ Found = TypeVar("Found", bound=Status)
 
 
 def paused_status(resource: Resource, old: Found, now: datetime, fields: Mapping[str, Any] | None = None) -> Found:
-    """`old` is the status of `resource`, and `fields` are those that the object itself says, by their Python names.
+    """Return the status of `resource`; `old` is its present one.
 
-    Ready stays True where this generation was applied before the pause. Any other object waits for the end of the
-    pause, and is Reconciling.
+    `fields` are status fields that follow from the object itself, by their Python names. Ready stays True if this
+    generation was applied before the pause. Any other object waits for the end of the pause, and is Reconciling.
     """
     message = f"spec.paused of BrokerCluster {resource.cluster_name} is true: nothing is changed until it is false"
     progress = (ready if _is_applied(resource, old) else working)(PAUSED, message)

@@ -1,6 +1,6 @@
-"""The runs of an AuditPipeline, from the Jobs or SparkApplications and from the pods that they had. Pure.
+"""The runs of an AuditPipeline, derived from its Jobs or SparkApplications and their pods. Pure.
 
-How a run stands is for its owner to say, who may try again; why, and what it has done, its pod says.
+The owner decides a run's state, because it may retry the run. The pod has the cause of a failure and the run's results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from sluicegate_operator.resources.audit_spark import RUN_LABEL
 Json = Mapping[str, Any]
 
 _OWNER_LABELS = ("batch.kubernetes.io/job-name", RUN_LABEL, "sparkoperator.k8s.io/app-name")
-"""Of a pod: its Job, its SparkApplication of either Spark operator."""
+"""Labels of a pod that name its Job, or its SparkApplication of either Spark operator."""
 _APACHE_FAILURES = frozenset(
     {
         "DriverStartTimedOut",
@@ -32,14 +32,15 @@ _KUBEFLOW_ENDS = {"COMPLETED": True, "FAILED": False}
 _KUBEFLOW_RUNS = frozenset({"RUNNING", "SUCCEEDING", "FAILING"})
 _APACHE_RUNS = frozenset({"DriverReady", "InitializedBelowThresholdExecutors", "RunningHealthy"})
 _APACHE_RUNS |= {"RunningWithBelowThresholdExecutors"}
-"""What Spark operators say of an application whose driver has begun."""
+"""States that Spark operators report for an application whose driver has started."""
 
 
 class RunState(StrEnum):
     """The state of a run.
 
-    PENDING: its container has not begun. RETRYING: it failed, and its owner tries it again. DELETED: its Job or
-    SparkApplication was deleted before the run ended; only a status has this state.
+    - PENDING: its container has not started.
+    - RETRYING: it failed, and its owner retries it.
+    - DELETED: its Job or SparkApplication was deleted before the run ended; only a status has this state.
     """
 
     PENDING = "Pending"
@@ -52,10 +53,15 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun:
-    """`made` is when its Job or SparkApplication was made, `started` when its container began, None before. `failure`
-    is why the container of its newest pod does not begin, if that is known; `has_pod`: it has one at all. `summary` is
-    what its newest pod that has ended has said, None where it said nothing that can be read. `why` is a line for one
-    that failed. Times are the API server's texts."""
+    """One run of a pipeline. Times are strings of the API server.
+
+    - `made`: when its Job or SparkApplication was created.
+    - `started`: when its container started, None before.
+    - `failure`: why the container of its newest pod does not start, if that is known.
+    - `has_pod`: whether it has a pod.
+    - `summary`: the summary of its newest pod that has ended; None without a readable one.
+    - `why`: one line about the failure, if it failed.
+    """
 
     name: str
     state: RunState
@@ -68,7 +74,7 @@ class PipelineRun:
     why: str = ""
     owner: Json | None = None
     pod_ended: bool = False
-    """Whether its newest pod has; its owner may not have taken notice yet."""
+    """Whether its newest pod has ended; its owner may not have observed that yet."""
 
     @property
     def ended(self) -> bool:
@@ -84,7 +90,10 @@ class _End:
 
 
 def pipeline_runs(owners: Sequence[Json], pods: Sequence[Json]) -> tuple[PipelineRun, ...]:
-    """Oldest first. Pods of others' owners are left out, also those of an earlier owner of the same name."""
+    """Return the runs, oldest first.
+
+    Pods of other owners are left out, also those of an earlier owner with the same name.
+    """
     of: dict[str, list[Json]] = {}
     for pod in sorted(pods, key=_made):
         has = pod["metadata"].get("labels") or {}
@@ -97,7 +106,7 @@ def pipeline_runs(owners: Sequence[Json], pods: Sequence[Json]) -> tuple[Pipelin
 
 
 def _is_of_another(pod: Json, owner: Json) -> bool:
-    """Whether the pod names an owner of this kind and name, and means another object."""
+    """Return whether the pod names an owner of this kind and name, but with another uid."""
     meta = owner["metadata"]
     same = [
         reference["uid"]
@@ -131,7 +140,7 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
     elif last.how.startswith(OOM_KILLED):
         reason = f"{last.how}: raise spec.resources.limits.memory"
     elif summary is not None:
-        # It had said that all is well: then what came after it has failed, as the report.
+        # Its summary reports success, so a step after the results failed, for example the report.
         reason = summary.error or f"the results are there, and what came after them failed: {last.how}"
     else:
         reason = last_line(last.said) or last.how
@@ -151,14 +160,17 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
 
 
 def _state_of_unfinished(owner: Json, ended: _End | None, *, began: bool) -> RunState:
-    """`ended` is the end of the newest attempt, or of the one before while the newest has not begun."""
+    """Return the state of an unfinished run.
+
+    `ended` is the end of the newest attempt, or of the previous one while the newest has not started.
+    """
     if ended is not None and ended.code:
         return RunState.RETRYING
     return RunState.RUNNING if began or _says_that_it_runs(owner) else RunState.PENDING
 
 
 def _says_that_it_runs(owner: Json) -> bool:
-    """Spark operators say so, also of a driver whose pod is gone."""
+    """Return whether a Spark operator reports a running driver, which it also does if the driver's pod is gone."""
     status = owner.get("status") or {}
     state = (status.get("applicationState") or {}).get("state") or ""
     current = (status.get("currentState") or {}).get("currentStateSummary") or ""
@@ -166,7 +178,7 @@ def _says_that_it_runs(owner: Json) -> bool:
 
 
 def _began(pod: Json) -> str | None:
-    """When the first container of a pod began for the first time, as far as its status remembers."""
+    """Return when the pod's first container started for the first time, as far as its status records it."""
     statuses: Sequence[Json] = (pod.get("status") or {}).get("containerStatuses") or ()
     if not statuses:
         return None
@@ -177,7 +189,10 @@ def _began(pod: Json) -> str | None:
 
 
 def _end(pod: Json) -> _End | None:
-    """Of its first container; pods have one, or Spark's and what people put beside it."""
+    """Return how the pod's first container ended.
+
+    Pods have one container, or Spark's container before users' sidecars.
+    """
     status = pod.get("status") or {}
     statuses: Sequence[Json] = status.get("containerStatuses") or ()
     ended = ((statuses[0].get("state") or {}).get("terminated") or {}) if statuses else {}
@@ -185,14 +200,14 @@ def _end(pod: Json) -> _End | None:
         code, reason = int(ended.get("exitCode", 0)), ended.get("reason") or "Error"
         return _End(code, ended.get("finishedAt") or "", ended.get("message") or "", f"{reason}, exit code {code}")
     if status.get("phase") == "Failed":
-        # Evicted, for example, before its container began.
+        # Evicted, for example, before its container started.
         how = f"{status.get('reason') or 'Failed'}: {status.get('message') or 'the pod said nothing'}"
         return _End(1, "", "", how)
     return None
 
 
 def _outcome(owner: Json) -> tuple[bool | None, str | None, str]:
-    """Whether it ended well, None while it goes on; when; and why it failed."""
+    """Return whether the run succeeded (None while it is unfinished), when it ended, and why it failed."""
     status = owner.get("status") or {}
     if owner["kind"] == "Job":
         return _job_outcome(status)

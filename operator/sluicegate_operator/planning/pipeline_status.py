@@ -1,4 +1,4 @@
-"""The status of an AuditPipeline, from its plan and from what its runs said."""
+"""The status of an AuditPipeline, derived from its plan and the results of its runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,10 @@ _UNENDED = (*_BEFORE_AN_END, RunState.RETRYING)
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrouble:
-    """Why what is to run cannot be made; `reason` is that of the conditions. A person is needed if it cannot pass."""
+    """Why the run's objects cannot be created; `reason` is that of the conditions.
+
+    Users must act unless it may pass.
+    """
 
     reason: str
     message: str
@@ -42,10 +45,10 @@ def pipeline_status(
     trouble: PipelineTrouble | None = None,
     scheduled: str | None = None,
 ) -> AuditPipelineStatus:
-    """The new status. Results of earlier runs stay when their pods are gone.
+    """Return the new status. Results of earlier runs stay when their pods are gone.
 
-    `runs` is None if they cannot be listed: what the old status says of them stays then. `scheduled` is the newest
-    time of the schedule for which the operator itself has made a run.
+    `runs` is None if they cannot be listed: the old status of runs stays then. `scheduled` is the newest time of the
+    schedule for which the operator itself has created a run.
     """
     status = _told(pipeline, plan, runs)
     waiting = _waiting(plan, runs or (), now) if trouble is None else None
@@ -61,7 +64,7 @@ def pipeline_status(
 
 
 def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun] | None) -> AuditPipelineStatus:
-    """The old status with what the runs say now."""
+    """Return the old status updated with the present state of the runs."""
     old = pipeline.status
     update: dict[str, object] = {"complete": old.complete or "Unknown"}
     if runs is None:
@@ -103,10 +106,10 @@ def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRu
 
 
 def _deleted(last: AuditRun | None) -> dict[str, object]:
-    """Fields of the status whose last run has no Job or SparkApplication any more. A run that has ended stays."""
+    """Return the status fields if the last run's Job or SparkApplication is gone. A run that has ended stays."""
     if last is None or last.state not in _UNENDED:
         return {}
-    # An error was of an attempt after which the run had not ended: nobody knows how it would have ended.
+    # The error belongs to an earlier attempt; the outcome of the run is unknown.
     return {"last_run": last.model_copy(update={"state": RunState.DELETED.value}), "last_error": None}
 
 
@@ -129,7 +132,7 @@ def _going_on(run: PipelineRun, took_s: float | None) -> str | None:
 
 
 def _waiting(plan: PipelinePlan, runs: Sequence[PipelineRun], now: datetime) -> Progress | None:
-    """While it is known why the pod of the newest run does not start."""
+    """Return the progress if it is known why the pod of the newest run does not start."""
     newest = runs[-1] if runs else None
     if plan.outcome is not PipelineOutcome.ACCEPTED or newest is None or newest.ended or newest.failure is None:
         return None

@@ -1,7 +1,8 @@
-"""What is made for an AuditPipeline, or why nothing can be; and when Apache's Spark operator is given a run. Pure.
+"""Plan the objects of an AuditPipeline, and the runs that Apache's Spark operator gets. Pure.
 
-Jobs and kubeflow's Spark operator have schedules of their own. For Apache's, which has none, the operator makes one
-SparkApplication at each time of the schedule, named by that time: it cannot be made twice (decision 22).
+Jobs and kubeflow's Spark operator have their own schedules. Apache's operator has none, so this operator creates one
+SparkApplication at each time of the schedule. That time is part of its name, so it cannot be created twice (decision
+22).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ Json = dict[str, Any]
 
 
 class PipelineOutcome(StrEnum):
-    """What became of an AuditPipeline; also the reason in its conditions."""
+    """The outcome for an AuditPipeline; also the reason in its conditions."""
 
     ACCEPTED = "Accepted"
     CLUSTER_MISSING = "ClusterMissing"
@@ -38,7 +39,7 @@ class PipelineOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """`places` and `schedule` are there when the outcome is ACCEPTED."""
+    """The plan for an AuditPipeline; `places` and `schedule` are set if the outcome is ACCEPTED."""
 
     outcome: PipelineOutcome
     message: str = ""
@@ -53,7 +54,10 @@ def plan_pipeline(
     others: Iterable[AuditPipeline] = (),
     clusters: Iterable[BrokerCluster] = (),
 ) -> PipelinePlan:
-    """`others` and `clusters` are all that the operator knows: see audit_places for who may write where."""
+    """Plan an AuditPipeline.
+
+    `others` and `clusters` are all that the operator knows: audit_places decides where each may write.
+    """
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
     if cluster is None or cluster.spec.is_external:
         return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, cluster_missing_words(pipeline, bundled=True))
@@ -81,7 +85,7 @@ def plan_pipeline(
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:
-    """All but Apache's SparkApplications, in the order in which they are applied."""
+    """Return all children but Apache's SparkApplications, in the order in which they are applied."""
     children = [audit_files(pipeline)]
     if pipeline.spec.mode == "Job":
         children.append(cron_job(pipeline, places))
@@ -91,11 +95,12 @@ def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json
 
 
 def is_run_of(pipeline: AuditPipeline, owner: Mapping[str, Any], schedule: Mapping[str, Any] | None = None) -> bool:
-    """Whether a Job or SparkApplication with the label of the AuditPipeline is a run of it.
+    """Return whether a Job or SparkApplication with the label of the AuditPipeline is its run.
 
-    A run of Apache's Spark operator is controlled by the AuditPipeline. Any other run is made by the schedule of its
-    name or by a person. `schedule` is the object that has that name now, None if there is none. An earlier
-    AuditPipeline of the name may have left runs behind: these are older than this one, or of another schedule.
+    A run of Apache's Spark operator is controlled by the AuditPipeline. Any other run is created by the schedule object
+    of its name, or by a user. `schedule` is the object that has that name now, None if there is none. An earlier
+    AuditPipeline of the name may have left runs behind: these are older than this one, or belong to another schedule
+    object.
     """
     if pipeline.spec.spark_operator == "apache":
         return is_controlled_by(owner, pipeline.metadata.uid)
@@ -118,15 +123,17 @@ def _is_older(owner: Mapping[str, Any], pipeline: AuditPipeline) -> bool:
 
 
 def due(pipeline: AuditPipeline, schedule: Schedule, runs: Sequence[PipelineRun], now: datetime) -> datetime | None:
-    """The time of the schedule for which a SparkApplication is to be made now. One that was missed is made up for, and
-    only the last of them; none is made while another goes on."""
+    """Return the time of the schedule for which a SparkApplication is to be created now, or None.
+
+    After missed times, only the last one is made up for. No run is created while another one is unfinished.
+    """
     if pipeline.spec.suspend or any(not run.ended for run in runs):
         return None
     return schedule.last(last_scheduled(pipeline), now)
 
 
 def last_scheduled(pipeline: AuditPipeline) -> datetime:
-    """Nothing before it is due: the time that was last seen to, or the birth of the AuditPipeline."""
+    """Return the last time that was handled, or the creation of the AuditPipeline: nothing before it is due."""
     noted = pipeline.status.last_schedule_time
     if noted:
         return datetime.fromisoformat(noted)
@@ -135,7 +142,7 @@ def last_scheduled(pipeline: AuditPipeline) -> datetime:
 
 
 def outlived(pipeline: AuditPipeline, runs: Sequence[PipelineRun]) -> tuple[Mapping[str, Any], ...]:
-    """SparkApplications of the operator that are kept no longer: all that have ended but the newest of them."""
+    """Return the operator's SparkApplications to delete: all that have ended but the newest `KEPT`."""
     uid = pipeline.metadata.uid
     ended = [run.owner for run in runs if run.ended and run.owner is not None and is_controlled_by(run.owner, uid)]
     return tuple(ended[: max(0, len(ended) - KEPT)])

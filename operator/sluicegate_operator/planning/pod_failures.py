@@ -1,4 +1,4 @@
-"""Why pods do not start, as their status, their volume claims and Events report it. Pure."""
+"""Why pods do not start, from their status, their volume claims and Events. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,18 +21,18 @@ FAILING_REASONS = frozenset(
         "Unschedulable",
     }
 )
-"""A kubelet's or the scheduler's words for a pod that does not start by being waited for."""
+"""Reasons that a kubelet or the scheduler reports for a pod that will not start just by waiting."""
 
 FAILED_CREATE = "FailedCreate"
 OOM_KILLED = "OOMKilled"
 UNSCHEDULABLE = "Unschedulable"
 _CLAIM_FAILURES = frozenset({"ProvisioningFailed", "FailedBinding"})
-"""Reasons of Events of volume claims, as the controller of volumes posts them."""
+"""Reasons of Events on volume claims, as the volume controller posts them."""
 LAST_WORDS_MAX = 500
 
 
 def pod_failure(status: Json) -> StartFailure | None:
-    """Why a pod with this status does not start, or starts again and again; None while it may just take its time."""
+    """Return why a pod with this status does not start, or crashes repeatedly; None while it may only be slow."""
     for condition in status.get("conditions") or ():
         unscheduled = condition["type"] == "PodScheduled" and condition["status"] == "False"
         if unscheduled and (condition.get("reason") or "") in FAILING_REASONS:
@@ -46,7 +46,7 @@ def pod_failure(status: Json) -> StartFailure | None:
 
 
 def _crashed(container: Json) -> StartFailure | None:
-    """The failure of a container that the kernel killed: the last line that its process wrote does not explain it."""
+    """Return the failure of a container that ran out of memory: the last line of its log does not explain the kill."""
     end = (container.get("lastState") or {}).get("terminated") or {}
     if end.get("reason") == OOM_KILLED:
         killed = f"container {container.get('name')} was killed with exit code {end.get('exitCode')}"
@@ -57,8 +57,10 @@ def _crashed(container: Json) -> StartFailure | None:
 
 
 def _last_words(container: Json) -> str:
-    """The last line that the process wrote before it ended with an error: there it says why. The exit code of one that
-    wrote nothing."""
+    """Return the last line that the process wrote before it ended with an error, which has the cause.
+
+    If it wrote nothing, the line has the exit code.
+    """
     end = (container.get("lastState") or {}).get("terminated") or {}
     if not end.get("exitCode"):
         return ""
@@ -69,12 +71,12 @@ def _last_words(container: Json) -> str:
 
 
 def events_of(uid: str, events: Sequence[Json]) -> list[Json]:
-    """The Events of the object with that uid: Events of an earlier object of its name may still be there."""
+    """Return the Events of the object with that uid: Events of an earlier object of its name may still exist."""
     return [event for event in events if ((event.get("involvedObject") or {}).get("uid") or "") in ("", uid)]
 
 
 def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
-    """Why a StatefulSet has no such pod, by the newest of its Events about the pod."""
+    """Return why a StatefulSet has no such pod, from its newest Event about the pod."""
     about = [event for event in events if f"Pod {pod} in StatefulSet" in (event.get("message") or "")]
     newest = max(about, key=lambda event: (_event_time(event), event.get("reason") == FAILED_CREATE), default=None)
     if newest is None or newest.get("reason") != FAILED_CREATE:
@@ -84,7 +86,7 @@ def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
 
 
 def why_unbound(claim: Json, events: Sequence[Json]) -> StartFailure | None:
-    """Why a volume claim has no volume, by the newest of its Events that reports a failure."""
+    """Return why a volume claim has no volume, from its newest Event that reports a failure."""
     told = [event for event in events if event.get("reason") in _CLAIM_FAILURES]
     newest = max(told, key=_event_time, default=None)
     if newest is None:
@@ -101,7 +103,7 @@ def why_unbound(claim: Json, events: Sequence[Json]) -> StartFailure | None:
 
 
 def why_not_made(events: Sequence[Json]) -> StartFailure | None:
-    """Why the owner of these Events has made no pod: the newest Warning."""
+    """Return why the owner of these Events has created no pod, from the newest Warning."""
     newest = max((event for event in events if event.get("type") == "Warning"), key=_event_time, default=None)
     if newest is None:
         return None

@@ -1,4 +1,4 @@
-"""Which nodes would restart if a cluster's manifests were others, and why: restart_reasons, asked beforehand."""
+"""Preview which nodes would restart if a cluster's manifests changed, and why, with `restart_reasons`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class NodeKind(StrEnum):
-    """What nodes are: pods, or processes on one machine, which are restarted for their listeners too."""
+    """What nodes are: pods, or processes on one machine, which are restarted for changed listeners too."""
 
     POD = "pod"
     PROCESS = "process"
@@ -37,9 +37,13 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunningNodes:
-    """`replicas` and `wanted` by role: what the operator asks for, and the revision that it gives to nodes from now on.
-    `revisions` by the node's name: what each was started with, None where it does not say; `requested`: that a person
-    has asked for its restart."""
+    """The running nodes of a cluster.
+
+    - `replicas`, `wanted`: by role, the number of nodes that the operator asks for, and the revision that it gives to
+      new nodes.
+    - `revisions`: by node name, the revision that each was started with; None if it has none.
+    - `requested`: by node name, the restart that a user requested.
+    """
 
     replicas: Mapping[Role, int] = field(default_factory=dict)
     wanted: Mapping[Role, str] = field(default_factory=dict)
@@ -49,7 +53,7 @@ class RunningNodes:
 
 @dataclass(frozen=True, slots=True)
 class NodeRestart:
-    """`reasons` are empty where it has waited for its restart before."""
+    """A node that would restart; `reasons` are empty if it is already waiting for its restart."""
 
     name: str
     role: Role
@@ -61,7 +65,7 @@ class NodeRestart:
 
 
 def restart_phrases(restarts: Sequence[NodeRestart], names_max: int | None = None) -> Iterator[str]:
-    """`restarts NODES: why`, one for each reason. `names_max`: so many nodes are named; None: all of them."""
+    """Yield `restarts NODES: why`, one for each reason. `names_max`: most nodes that are named; None: all."""
     by_reason: dict[str, list[str]] = {}
     for node in restarts:
         by_reason.setdefault(node.why, []).append(node.name)
@@ -73,8 +77,11 @@ def restart_phrases(restarts: Sequence[NodeRestart], names_max: int | None = Non
 
 @dataclass(frozen=True, slots=True)
 class RestartsPreview:
-    """`by_manifests`: the operator that runs there gives nodes other revisions than this version would (it is another
-    version, or has images of its own), so that manifests are compared and not nodes."""
+    """The nodes that would restart.
+
+    `by_manifests`: the running operator would give nodes other revisions than this version (it is another version, or
+    has its own images). So manifests are compared instead of nodes.
+    """
 
     restarts: tuple[NodeRestart, ...] = ()
     by_manifests: bool = False
@@ -86,7 +93,7 @@ def preview_restarts(
     running: RunningNodes | None,
     kind: NodeKind,
 ) -> RestartsPreview:
-    """Of nodes that are there and would stay."""
+    """Return the restarts of nodes that exist and would stay."""
     restarts: list[NodeRestart] = []
     by_manifests = False
     images = _images(before[0], running)
@@ -100,7 +107,7 @@ def preview_restarts(
         for ordinal in range(min(_count(before[0], role, running), _count(after[0], role, None))):
             name = _name(after[0], role, ordinal, kind)
             if exact and running is not None:
-                # A node that is not there starts with what is wanted then.
+                # A missing node starts with what is wanted then.
                 reasons = restart_reasons(running.revisions[name], want) if name in running.revisions else ()
             else:
                 reasons = restart_reasons(base, want)
@@ -118,7 +125,7 @@ def _name(cluster: BrokerCluster, role: Role, ordinal: int, kind: NodeKind) -> s
 
 
 def revision(cluster: BrokerCluster, listeners: Listeners, role: Role, kind: NodeKind) -> NodeRevision:
-    """What nodes would be started with."""
+    """Return the revision that nodes would be started with."""
     layout = plan_cluster(cluster, listeners)
     if kind is NodeKind.POD:
         return wanted_revision(cluster, layout, role)
@@ -128,7 +135,7 @@ def revision(cluster: BrokerCluster, listeners: Listeners, role: Role, kind: Nod
 
 
 def _images(cluster: BrokerCluster, running: RunningNodes | None) -> Images:
-    """The operator's own image is known from what nodes are given whose cluster names none."""
+    """Return the operator's own image, found from the nodes of a cluster that names no image."""
     given = decode_revision(running.wanted.get(Role.BROKER)) if running is not None else None
     if given is None or not given.image or cluster.spec.image is not None:
         return Images()

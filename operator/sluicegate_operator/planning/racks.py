@@ -1,7 +1,7 @@
-"""Racks of brokers in Kubernetes: which pod is told which, from the label of the node that it is on. Pure.
+"""Racks of brokers in Kubernetes: the rack of each broker pod, from the label of its node. Pure.
 
-A pod is told once: its broker reads the rack when it starts, so a node that is labelled anew changes nothing before the
-pod is replaced. A pod on a node without the label is told nothing, and waits.
+A pod gets its rack once: its broker reads it at startup, so a changed node label has no effect before the pod is
+replaced. A pod on a node without the label gets no rack, and waits.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,10 @@ from sluicegate_operator.planning.conditions import NOT_APPLIED, not_applied_wor
 
 @dataclass(frozen=True, slots=True)
 class RackPod:
-    """A broker's pod. `rack`: what it was told; `node` is empty before it is on one, `failing` may then say why."""
+    """A broker's pod.
+
+    `rack`: the rack that it got. `node` is empty before it is scheduled; `failing` may have the cause.
+    """
 
     name: str
     uid: str
@@ -23,7 +26,7 @@ class RackPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """`labels` is None where they could not be read; `unseen` says why."""
+    """Labels of a Kubernetes node; None if they could not be read, and `unseen` then has the cause."""
 
     labels: Mapping[str, str] | None
     unseen: str = ""
@@ -31,7 +34,7 @@ class NodeLabels:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """A broker is to be told its rack."""
+    """A pod that is to get its rack."""
 
     pod: RackPod
     rack: str
@@ -43,7 +46,7 @@ class Telling:
 
 @dataclass(frozen=True, slots=True)
 class RackWait:
-    """A broker that does not start for want of its rack. `needs_a_person`: it will not by being waited for."""
+    """A broker that cannot start without its rack. `needs_a_person`: waiting does not help."""
 
     pod: str
     reason: str
@@ -54,23 +57,23 @@ class RackWait:
 
 @dataclass(frozen=True, slots=True)
 class RacksPlan:
-    """`tell` is to be carried out; `known` counts the pods that have been told."""
+    """The plan of a cluster's racks. `tell` is to be carried out; `known` counts the pods that have their rack."""
 
     known: int = 0
     tell: tuple[Telling, ...] = ()
     waiting: tuple[RackWait, ...] = ()
 
     def with_refused(self, refused: Collection[RackWait]) -> "RacksPlan":
-        """The plan after the API server has refused to annotate pods: their brokers wait."""
+        """Return the plan after the API server has refused to annotate pods: their brokers wait."""
         pods = {wait.pod for wait in refused}
         tell = tuple(telling for telling in self.tell if telling.pod.name not in pods)
         return replace(self, tell=tell, waiting=(*self.waiting, *refused))
 
 
 def refused_telling(telling: Telling, refusal: str, *, may_pass: bool) -> RackWait:
-    """A broker waits because the API server refuses to annotate its pod. `refusal` is the API server's sentence.
+    """Return the wait of a broker whose pod the API server refuses to annotate.
 
-    `may_pass`: it has refused for a minute, and may accept the next try.
+    `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
     """
     pod = telling.pod
     waits = f"{pod.name} waits for its rack {telling.rack}"
@@ -88,7 +91,7 @@ def nodes_to_read(pods: Sequence[RackPod]) -> list[str]:
 
 
 def plan_racks(topology_key: str, pods: Sequence[RackPod], nodes: Mapping[str, NodeLabels]) -> RacksPlan:
-    """`nodes` must hold those of `nodes_to_read`."""
+    """Plan the racks of `pods`; `nodes` must contain those of `nodes_to_read`."""
     tell, waiting = [], []
     for pod in sorted(pods, key=lambda pod: pod.name):
         if pod.rack:

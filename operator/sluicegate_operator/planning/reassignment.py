@@ -1,7 +1,8 @@
-"""A Topic whose number of replicas has changed: which brokers each partition should be on, a few at a time (KIP-455).
+"""Reassign the partitions of a Topic whose number of replicas changed, a few at a time (KIP-455).
 
-Pure and without memory, so that an operator that starts in the middle continues. The replicas that a partition keeps
-stay in their order, and with them its preferred leader. Kafka takes a replica away when all added ones are in sync.
+The plan is pure and keeps no state, so an operator that starts during a change continues it. The replicas that a
+partition keeps stay in their order, and so does its preferred leader. Kafka removes a replica when all added ones are
+in sync.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,14 +14,18 @@ from sluicegate_operator.planning.scale import REASSIGNMENTS_MAX, Move
 from sluicegate_operator.planning.topics import PartitionLayout, TopicOutcome, TopicVerdict
 
 REMOVALS_MAX = 200
-"""Partitions that only lose replicas in one step: nothing is copied for them."""
+"""Most partitions that only lose replicas in one step: nothing is copied for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokersSeen:
-    """`expected`: how many brokers the cluster should have. `racks` and `fenced` are by id of all registered brokers.
-    `placed` has the replicas of each partition of the cluster. A broker with an id of `staying_below` or above is to be
-    taken away; None: no broker is."""
+    """The brokers of a cluster, as observed.
+
+    - `expected`: how many brokers the cluster should have.
+    - `racks`, `fenced`: by id of all registered brokers.
+    - `placed`: the replicas of each partition of the cluster.
+    - `staying_below`: a broker with this id or a larger one is to be removed; None: no broker is.
+    """
 
     expected: int
     racks: Mapping[int, str | None]
@@ -33,14 +38,19 @@ class BrokersSeen:
 
     @property
     def able(self) -> list[int]:
-        """Brokers that may take replicas."""
+        """The brokers that may get replicas."""
         return [broker for broker in self.racks if broker not in self.fenced and self.stays(broker)]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasPlan:
-    """`moves` are to be sent now. `change` is for the status; None if every partition has the replicas that are wanted.
-    `waits`: why partitions wait that are neither moved nor done. `verdict`: why a person is needed."""
+    """The next step of a topic's change of replicas.
+
+    - `moves`: reassignments to send now.
+    - `change`: for the status; None if every partition has the wanted replicas.
+    - `waits`: why partitions wait that are neither moved nor done.
+    - `verdict`: why the user must act.
+    """
 
     moves: tuple[Move, ...] = ()
     change: ReplicasChange | None = None
@@ -52,8 +62,10 @@ NO_CHANGE = ReplicasPlan()
 
 
 def needs_moves(wanted: int, layout: Iterable[PartitionLayout], registered: Collection[int] | None = None) -> bool:
-    """Whether any partition is neither done nor on its way to `wanted` replicas. Nothing gets to a broker that is not
-    `registered` any more; None: all are."""
+    """Return whether any partition neither has `wanted` replicas nor is being moved to them.
+
+    No replica is copied to a broker that is not `registered` any more; None: all are.
+    """
     return any(len(_without_gone(partition, registered).target) != wanted for partition in layout)
 
 
@@ -63,7 +75,7 @@ def _without_gone(partition: PartitionLayout, registered: Collection[int] | None
 
 
 def too_few_brokers(wanted: int, brokers: int) -> TopicVerdict | None:
-    """The verdict if the cluster has fewer brokers than a partition should have replicas."""
+    """Return the verdict if the cluster has fewer brokers than a partition should have replicas."""
     if wanted <= brokers:
         return None
     have = "1 broker" if brokers == 1 else f"{brokers} brokers"
@@ -83,10 +95,10 @@ def plan_replicas(
     min_isr: int = 0,
     moving: int = 0,
 ) -> ReplicasPlan:
-    """The next moves of a topic whose partitions should have `wanted` replicas.
+    """Return the next moves of a topic whose partitions should have `wanted` replicas.
 
     `brokers` may be None while `needs_moves` is false and nothing is copied. `min_isr` is the topic's
-    min.insync.replicas. `moving`: reassignments under way in the whole cluster, those of this topic included.
+    min.insync.replicas. `moving`: reassignments under way in the whole cluster, including those of this topic.
     """
     change = _change(wanted, layout)
     if change is None or brokers is None:
@@ -101,7 +113,7 @@ def plan_replicas(
 
 
 def _change(wanted: int, layout: Sequence[PartitionLayout]) -> ReplicasChange | None:
-    """None if there is nothing to change."""
+    """Return the change for the status, or None if every partition is done."""
     done = sum(partition.is_settled and len(partition.target) == wanted for partition in layout)
     if done == len(layout):
         return None
@@ -138,7 +150,7 @@ def _steps(
             waits = waits or f"partition {topic}-{partition.index} {why}"
             continue
         grows = len(partition.target) < wanted
-        # A reassignment that is replaced has its room already.
+        # A reassignment that is replaced is already counted.
         if (grows and partition.is_settled and copies >= room) or (not grows and removals >= REMOVALS_MAX):
             continue
         replicas = _grown(partition, wanted, targets) if grows else _shrunk(partition, wanted, brokers, targets)
@@ -152,13 +164,16 @@ def _steps(
 
 
 def _waits_for_fenced(topic: str, partition: PartitionLayout, brokers: BrokersSeen) -> str:
-    """Empty if all brokers that replicas are copied to are there."""
+    """Return which fenced broker the reassignment waits for; empty if it waits for none."""
     away = [broker for broker in partition.adding if broker in brokers.fenced]
     return f"partition {topic}-{partition.index} waits for broker {away[0]}, which is fenced" if away else ""
 
 
 def _grown(partition: PartitionLayout, wanted: int, targets: ReplicaTargets) -> tuple[int, ...] | None:
-    """None if there are not enough brokers now; nothing is added to the load then."""
+    """Return the partition's replicas with added ones, or None if too few brokers are available.
+
+    In the latter case no broker's load grows.
+    """
     replicas = list(partition.target)
     while len(replicas) < wanted:
         best = targets.choose(replicas)
@@ -171,8 +186,11 @@ def _grown(partition: PartitionLayout, wanted: int, targets: ReplicaTargets) -> 
 
 
 def _shrunk(partition: PartitionLayout, wanted: int, brokers: BrokersSeen, targets: ReplicaTargets) -> tuple[int, ...]:
-    """The replicas that are worth most: in sync first, then on brokers that stay, the leader, one for each rack, and on
-    the brokers with the fewest replicas."""
+    """Return the replicas to keep.
+
+    The order of preference: in sync, on brokers that stay, the leader, one for each rack, on the brokers with the
+    fewest replicas.
+    """
     left, kept = list(partition.target), list[int]()
 
     def worth(broker: int) -> tuple[bool, bool, bool, bool, int, int]:

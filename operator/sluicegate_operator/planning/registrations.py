@@ -1,7 +1,7 @@
-"""The controller's view of its brokers as BrokerRegistrations, Events and readiness gates.
+"""Derive BrokerRegistrations, Events and readiness gates from the controller's view of its brokers. Pure.
 
-Pure. Values that change all the time (ages, lags) are written in coarse steps: a status that changed every second would
-wake every watcher of it.
+Values that change all the time (ages, lags) are rounded to coarse steps: a status that changed every second would wake
+every watcher.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, C
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
 
 UNKNOWN = "Unknown"
-"""State of a broker while nothing tells how it is; see planning.unknown_registrations."""
+"""State of a broker whose state cannot be observed; see planning.unknown_registrations."""
 AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationEvent:
-    """Posted on the BrokerRegistration and on the BrokerCluster."""
+    """An Event posted on the BrokerRegistration and on the BrokerCluster."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -32,7 +32,7 @@ class RegistrationEvent:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationPlan:
-    """One broker: `manifest` is applied where `new`, then `status` written where it differs from what is there."""
+    """The plan for one broker: apply `manifest` if `new`, then write `status` if it differs from the present one."""
 
     name: str
     broker_id: int
@@ -44,7 +44,7 @@ class RegistrationPlan:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationsPlan:
-    """`delete`: names of objects whose broker is registered no more."""
+    """The plan for all brokers. `delete`: names of objects whose broker is no longer registered."""
 
     registrations: tuple[RegistrationPlan, ...]
     delete: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def plan_registrations(
     seen: "SeenBrokers",
     now: datetime,
 ) -> RegistrationsPlan:
-    """`existing` may hold those of other clusters as well."""
+    """Plan the BrokerRegistrations of a cluster; `existing` may contain those of other clusters."""
     own = {r.name: r for r in existing if r.spec.cluster_ref.name == cluster.name and r.namespace == cluster.namespace}
     plans = [_plan(cluster, own, broker, seen, now) for broker in seen.overview.brokers]
     names = {plan.name for plan in plans}
@@ -65,7 +65,7 @@ def plan_registrations(
 
 @dataclass(frozen=True, slots=True)
 class BrokerWords:
-    """What a broker says of itself: its release, protocol versions, and what it was given to say."""
+    """A broker's report about itself: its release, its protocol versions and its tags."""
 
     version: str | None
     protocol_version_min: int | None
@@ -75,7 +75,10 @@ class BrokerWords:
 
 @dataclass(frozen=True, slots=True)
 class SeenBrokers:
-    """`overview` was read before `pods`, which are those of brokers. `told` is by broker and may be older."""
+    """The observed brokers.
+
+    `overview` was read before `pods`, which are those of brokers. `told`, by broker id, may be older.
+    """
 
     overview: ClusterOverview
     pods: Sequence[BrokerPod]
@@ -136,8 +139,10 @@ def _status(
 
 
 def status_without_broker(registration: BrokerRegistration, refusal: str, now: datetime) -> BrokerRegistrationStatus:
-    """The status of a BrokerRegistration whose broker is not registered any more, and that the API server refuses to
-    delete. `refusal` has the API server's words."""
+    """Return the status of a BrokerRegistration that outlives its broker's registration.
+
+    The API server refuses to delete the object; `refusal` is the API server's message.
+    """
     broker = f"broker {registration.spec.broker_id}"
     why = f"{broker} is not registered any more, and the API server refuses to delete this BrokerRegistration"
     message = f"{why}: {refusal}; delete it, or allow the operator to delete it"
@@ -163,7 +168,7 @@ def _findings(broker: BrokerOverview, sentence: str) -> tuple[Finding, ...]:
 
 
 def _sentence(broker: BrokerOverview, pod: BrokerPod | None) -> str:
-    """The state in words; of a broker without a session also why that is, where its pod tells."""
+    """Return the state in words; for a broker without a session also the cause, if its pod shows it."""
     why = "" if broker.has_session else why_gone(broker, pod)
     return why or _SENTENCES[broker.state]
 
@@ -177,7 +182,7 @@ _SENTENCES: Mapping[BrokerState, str] = {
 
 
 def _may_go(cluster: BrokerCluster, broker: BrokerOverview, pod: BrokerPod | None) -> bool:
-    """It is scaled away, or its pod was told to stop."""
+    """Return whether the broker is scaled away or its pod is being deleted."""
     wanted = cluster.spec.broker_count
     return broker.id >= wanted or (pod is not None and pod.deleting)
 
@@ -185,9 +190,11 @@ def _may_go(cluster: BrokerCluster, broker: BrokerOverview, pod: BrokerPod | Non
 def _events(
     old: BrokerRegistrationStatus, broker: BrokerOverview, sentence: str, *, may_go: bool
 ) -> tuple[RegistrationEvent, ...]:
-    """Of each change of epoch and of state between two looks; what came and went between them is not seen. A Warning
-    for a broker that served, or of which that was not known, and does not any more. A broker that `may_go`, or is
-    another incarnation by now, is no Warning."""
+    """Return an Event for each change of epoch and state since the last reconcile. Changes in between are not seen.
+
+    A broker that was Online or Unknown and does not serve any more gets a Warning. It does not if it `may_go`, or if it
+    has registered again with another epoch.
+    """
     events = []
     if old.broker_epoch != broker.epoch:
         message = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
@@ -209,7 +216,7 @@ def age_step(age_s: float | None) -> int | None:
 
 
 def lag_step(lag: int | None) -> int | None:
-    """0, 1, 10, 100 and so on: the order of magnitude."""
+    """Return the lag's order of magnitude: 0, 1, 10, 100 and so on."""
     if lag is None or lag <= 0:
         return lag if lag is None else 0
     return int(10 ** (len(str(lag)) - 1))
@@ -225,9 +232,11 @@ class GateVerdict:
 
 
 def unfenced_gate(overview: ClusterOverview | None, broker_id: int, host: str) -> GateVerdict | None:
-    """None: leave the condition as it is, because no controller answers, or because the pod's address is not known yet;
-    clients that are served go on being served. `host` is that address: a session from another one is that of the pod
-    before."""
+    """Return the condition for a broker's pod, or None to leave it unchanged.
+
+    It is None if no controller answers, or if the pod's address is not known yet: clients that are served continue to
+    be served. `host` is the pod's address: a session from another address belongs to the previous pod.
+    """
     if overview is None:
         return None
     broker = overview.broker(broker_id)
@@ -237,5 +246,5 @@ def unfenced_gate(overview: ClusterOverview | None, broker_id: int, host: str) -
         return GateVerdict("False", "NotRegistered", f"the controller still has broker {broker_id} at {broker.host}")
     if broker.state is not BrokerState.ONLINE:
         return GateVerdict("False", broker.state.value, _SENTENCES[broker.state])
-    # Whose session it is shows when the pod's address is known.
+    # The session's owner is known only with the pod's address.
     return GateVerdict("True", broker.state.value, _SENTENCES[broker.state]) if host else None

@@ -1,4 +1,4 @@
-"""Which broker takes one more replica of a partition. Pure."""
+"""Choose the broker for one more replica of a partition. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class ReplicaTargets:
     def of(
         cls, brokers: Iterable[int], racks: Mapping[int, str | None], placed: Iterable[Collection[int]]
     ) -> "ReplicaTargets":
-        """`placed` has the replicas of each partition."""
+        """Count the load; `placed` has the replicas of each partition."""
         load = dict.fromkeys(sorted(brokers), 0)
         for replicas in placed:
             for replica in replicas:
@@ -27,7 +27,7 @@ class ReplicaTargets:
         return cls(load, racks)
 
     def choose(self, beside: Collection[int]) -> int | None:
-        """The broker for one more replica beside those on `beside`; None if every broker has one.
+        """Return the broker for one more replica beside those on `beside`; None if every broker has one.
 
         A rack without a replica of the partition comes first, then the broker with the fewest replicas.
         """
@@ -45,5 +45,5 @@ class ReplicaTargets:
             self.load[broker] -= 1
 
     def racks_of(self, brokers: Collection[int]) -> set[str]:
-        """The racks that are known of these brokers."""
+        """Return the known racks of these brokers."""
         return {rack for broker in brokers if (rack := self.racks.get(broker)) is not None}

@@ -1,7 +1,8 @@
-"""What of a node cannot change while it runs, and so why it must be restarted.
+"""Why nodes must be restarted: the part of their configuration that cannot change while they run.
 
-A `NodeRevision` is made of the wanted configuration and travels with the node that was started with it (an annotation
-of the pod, a file beside a process). Comparing the two says which keys changed, without the old values being kept.
+A `NodeRevision` is made of the wanted configuration. It is stored with the node that was started with it: as an
+annotation of the pod, or in a file beside a process. Comparing the two shows which keys changed, without storing the
+old values.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ from enum import StrEnum
 
 
 class ReasonKind(StrEnum):
-    """Also the reason of the Event."""
+    """The kind of a reason; also the reason of the Event."""
 
     CONFIG_CHANGED = "ConfigChanged"
     LISTENERS_CHANGED = "ListenersChanged"
@@ -20,14 +21,14 @@ class ReasonKind(StrEnum):
     RESOURCES_CHANGED = "ResourcesChanged"
     POD_TEMPLATE_CHANGED = "PodTemplateChanged"
     RESTART_REQUESTED = "RestartRequested"
-    """By a person, with `kubectl rollout restart`."""
+    """A user requested it with `kubectl rollout restart`."""
     UNKNOWN_REVISION = "UnknownRevision"
-    """The node does not say what it was started with: an older operator made it, or a hand took the annotation away."""
+    """The node has no revision: an older operator created it, or the annotation was removed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RestartReason:
-    """`keys` are the configuration keys that changed; `detail` is half a sentence."""
+    """Why a node must be restarted. `keys` are the changed configuration keys; `detail` is half a sentence."""
 
     kind: ReasonKind
     detail: str = ""
@@ -38,18 +39,22 @@ class RestartReason:
 
 
 LISTENER_KEYS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
-"""They are the operator's own and change with the BrokerListeners. Brokers in pods are told while they run, and only
-processes on a laptop are restarted for them."""
+"""Keys that the operator derives from BrokerListeners.
+
+Brokers in pods get them while they run; only processes on a laptop are restarted for them.
+"""
 KEYS_SHOWN_MAX = 5
 TIME_SHOWN_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRevision:
-    """`keys` and `resources`, `template` are digests; `image` is the name of the image.
+    """The revision of a node.
 
-    `as_written` is the revision by the manifest's own spelling, which older operators gave to nodes. A node with either
-    runs what is wanted, so an update of the operator restarts no node for its spelling.
+    `keys`, `resources` and `template` are digests; `image` is the image's name.
+
+    `as_written` is the revision in the manifest's own spelling, which older operators gave to nodes. A node with either
+    revision is up to date, so an update of the operator restarts no node because of spelling.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +64,7 @@ class NodeRevision:
     as_written: "NodeRevision | None" = field(default=None, compare=False)
 
     def encode(self) -> str:
-        """Stable, so that equal revisions are equal texts; about 30 bytes a key."""
+        """Return a stable text: equal revisions are equal texts. It has about 30 bytes a key."""
         parts = {
             "image": self.image,
             "keys": dict(sorted(self.keys.items())),
@@ -70,7 +75,7 @@ class NodeRevision:
 
 
 def decode_revision(text: str | None) -> NodeRevision | None:
-    """None for what this version did not write."""
+    """Return the revision, or None for text that this version did not write."""
     try:
         parts = json.loads(text or "")
         keys, rest = parts["keys"], [parts[name] for name in ("image", "resources", "template")]
@@ -84,19 +89,23 @@ def decode_revision(text: str | None) -> NodeRevision | None:
 def node_revision(
     properties: Mapping[str, str], image: str = "", resources: object = None, template: object = None
 ) -> NodeRevision:
-    """`properties` are the static ones, overrides included; `resources` and `template` anything that JSON can hold."""
+    """Make a revision.
+
+    `properties` are the static ones, overrides included; `resources` and `template` are anything that JSON can
+    represent.
+    """
     return NodeRevision(
         {key: digest(value) for key, value in properties.items()}, image, digest(resources), digest(template)
     )
 
 
 def digest(value: object) -> str:
-    """Short: a collision would hide one change among one node's few dozen keys."""
+    """Return a short digest: a collision would hide one change among one node's few dozen keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple[RestartReason, ...]:
-    """Empty when the node runs what is wanted."""
+    """Return why the node must restart; empty if it is up to date."""
     if running is None:
         return (RestartReason(ReasonKind.UNKNOWN_REVISION, "it does not say what it was started with"),)
     spellings = [wanted] if wanted.as_written is None else [wanted, wanted.as_written]
@@ -114,14 +123,18 @@ def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple
     if running.resources not in [spelling.resources for spelling in spellings]:
         reasons.append(RestartReason(ReasonKind.RESOURCES_CHANGED))
     if not reasons and running.template not in [spelling.template for spelling in spellings]:
-        # A new image or listener changes the template as well; alone it is a new version of the operator.
+        # A new image or listener changes the template as well; a change of the template alone is a new operator
+        # version.
         reasons.append(RestartReason(ReasonKind.POD_TEMPLATE_CHANGED))
     return tuple(reasons)
 
 
 def restart_requested(running_at: str | None, wanted_at: str) -> tuple[RestartReason, ...]:
-    """The times of the last `kubectl rollout restart` that a node was made after, and of the last one of all; empty
-    where there was none. One that was taken back is no reason."""
+    """Return the reason if `kubectl rollout restart` was used after the node was created.
+
+    `running_at` is the time of the restart request that the node was created with, `wanted_at` that of the last one;
+    empty without a request. A request that was removed gives no reason.
+    """
     if not wanted_at or running_at == wanted_at:
         return ()
     return (RestartReason(ReasonKind.RESTART_REQUESTED, f"kubectl rollout restart at {wanted_at[:TIME_SHOWN_MAX]}"),)

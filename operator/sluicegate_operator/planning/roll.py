@@ -1,17 +1,24 @@
-"""Rolls: which nodes may be restarted now, decided anew from what is seen each time, so that nothing is remembered.
+"""Plan rolls: choose the nodes that may be restarted now, from the observed state alone.
 
-The order: nodes that are down anyway, standby controllers, brokers, the active controller last. One at a time (or the
-brokers of one rack, see roll_groups); never while another node is down or a replica elsewhere is out of its in-sync
-set, and only when every partition keeps min.insync.replicas in-sync replicas that are online without those that go. A
-broker that is silent counts as on its way out: a frozen one stays Online, and in its in-sync sets, until its session
-ends.
+Problem: a restart for a new pod template, configuration or image takes a node away. Clients with acks=all must keep
+working meanwhile, and a node that is broken must not pull down a second one.
 
-A partition that cannot keep them however healthy it is (replicas - 1 < min.insync.replicas: above all one replica)
-would forbid every roll for ever. It gives way when all its other replicas are in sync, and the restart says so in its
-notes.
+Idea: `plan_roll` is a pure function of a `RollView`. It keeps no state between reconciles: each one decides again from
+what it observes, so a restarted operator continues the roll. Nodes restart in this order: nodes that are down anyway,
+standby controllers, brokers, the active controller last. One node restarts at a time, or the brokers of one rack (see
+`roll_groups`).
 
-Knows neither Kubernetes nor processes: fleets on both make a `RollView` and carry out the step. `fencing` says in which
-order the view must be read.
+Invariants:
+- No node restarts while another node is down, or while a replica on another broker is out of its in-sync set.
+- Every partition keeps min.insync.replicas in-sync replicas on brokers that are online and do not restart.
+- A broker without recent heartbeats counts as leaving. A frozen broker stays Online and in its in-sync sets until its
+  session ends.
+
+A partition with replicas - 1 < min.insync.replicas (mostly a partition with one replica) can never keep that many, and
+would forbid every roll. It is overridden when all its other replicas are in sync, and the restart's notes report it.
+
+This module knows neither Kubernetes nor processes: the fleets of both make a `RollView` and carry out the step.
+`fencing` describes the order in which the parts of the view must be read.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -27,15 +34,20 @@ from sluicegate_operator.planning.roll_groups import BrokerGroup, Strategy, brok
 
 SHOWN_MAX = 3
 SILENCE_MAX_S = 3.0
-"""A third of Kafka's session, and one heartbeat and a half."""
+"""Default limit of `silence_max_s`: a third of Kafka's session, and one and a half heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node that should be there, as it is seen. `present`: its pod or process is there; `deleting`: it is on its way
-    out; `ready`: the process says so, and of a broker's pod the readiness gate too: Services send clients to it again
-    before the next one goes. `failing` says why it cannot start, for example CrashLoopBackOff. `reasons`: see
-    restart_reasons."""
+    """A node that should exist, as observed.
+
+    - `present`: its pod or process exists.
+    - `deleting`: its pod or process is being stopped.
+    - `ready`: the process reports it. For a broker's pod the readiness gate must be true as well, so that Services send
+      clients to this broker again before the next one restarts.
+    - `failing`: why it cannot start, for example CrashLoopBackOff.
+    - `reasons`: why it needs a restart, see restart_reasons.
+    """
 
     name: str
     role: Role
@@ -49,7 +61,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionState:
-    """One partition of Kafka's Metadata and its topic's min.insync.replicas; `leader` is None while there is none."""
+    """One partition of Kafka's Metadata, with its topic's min.insync.replicas; `leader` is None without a leader."""
 
     topic: str
     index: int
@@ -64,11 +76,17 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class RollView:
-    """`nodes`: every node that should be there, also those without a pod. `overview` and `partitions` are None where
-    they could not be read, `unseen` then says why. `fences`: see fencing. `template_observed`: what makes pods (the
-    StatefulSet's controller) has taken up the wanted template, else a restarted pod would be the old one again.
-    `silence_max_s`: see cluster_layout.silence_max_s. `under_way`: nodes were being restarted at the last look; a roll
-    is over when all of them are back, and not when the last one has gone."""
+    """The input of `plan_roll`.
+
+    - `nodes`: every node that should exist, also those without a pod.
+    - `overview`, `partitions`: None if they could not be read; `unseen` then has the cause.
+    - `fences`: see fencing.
+    - `template_observed`: the StatefulSet's controller has observed the wanted template. Otherwise a restarted pod
+      would be the old one again.
+    - `silence_max_s`: see cluster_layout.silence_max_s.
+    - `under_way`: nodes were being restarted at the last reconcile. A roll ends when all of them are back, not when the
+      last one has stopped.
+    """
 
     nodes: Sequence[NodeView]
     overview: ClusterOverview | None
@@ -84,7 +102,7 @@ class RollView:
 
 @dataclass(frozen=True, slots=True)
 class NoRoll:
-    """Why a look planned no roll. `holds`: a roll that is under way goes on when the cause is gone."""
+    """Why a reconcile planned no roll. `holds`: a roll that is under way continues when the cause is gone."""
 
     reason: str
     message: str
@@ -98,7 +116,7 @@ LISTENER_UNREADABLE = NoRoll(
 
 
 class WaitReason(StrEnum):
-    """Also the reason in the conditions Rolling and RollBlocked."""
+    """Why a roll waits; also the reason in the conditions Rolling and RollBlocked."""
 
     PAUSED = "Paused"
     TEMPLATE_NOT_OBSERVED = "TemplateNotObserved"
@@ -126,14 +144,14 @@ BLOCKING = frozenset(
         WaitReason.NOT_APPLIED,
     }
 )
-"""These do not pass by waiting for a node that is coming back."""
+"""Reasons that do not pass by waiting for a restarting node."""
 REFUSED = frozenset({WaitReason.RESTART_REFUSED, WaitReason.NOT_APPLIED})
-"""The API server has refused a restart, for good or again and again for a minute."""
+"""Reasons of a restart that the API server refused, permanently or repeatedly for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRestart:
-    """`notes`: sentences for the Event about what is less safe while it restarts."""
+    """A node to restart. `notes`: sentences for the Event about what is less safe during the restart."""
 
     name: str
     role: Role
@@ -143,14 +161,14 @@ class PlannedRestart:
 
     @property
     def sentence(self) -> str:
-        """For the Event, whose reason is the kind of the first of `reasons`."""
+        """Message of the Event; the Event's reason is the kind of the first of `reasons`."""
         why = ", ".join(map(str, self.reasons))
         return "; ".join((f"restarting {self.name}: {why}", *self.notes))
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """All of `nodes` at once. `waiting`: names of those that need a restart and are not among them."""
+    """Restart all of `nodes` at once. `waiting`: names of the other nodes that need a restart."""
 
     nodes: tuple[PlannedRestart, ...]
     waiting: tuple[str, ...] = ()
@@ -158,7 +176,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """No node may be restarted now: why, and which nodes are waited for."""
+    """No node may be restarted now. `waiting`: names of the nodes that need a restart."""
 
     reason: WaitReason
     message: str
@@ -176,7 +194,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Tell the controller first, then look anew."""
+    """Send the fence orders to the controller, then observe and plan again."""
 
     orders: tuple[FenceOrder, ...]
 
@@ -185,9 +203,9 @@ RollStep = Restart | Wait | Done | Fence
 
 
 def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, may_pass: bool) -> Wait:
-    """The outcome of a restart that the API server refuses for the nodes with the names `refused`.
+    """Return the outcome of a restart that the API server refuses for the nodes with the names `refused`.
 
-    `refusal` is the API server's sentence. `may_pass`: it has refused for a minute, and may accept the next try.
+    `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
     """
     named = _shown(refused)
     left = (*(node.name for node in step.nodes if node.name in refused), *step.waiting)
@@ -254,7 +272,10 @@ def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] |
 
 
 def _is_down(node: NodeView, overview: ClusterOverview | None) -> bool:
-    """A restart takes nothing away. A broker that the controller has online serves, whatever its probe says."""
+    """Return whether a restart takes nothing away.
+
+    A broker that is Online serves clients, whatever its probe reports.
+    """
     if not node.present or node.ready:
         return False
     if node.role is Role.CONTROLLER:
@@ -263,13 +284,16 @@ def _is_down(node: NodeView, overview: ClusterOverview | None) -> bool:
 
 
 def _candidates(view: RollView, pending: Sequence[NodeView]) -> Sequence[NodeView] | _Hold:
-    """While a node is in trouble no other is taken down; if the restart may mend it, it is the one that goes."""
+    """Return the nodes that may restart.
+
+    While a node is in trouble, no other node is taken down. If its restart may help, it is the only candidate.
+    """
     troubled = _troubled(view)
     if not troubled:
         return pending
     if len(troubled) == 1 and troubled[0] in pending:
         return troubled
-    # One that fails is named before one that is on its way.
+    # A failing node is named before one that is restarting.
     return _trouble(min((n for n in troubled if n not in pending), key=lambda n: not n.failing, default=troubled[0]))
 
 
@@ -291,12 +315,15 @@ def _without_controller(view: RollView, active_id: int) -> tuple[str, ...]:
 
 
 def _silent(view: RollView, overview: ClusterOverview, going: frozenset[int] = frozenset()) -> _Hold | None:
-    """A broker that is to stay and may be frozen; one that is known to be away is spoken of elsewhere."""
+    """Return a hold for a broker that must stay up and may be frozen.
+
+    Brokers known to be offline are reported elsewhere.
+    """
     stay = {node.node_id for node in view.nodes if node.role is Role.BROKER} - going
     for broker in overview.brokers:
         age_s = broker.heartbeat_age_s
         if broker.id in stay & overview.online and age_s is not None and age_s > view.silence_max_s:
-            # Without its age, which would make another message each second.
+            # Without the age, which would change the message every second.
             sentence = f"broker {broker.id} has been silent for more than {view.silence_max_s:g} s and may be frozen"
             return _Hold(WaitReason.BROKER_SILENT, sentence)
     return None
@@ -359,8 +386,10 @@ class _Safety:
     overview: ClusterOverview
 
     def without(self, group: BrokerGroup) -> "list[PartitionState] | _Hold":
-        """The partitions that give way while the brokers are away, or why they must stay. A partition gives way to one
-        broker only: the others may serve its readers meanwhile."""
+        """Return the partitions that are overridden while the brokers are away, or why the brokers must stay.
+
+        A partition is overridden for one broker only: its other replicas may serve its readers meanwhile.
+        """
         going = group.brokers
         if behind := self._behind(going):
             return behind
@@ -383,8 +412,11 @@ class _Safety:
         return giving_way
 
     def _behind(self, going: frozenset[int]) -> _Hold | None:
-        """A broker that is to stay and is not back in sync. For one that nobody expects (scaled away, dead for good) a
-        roll does not wait. The controller's own count is asked as well: a broker's Metadata may be older."""
+        """Return a hold for a broker that must stay up and is not back in sync.
+
+        A roll does not wait for a broker that is not expected (scaled away, or permanently dead). The controller's own
+        count is checked as well, because a broker's Metadata may be older.
+        """
         stay = self.expected - going
         for partition in self.partitions:
             if behind := (stay & set(partition.replicas)) - set(partition.isr):
@@ -401,7 +433,7 @@ def _restart(node: NodeView, notes: tuple[str, ...] = ()) -> PlannedRestart:
 
 
 def _paused(pending: Sequence[NodeView]) -> str:
-    """All of them with their reasons, so that people can read what a roll would do before they let it go."""
+    """Name all pending nodes with their reasons, so that users can read what a roll would do before they unpause it."""
     by_reasons: dict[str, list[str]] = {}
     for node in pending:
         by_reasons.setdefault(", ".join(map(str, node.reasons)), []).append(node.name)

@@ -1,7 +1,7 @@
 """Which brokers a roll may try to restart together: one, or all of one rack that need it. Pure.
 
-A rack is what the broker registered with, so the controller placed replicas by it. Whether a group may go is decided in
-`roll`; a rack that may not go as a whole is tried broker by broker after all the others.
+A rack is the one that the broker registered, so the controller placed replicas by it. `roll` decides whether a group
+may restart. Brokers of a rack that may not restart as a whole are tried one by one after all racks.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Strategy = Literal["Broker", "Rack"]
-"""Of spec.rollout.strategy."""
+"""Values of spec.rollout.strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerGroup:
-    """`rack` is empty for a broker by itself."""
+    """Brokers that restart together. `rack` is empty for a single broker."""
 
     brokers: frozenset[int]
     rack: str = ""
@@ -31,7 +31,10 @@ class BrokerGroup:
 def broker_groups(
     strategy: Strategy, pending: Collection[int], racks: Mapping[int, str | None]
 ) -> Sequence[BrokerGroup]:
-    """In the order in which they are tried. A broker that has no rack, or is the only one of its rack, is by itself."""
+    """Return the groups in the order in which they are tried.
+
+    A broker that has no rack, or is the only one of its rack, is a group by itself.
+    """
     alone = [BrokerGroup(frozenset({broker_id})) for broker_id in sorted(pending)]
     if strategy == "Broker":
         return alone

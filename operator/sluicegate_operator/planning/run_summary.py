@@ -1,6 +1,6 @@
-"""What a run of the audit pipeline says when it ends: one JSON object of at most 4096 bytes. Pure.
+"""The summary that a run of the audit pipeline writes when it ends: one JSON object of at most 4096 bytes. Pure.
 
-The pipeline is another program, perhaps of another version: what is missing or of another type is simply not known.
+The pipeline is another program, perhaps of another version: fields that are missing or of another type are unknown.
 """
 
 import json
@@ -15,7 +15,7 @@ LINE_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """None where the pipeline did not say. `error` is one line; `tookSeconds` of the pipeline is `took_s` here."""
+    """A run's summary; None for unknown fields. `error` is one line; `took_s` is the pipeline's `tookSeconds`."""
 
     window: tuple[str, str] | None = None
     events: int | None = None
@@ -28,7 +28,7 @@ class Summary:
 
     @property
     def complete(self) -> bool | None:
-        """Whether nothing is missing, None where that was not said."""
+        """Whether nothing is missing; None if the run did not report that."""
         counts = (self.missing, self.holes, self.quarantined_files)
         if any(counts):
             return False
@@ -36,7 +36,7 @@ class Summary:
 
 
 def read_summary(text: str) -> Summary | None:
-    """None for what is no summary, such as the end of a log."""
+    """Parse a summary; None for other text, such as the end of a log."""
     try:
         read = json.loads(text)
     except ValueError:
@@ -61,7 +61,7 @@ def read_summary(text: str) -> Summary | None:
 
 
 def last_line(log: str) -> str:
-    """Of the end of a log: there a program says why it ended."""
+    """Return the last line of a log, where a program reports why it ended."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return lines[-1][:LINE_MAX] if lines else ""
 

@@ -1,9 +1,14 @@
-"""Scaling brokers: how many the StatefulSet should have now, and what must happen before it may have fewer.
+"""Scale brokers: how many the StatefulSet should have now, and what must happen before it may have fewer.
 
-Pure and without memory. A broker may go only when it holds no replica, so the StatefulSet never has fewer than the
-highest holder needs; if a replica lands on a broker while it goes, the broker comes back with its volume, and the drain
-goes on. A broker is unregistered when its pod is gone and the controller has it Offline: one that still runs would
-register again.
+Problem: a broker that is removed with replicas on it takes data away.
+
+Idea: `plan_scale` is pure and keeps no state. A broker may be removed only when it holds no replica, so the StatefulSet
+always includes the highest broker that holds one. With `drain`, the plan moves replicas to the brokers that stay, at
+most `REASSIGNMENTS_MAX` at a time. If a replica lands on a broker that is being removed, the broker restarts with its
+volume, and the drain continues.
+
+A broker is unregistered when its pod is gone and the controller reports it Offline: a running broker would register
+again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,17 +21,24 @@ from sluicegate_operator.planning.replica_placement import ReplicaTargets
 from sluicegate_operator.planning.roll import PartitionState
 
 REASSIGNMENTS_MAX = 20
-"""Partitions that are moved at the same time: replication of all at once would starve the clients."""
+"""Most partitions that are moved at the same time: replicating all at once would starve the clients."""
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
-"""A broker makes them, with as many replicas as brokers are registered, up to offsets.topic.replication.factor."""
+"""Topics that a broker creates.
+
+They have one replica for each registered broker, up to offsets.topic.replication.factor.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleView:
-    """`current`: replicas that the StatefulSet asks for now, 0 before there is one. `pods`: ids of brokers that have a
-    pod, read after `overview`. `moving`: (topic, index) of reassignments under way, with their replicas in `partitions`
-    being those of before and after together, as Kafka shows them."""
+    """The input of `plan_scale`.
+
+    - `current`: replicas of the StatefulSet now, 0 before it exists.
+    - `pods`: ids of brokers that have a pod, read after `overview`.
+    - `moving`: (topic, index) of reassignments under way. Their replicas in `partitions` are the old and the new ones
+      together, as Kafka reports them.
+    """
 
     wanted: int
     current: int
@@ -40,7 +52,7 @@ class ScaleView:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition is to have other replicas."""
+    """The new replicas of a partition."""
 
     topic: str
     index: int
@@ -48,7 +60,7 @@ class Move:
 
 
 class ScaleReason(StrEnum):
-    """Why a cluster's number of brokers is what it is; the values are reasons of a condition."""
+    """Why the cluster has its present number of brokers; the values are reasons of a condition."""
 
     SCALED = "Scaled"
     SCALING_UP = "ScalingUp"
@@ -66,7 +78,7 @@ class ScaleReason(StrEnum):
 
 REFUSED_FOR_GOOD = frozenset({ScaleReason.MOVE_REFUSED, ScaleReason.UNREGISTER_REFUSED, ScaleReason.SCALE_REFUSED})
 REFUSED = REFUSED_FOR_GOOD | {ScaleReason.NOT_APPLIED}
-"""A broker or the API server has refused a step, for good or again and again for a minute."""
+"""Reasons of a step that a broker or the API server refused, permanently or repeatedly for a minute."""
 NEEDS_A_PERSON = frozenset({ScaleReason.REPLICAS_REMAIN, ScaleReason.TOO_FEW_BROKERS}) | REFUSED_FOR_GOOD
 BLOCKING = NEEDS_A_PERSON | {ScaleReason.UNKNOWN, ScaleReason.NOT_APPLIED}
 REFUSALS_SHOWN_MAX = 3
@@ -74,8 +86,11 @@ REFUSALS_SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class ScaleStep:
-    """`replicas` is what the StatefulSet should ask for now. `moves` and `unregister` are to be carried out; `message`
-    is the sentence for the status."""
+    """The next step of scaling.
+
+    `replicas` is the number that the StatefulSet should ask for now. `moves` and `unregister` are to be carried out;
+    `message` is the sentence for the status.
+    """
 
     replicas: int
     reason: ScaleReason
@@ -89,9 +104,10 @@ class ScaleStep:
 
 
 def refused_moves(step: ScaleStep, refused: Mapping[tuple[str, int], str], *, others_move: bool) -> ScaleStep:
-    """The outcome of `step` if brokers refuse to move partitions. `refused` has their sentence by topic and index.
+    """Return the outcome of `step` if brokers refuse to move partitions.
 
-    The step keeps its reason while other partitions move (`others_move`): then only its message has the refusals.
+    `refused` has their message by topic and index. The step keeps its reason while other partitions move
+    (`others_move`): then only its message has the refusals.
     """
     if not refused:
         return step
@@ -103,7 +119,10 @@ def refused_moves(step: ScaleStep, refused: Mapping[tuple[str, int], str], *, ot
 
 
 def refused_unregistering(step: ScaleStep, refused: Mapping[int, str]) -> ScaleStep:
-    """The outcome of `step` if the controller refuses to unregister brokers. `refused` has its sentence by broker."""
+    """Return the outcome of `step` if the controller refuses to unregister brokers.
+
+    `refused` has the controller's message by broker.
+    """
     if not refused:
         return step
     found = [f"broker {broker_id} cannot be unregistered: {why}" for broker_id, why in sorted(refused.items())]
@@ -113,8 +132,10 @@ def refused_unregistering(step: ScaleStep, refused: Mapping[int, str]) -> ScaleS
 
 
 def refused_scale(step: ScaleStep, current: int, refusal: str, *, may_pass: bool) -> ScaleStep:
-    """The outcome of `step` if the API server refuses another number of brokers than `current`, in its sentence
-    `refusal`. `may_pass`: it has refused for a minute, and may accept the next try."""
+    """Return the outcome of `step` if the API server refuses another number of brokers than `current`.
+
+    `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
+    """
     unchanged = f"the StatefulSet keeps {current} brokers instead of {step.replicas}"
     if may_pass:
         return replace(step, reason=ScaleReason.NOT_APPLIED, message=f"{unchanged}: {not_applied_words(refusal)}")
@@ -155,15 +176,18 @@ def _without_holders(view: ScaleView, gone: tuple[int, ...]) -> ScaleStep:
 
 
 def _holders(view: ScaleView, overview: ClusterOverview) -> list[int]:
-    """Brokers that are to go and hold replicas. The controller's count and the partitions of some broker's Metadata may
-    be of different moments: either is enough to stay."""
+    """Return the brokers to remove that hold replicas.
+
+    The controller's count and the partitions of a broker's Metadata may be from different moments: either is enough to
+    stay.
+    """
     counted = {broker.id for broker in overview.brokers if broker.replicas}
     named = {replica for partition in view.partitions or () for replica in partition.replicas}
     return sorted(broker_id for broker_id in counted | named if broker_id >= view.wanted)
 
 
 def _leftovers(overview: ClusterOverview, pods: Collection[int], replicas: int) -> tuple[int, ...]:
-    """Above every broker that holds a replica, see `plan_scale`."""
+    """Return the brokers to unregister: above every broker that holds a replica, see `plan_scale`."""
     return tuple(
         broker.id
         for broker in overview.brokers
@@ -204,15 +228,18 @@ def _drain(view: ScaleView, overview: ClusterOverview, holders: Sequence[int]) -
 
 
 def _targets(view: ScaleView, overview: ClusterOverview) -> ReplicaTargets:
-    """Brokers that stay and are Online."""
+    """Return the brokers that stay and are Online."""
     staying = (broker for broker in overview.online if broker < view.wanted)
     racks = {broker.id: broker.rack for broker in overview.brokers}
     return ReplicaTargets.of(staying, racks, (partition.replicas for partition in view.partitions or ()))
 
 
 def _place(targets: ReplicaTargets, partition: PartitionState, staying_below: int) -> tuple[int, ...] | None:
-    """The replicas that stay, and a chosen broker in the place of each other one. None when there are not enough
-    brokers; an internal topic, whose number of replicas nobody has chosen, has fewer then."""
+    """Return the partition's new replicas: those that stay, and a chosen broker for each other one.
+
+    Returns None if there are not enough brokers. An internal topic gets fewer replicas then, because its number of
+    replicas was not chosen by a user.
+    """
     kept = {replica for replica in partition.replicas if replica < staying_below}
     placed: list[int] = []
     for replica in partition.replicas:

@@ -1,4 +1,4 @@
-"""Schedules as cron has them, in UTC: which of its times is the last one, and which is the next. Pure."""
+"""Schedules in cron's format, in UTC: their last and their next time. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 from sluicegate_operator.api.audit_pipeline import MONTHS, SHORTHANDS, WEEKDAYS
 
 _LOOK_DAYS = 366 * 9
-"""A 29th of February may be eight years away."""
+"""Search range in days: February 29 may be eight years away."""
 
 
 class ScheduleError(ValueError):
-    """Text that has the form of a schedule and means no time."""
+    """Text in the format of a schedule that matches no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What each field allows. Where both days are restricted, either is enough, as in every cron."""
+    """The values that each field allows. If both day fields are restricted, either is enough, as in every cron."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -26,12 +26,12 @@ class Schedule:
     either_day: bool
 
     def last(self, after: datetime, until: datetime) -> datetime | None:
-        """The newest time later than `after` and no later than `until`."""
+        """Return the newest time later than `after` and not later than `until`."""
         newest = self._newest(until)
         return newest if newest is not None and newest > after else None
 
     def next(self, after: datetime) -> datetime | None:
-        """The first time later than `after`; None where there never is one."""
+        """Return the first time later than `after`; None if there is none."""
         day = after.replace(hour=0, minute=0, second=0, microsecond=0)
         for number in range(_LOOK_DAYS):
             found = (time for time in self._times(day + timedelta(days=number)) if time > after)
@@ -48,7 +48,7 @@ class Schedule:
         return None
 
     def _times(self, day: datetime) -> Iterator[datetime]:
-        """Of one day, in order."""
+        """Yield the times of one day, in order."""
         by_date, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         fits = (by_date or by_weekday) if self.either_day else (by_date and by_weekday)
         if not fits or day.month not in self.months:
@@ -59,7 +59,7 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Of a text that has the form of api.audit_pipeline.SCHEDULE_PATTERN. Raises ScheduleError."""
+    """Parse text that matches api.audit_pipeline.SCHEDULE_PATTERN. Raises ScheduleError."""
     fields = SHORTHANDS.get(text, text).lower().split()
     minutes, hours, days, months, weekdays = fields
     return Schedule(
@@ -73,7 +73,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _allowed(field: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:
-    """`names` are those of the numbers from `low`."""
+    """Return the allowed numbers of a field; `names` are names of the numbers from `low`."""
 
     def number(text: str) -> int:
         return names.index(text) + low if text in names else int(text)

@@ -1,7 +1,7 @@
-"""Why nodes do not start, in the words of whoever knows: a kubelet, the scheduler, the API server, the node itself.
+"""Why nodes do not start, as reported by a kubelet, the scheduler, the API server or the node itself.
 
-Much of it passes by itself within seconds, or comes and goes while it lasts: a container that crashes again and again
-runs in between. So a failure is remembered until its node is well, and a person is called when it has lasted.
+Many failures pass within seconds, or come and go while the cause lasts: a container that crashes repeatedly runs in
+between. So a failure is remembered until its node is well, and a user must act only after it has lasted.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -10,17 +10,20 @@ from math import inf
 
 LASTING_S = 15.0
 FORGOTTEN_AFTER_S = 60.0
-"""A container may run for so long before it crashes the next time."""
+"""Seconds that a container may run before its next crash."""
 STORAGE_CLASS_MISSING = "StorageClassMissing"
 PROVISIONING_FAILED = "ProvisioningFailed"
 PATIENT = frozenset({"Unschedulable", PROVISIONING_FAILED})
-"""A scheduler or a storage driver tries again by itself, for example when a machine or a disk was added."""
+"""Reasons with which a scheduler or a storage driver retries, for example after a machine or a disk was added."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFailure:
-    """`reason` is Kubernetes' word, for example CrashLoopBackOff; `message` is a sentence, or empty. `container` is the
-    name of the one that failed, where the failure is that of a container."""
+    """Why a node does not start.
+
+    `reason` is Kubernetes' reason, for example CrashLoopBackOff; `message` is a sentence, or empty. `container` is the
+    name of the failed container, if a container failed.
+    """
 
     reason: str
     message: str = ""
@@ -32,7 +35,7 @@ class StartFailure:
 
 @dataclass(frozen=True, slots=True)
 class FailingNode:
-    """`uid` is its pod's, or its own name while it has none."""
+    """A node that does not start. `uid` is its pod's, or its own name if it has no pod."""
 
     name: str
     uid: str
@@ -45,7 +48,7 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class NodesNotStarting:
-    """The one to be told of; `needs_a_person` when it has lasted and will not pass by itself."""
+    """The node to report; `needs_a_person`: its failure has lasted and does not pass by waiting."""
 
     node: FailingNode
     needs_a_person: bool
@@ -60,8 +63,10 @@ class _Seen:
 
 @dataclass(slots=True)
 class FailureHistory:
-    """Of the clusters of one name. Another cluster, or another generation of its spec, is another attempt: the history
-    begins anew."""
+    """The failures of the clusters of one name.
+
+    Another cluster of the name, or another generation of its spec, is another attempt: the history starts again.
+    """
 
     _attempt: Hashable = None
     _seen: dict[str, _Seen] = field(default_factory=dict)
@@ -74,10 +79,15 @@ class FailureHistory:
         now_s: float,
         stalled_for: str = "",
     ) -> NodesNotStarting | None:
-        """`attempt` names the cluster's uid and the generation of its spec. `failing` are those that fail at this
-        moment, the most important first; who began to fail first is told first. `unwell`: uids of all
-        that are not ready, the others are forgotten. `stalled_for`: the reason for which the cluster is Stalled already
-        by its status: in the first look of a term such a failure has lasted."""
+        """Record the present failures, and return the one to report.
+
+        - `attempt`: identifies the cluster's uid and the generation of its spec.
+        - `failing`: nodes that fail at this moment, the most important first. The node that began to fail first is
+          reported first.
+        - `unwell`: uids of all nodes that are not ready; other nodes are forgotten.
+        - `stalled_for`: the reason with which the cluster's status is already Stalled. At the first reconcile of a
+          leader's term, such a failure counts as lasting.
+        """
         known = "" if self._attempt is not None else stalled_for
         if attempt != self._attempt:
             self._attempt, self._seen = attempt, {}
@@ -90,7 +100,7 @@ class FailureHistory:
             for uid, seen in self._seen.items()
             if uid in now_failing or (uid in unwell and now_s - seen.last_s <= FORGOTTEN_AFTER_S)
         }
-        # In the order in which they began: nodes that take turns at crashing are no news each time.
+        # In the order in which they began: nodes that crash alternately do not change the report each time.
         self._seen = remembered | now_failing
         found = [NodesNotStarting(seen.node, _needs_a_person(seen, now_s)) for seen in self._seen.values()]
         return min(found, key=lambda one: not one.needs_a_person, default=None)
@@ -104,5 +114,5 @@ def _needs_a_person(seen: _Seen, now_s: float) -> bool:
 
 
 def is_stuck(failure: StartFailure, lasting_s: float) -> bool:
-    """Whether a failure that has lasted so long needs a person."""
+    """Return whether a failure that has lasted for `lasting_s` seconds needs a user's action."""
     return failure.reason not in PATIENT and lasting_s >= LASTING_S

@@ -1,6 +1,6 @@
 """Places in object stores: whether two URIs of specs name one place, or one of them is inside the other. Pure.
 
-A URI is read as `pyarrow.fs.FileSystem.from_uri` reads it: path and options may be percent-encoded.
+A URI is parsed like `pyarrow.fs.FileSystem.from_uri` does: path and options may be percent-encoded.
 """
 
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ class StorePlace:
     folder: str
 
     def is_within(self, other: "StorePlace") -> bool:
-        """Whether this is the other place or a folder inside it."""
+        """Return whether this is the other place or a folder inside it."""
         return self.store == other.store and f"{self.folder}/".startswith(f"{other.folder}/")
 
     def overlaps(self, other: "StorePlace") -> bool:
-        """Whether both are one place, or one of them is inside the other."""
+        """Return whether both are one place, or one of them is inside the other."""
         return self.is_within(other) or other.is_within(self)
 
 
 @lru_cache(_URIS_KEPT)
 def store_place(uri: str) -> StorePlace:
-    """The place that a valid URI names."""
+    """Return the place that a valid URI names."""
     endpoint = dict(_options(uri)).get("endpoint_override", "")
     return StorePlace(endpoint.rpartition("://")[2].rstrip("/").lower(), _folder(uri))
 
 
 def canonical_uri(uri: str) -> str:
-    """One text for all spellings of a URI.
+    """Return one text for all spellings of a URI.
 
     The order of options means nothing, but that of two values of one option may. Percent-encoding is undone as far as
     the text stays unambiguous.
@@ -45,12 +45,12 @@ def canonical_uri(uri: str) -> str:
 
 
 def _folder(uri: str) -> str:
-    """The bucket and the path in it, decoded."""
+    """Return the bucket and the path in it, decoded."""
     return unquote(uri.partition("?")[0].removeprefix(_SCHEME), errors="surrogateescape").rstrip("/")
 
 
 def _options(uri: str) -> list[tuple[str, str]]:
-    """Sorted by key."""
+    """Return the URI's options, sorted by key."""
     found = parse_qsl(uri.partition("?")[2], keep_blank_values=True, errors="surrogateescape")
     return sorted(found, key=lambda option: option[0])
 

@@ -1,4 +1,4 @@
-"""The status of a Topic, from its verdict and from what Kafka says about the topic."""
+"""The status of a Topic, derived from its verdict and from the topic in Kafka."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, Top
 
 @dataclass(frozen=True, slots=True)
 class TopicTrouble:
-    """Why a topic is not what its Topic says; `reason` is that of the conditions."""
+    """Why a topic differs from its Topic; `reason` is that of the conditions."""
 
     reason: Literal["WaitingForBrokers", "Refused", "Failed", "Applying", "TooFewBrokers", "NotApplied"]
     message: str
@@ -38,10 +38,11 @@ def topic_status(
     trouble: TopicTrouble | None = None,
     replicas: ReplicasPlan = NO_CHANGE,
 ) -> TopicStatus:
-    """The status of a Topic, without configKeys, which are written on their own. `verdict` is that of `judge_topics`.
+    """Return the status of a Topic without configKeys, which are written separately.
 
-    The id and the progress of a reassignment stay while the topic is not seen: a Topic that is deleted, or a topic that
-    is adopted, is judged by the id. The numbers of partitions and replicas stay while brokers do not answer.
+    `verdict` is that of `judge_topics`. While the topic is not observed, its id and the progress of a reassignment
+    stay: the operator compares the id before it deletes or adopts a topic. The numbers of partitions and replicas stay
+    while brokers do not answer.
     """
     old = topic.status
     progress = _progress(topic, verdict, observed, trouble, replicas)

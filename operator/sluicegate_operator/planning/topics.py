@@ -1,9 +1,8 @@
-"""What brings a topic to what its Topic says: create, add partitions, alter configuration, delete. How its number of
-replicas is changed: planning.reassignment.
+"""Plan the actions that bring a topic to its Topic: create, add partitions, alter configuration, delete.
 
-Two Topics may name one topic of Kafka; the oldest rules it, the others say so. A topic may have been there before its
-Topic: then configuration is added, and only what was set for the Topic is ever taken away. A key of the Topic that
-another hand has changed is mended like any drift.
+The number of replicas is changed by planning.reassignment. Two Topics may name one Kafka topic: the oldest governs it,
+and the others report a conflict. A topic may be older than its Topic: its configuration is then extended, and only keys
+that were set for the Topic are ever removed. A key of the Topic that another client changed is reset like any drift.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,8 +19,11 @@ from sluicegate_operator.planning.seniority import seniority
 
 @dataclass(frozen=True, slots=True)
 class PartitionLayout:
-    """Where one partition is. While it is reassigned `replicas` are those of before and after together, as Kafka shows
-    them; `adding` and `removing` are absent otherwise. `leader` is None while there is none."""
+    """Where one partition is.
+
+    During a reassignment `replicas` are the old and the new ones together, as Kafka reports them; `adding` and
+    `removing` are empty otherwise. `leader` is None while there is none.
+    """
 
     index: int
     leader: int | None
@@ -32,19 +34,22 @@ class PartitionLayout:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that it has when no reassignment is under way any more."""
+        """The replicas after the reassignment that is under way."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
     def is_settled(self) -> bool:
-        """Whether no reassignment of it is under way."""
+        """Whether it is not being reassigned."""
         return not (self.adding or self.removing)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopic:
-    """`replicas` is the smallest number that a partition has. `configs` are those that were set on the topic itself
-    (source DYNAMIC_TOPIC_CONFIG). `layout` is empty if nobody has asked where the partitions are."""
+    """A topic as Kafka reports it.
+
+    `replicas` is the smallest number of replicas of a partition. `configs` are those set on the topic itself (source
+    DYNAMIC_TOPIC_CONFIG). `layout` is empty if it was not requested.
+    """
 
     topic_id: str
     partitions: int
@@ -55,7 +60,7 @@ class ObservedTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """A topic is to be created; with as many replicas as the brokers' default if `replicas` is None."""
+    """Create a topic. If `replicas` is None, it gets the brokers' default number of replicas."""
 
     name: str
     partitions: int
@@ -63,14 +68,14 @@ class CreateTopic:
     configs: Mapping[str, str]
 
     def __str__(self) -> str:
-        """For people, as of the other actions."""
+        """Return a sentence for users, like the other actions."""
         replicas = "the default number of" if self.replicas is None else self.replicas
         return f"topic {self.name} is made with {self.partitions} partitions and {replicas} replicas"
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """`total` is how many there are afterwards."""
+    """Add partitions to a topic. `total` is the number afterwards."""
 
     name: str
     total: int
@@ -81,7 +86,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfigs:
-    """Values of a topic are to be set, and others to be taken back to their defaults."""
+    """Set values of a topic, and reset others to their defaults."""
 
     name: str
     set: Mapping[str, str]
@@ -94,7 +99,7 @@ class AlterTopicConfigs:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """A topic is to be deleted."""
+    """Delete a topic."""
 
     name: str
 
@@ -106,7 +111,7 @@ TopicAction = CreateTopic | AddPartitions | AlterTopicConfigs | DeleteTopic
 
 
 class TopicOutcome(StrEnum):
-    """What becomes of a Topic; the values are reasons of its condition."""
+    """The outcome for a Topic; the values are reasons of its condition."""
 
     ACCEPTED = "Accepted"
     CONFLICTED = "Conflicted"
@@ -118,7 +123,7 @@ class TopicOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicVerdict:
-    """The outcome with a sentence for people."""
+    """The outcome with a sentence for users."""
 
     outcome: TopicOutcome
     message: str = ""
@@ -130,8 +135,10 @@ ACCEPTED = TopicVerdict(TopicOutcome.ACCEPTED)
 def judge_topics(
     cluster: BrokerCluster | None, topics: Sequence[Topic], unreadable: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, TopicVerdict]:
-    """By metadata.name, before anything of Kafka is looked at; topics of other clusters are left out. `unreadable`:
-    objects that cannot be read, by the name of Kafka's topic: one of them may rule it."""
+    """Return the verdicts by metadata.name, before Kafka is queried; Topics of other clusters are left out.
+
+    `unreadable`: objects that cannot be read, by the name of Kafka's topic. One of them may govern it.
+    """
     living = [topic for topic in topics if topic.metadata.deletion_timestamp is None]
     if cluster is None:
         return {topic.name: _cluster_missing(topic) for topic in living}
@@ -159,7 +166,7 @@ def _cluster_missing(topic: Topic) -> TopicVerdict:
 
 
 def judge_observed(topic: Topic, observed: ObservedTopic | None) -> TopicVerdict:
-    """What stands in the way on the side of Kafka."""
+    """Return the verdict on the differences that the operator cannot fix in Kafka."""
     if observed is None:
         return ACCEPTED
     if observed.partitions > topic.spec.partitions:
@@ -172,8 +179,11 @@ def judge_observed(topic: Topic, observed: ObservedTopic | None) -> TopicVerdict
 
 
 def diff_topic(topic: Topic, observed: ObservedTopic | None, managed: Collection[str]) -> list[TopicAction]:
-    """For an accepted Topic. What cannot be mended (see `judge_observed`) is left as it is, and so are configuration
-    keys that are not `managed`, see `managed_keys`."""
+    """Return the actions for an accepted Topic.
+
+    Differences that cannot be fixed (see `judge_observed`) are left alone, and so are configuration keys that are not
+    `managed`, see `managed_keys`.
+    """
     name, spec, wanted = topic.topic_name, topic.spec, dict(topic.spec.config or {})
     if observed is None:
         return [CreateTopic(name, spec.partitions, spec.replicas, wanted)]
@@ -188,14 +198,16 @@ def diff_topic(topic: Topic, observed: ObservedTopic | None, managed: Collection
 
 
 def managed_keys(topic: Topic, observed: ObservedTopic | None, managed: Collection[str]) -> tuple[str, ...]:
-    """What is written to status.configKeys before anything is set: keys that the Topic says, and those that it has said
-    and that are not yet seen gone."""
+    """Return the keys that are written to status.configKeys before anything is set.
+
+    They are the Topic's present keys, and its earlier keys that have not been observed to be gone.
+    """
     left = (key for key in managed if observed is not None and key in observed.configs)
     return tuple(sorted({*(topic.spec.config or {}), *left}))
 
 
 def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
-    """Why Kafka's topic outlives its Topic, whatever Kafka says; `topics` are those that live."""
+    """Return why Kafka's topic outlives its Topic, whatever its state in Kafka; `topics` are the existing Topics."""
     if topic.spec.deletion_policy != "Delete":
         return f"topic {topic.topic_name} and its records stay, as deletionPolicy says"
     for other in topics:
@@ -211,7 +223,7 @@ def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
 
 
 def why_another_topic(topic: Topic, observed: ObservedTopic | None) -> str:
-    """Where somebody made Kafka's topic anew under its name: that one is not this Topic's to delete."""
+    """Return the reason if Kafka's topic was deleted and created again: this Topic must not delete the new one."""
     known = topic.status.topic_id
     if observed is None or not known or observed.topic_id == known:
         return ""

@@ -1,6 +1,6 @@
-"""BrokerRegistrations while neither an active controller nor an external cluster tells how the brokers are.
+"""BrokerRegistrations while neither an active controller nor an external cluster reports the state of brokers. Pure.
 
-Pure. The tags and versions of a broker stay. Its state and the counts of its controller are not known any more.
+The tags and versions of a broker stay. Its state and the controller's counts become unknown.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ _COUNTED = ("last_heartbeat_age_seconds", "leaders", "replicas", "out_of_sync", 
 def plan_unknown_registrations(
     cluster: BrokerCluster, existing: Sequence[BrokerRegistration], why: str, now: datetime
 ) -> RegistrationsPlan:
-    """Statuses with state Unknown for the BrokerRegistrations that say another state. `why` is a sentence.
+    """Return statuses with state Unknown for the BrokerRegistrations that have another state.
 
-    `existing` may hold those of other clusters as well. None is deleted.
+    `why` is a sentence. `existing` may contain those of other clusters. No object is deleted.
     """
     own = (r for r in existing if r.spec.cluster_ref.name == cluster.name and r.namespace == cluster.namespace)
     return RegistrationsPlan(tuple(_plan(cluster, r, why, now) for r in own if r.status.state not in (None, UNKNOWN)))

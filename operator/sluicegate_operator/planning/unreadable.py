@@ -1,7 +1,7 @@
-"""What is said of an object of ours that the API server has and this operator cannot read.
+"""The status of an object that the API server stores and this operator cannot read.
 
-Such an object was stored by another version of its CRD, or before a rule was tightened. Its status cannot be made from
-a model, so it is made from what is there: nothing but the conditions changes.
+The object was stored by another version of its CRD, or before a rule was tightened. No model can be made of it, so its
+status is edited as JSON: only the conditions and observedGeneration change.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ ADVICE = (
 
 
 def unreadable_status(body: Mapping[str, Any], why: str, now: datetime) -> Json:
-    """Stalled; the rest of the status stays. `why` is what is wrong with the object, in words."""
+    """Return the status with Stalled; other fields stay. `why` describes the error in the object."""
     old: Mapping[str, Any] = body.get("status") or {}
     conditions = {condition["type"]: condition for condition in old.get("conditions") or ()}
     message = f"this operator cannot read the object: {why}; {ADVICE}"[:MESSAGE_MAX]

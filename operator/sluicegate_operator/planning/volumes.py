@@ -1,10 +1,9 @@
-"""How volumes of nodes come to hold what spec.storage says: which claims ask for more, and what is said of those on
-their way.
+"""Grow the nodes' volumes to spec.storage: which claims ask for more, and the status of those in progress.
 
-A claim grows by being asked for more; no pod is restarted for it, and no StatefulSet is made anew: its template of
-claims stays as it was made (decision 43). The operator makes the claims of new nodes: with the size of the spec, and
-before the StatefulSet, which would mount whatever claim has the name (decision 12). Each look compares claims with the
-spec, so nothing that was begun and not ended is lost. A claim never shrinks.
+A claim grows by asking for more storage. No pod restarts for it, and no StatefulSet is created again: its claim
+template stays unchanged (decision 43). The operator creates the claims of new nodes with the size of the spec. It does
+so before the StatefulSet exists, which would mount any claim of the right name (decision 12). Each reconcile compares
+claims with the spec, so an unfinished change is never lost. A claim never shrinks.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,8 +23,11 @@ _FIELDS: Mapping[Role, str] = {Role.BROKER: "brokers", Role.CONTROLLER: "control
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """Of one node's claim. `asked` and `capacity` are quantities, the latter empty before it is bound; `under_way` is
-    the type and the message of the claim's own condition while it is resized."""
+    """The volume claim of one node.
+
+    `asked` and `capacity` are quantities, the latter empty before the claim is bound. `under_way` is the type and the
+    message of the claim's own condition while it is resized.
+    """
 
     claim: str
     uid: str
@@ -43,7 +45,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A claim that is to ask for more."""
+    """A claim that must ask for more."""
 
     volume: Volume
     size: str
@@ -51,7 +53,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class NewVolume:
-    """A claim that is to be made, before its StatefulSet is applied."""
+    """A claim to create before its StatefulSet is applied."""
 
     role: Role
     ordinal: int
@@ -60,17 +62,17 @@ class NewVolume:
 
 @dataclass(frozen=True, slots=True)
 class VolumesPlan:
-    """Claims that ask for more, claims that are made, and what else there is to speak of."""
+    """Claims that ask for more, claims to create, and all claims to report."""
 
     grow: tuple[Growth, ...] = ()
     make: tuple[NewVolume, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    """Of all nodes that are wanted."""
+    """Claims of all wanted nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumesSeen:
-    """What the status says. `refused`: a sentence of the first claim that may not grow or be changed otherwise."""
+    """The volumes' status. `refused`: a message about the first claim whose change was refused."""
 
     status: VolumesStatus
     refused: str = ""
@@ -82,8 +84,11 @@ def plan_volumes(
     counts: Mapping[Role, int],
     going: Collection[tuple[Role, int]] = (),
 ) -> VolumesPlan:
-    """`volumes` without those that are being deleted, which are `going`, by role and ordinal: their names are not free
-    yet. A claim that is not bound cannot be asked for more, and one of a node that was scaled away is left alone."""
+    """Plan the claims of a cluster.
+
+    `volumes` excludes claims that are being deleted; those are in `going`, by role and ordinal, because their names are
+    not free yet. A claim that is not bound cannot ask for more. The claim of a node that was scaled away is left alone.
+    """
     needed = tuple(volume for volume in volumes if volume.ordinal < counts[volume.role])
     grow, make = [], []
     for role in Role:
@@ -108,8 +113,11 @@ def wanted_storage(cluster: BrokerCluster, role: Role) -> Storage:
 def volumes_seen(
     cluster: BrokerCluster, plan: VolumesPlan, grown: Iterable[Growth], refused: Mapping[str, str]
 ) -> VolumesSeen:
-    """After what `plan` says was done: `grown` was taken, `refused` was not, by claim, with the API server's words. Of
-    one that will be bound with all that it should hold, the pod that waits for it says more."""
+    """Return the volumes' status after the changes of `plan`.
+
+    `grown` was accepted; `refused` has the API server's message by claim. An unbound claim that already asks for its
+    full size is not reported: the pod that waits for it has a better message.
+    """
     asks = {growth.volume.claim: growth.size for growth in grown}
     growing, sentences = [], {}
     asked: dict[Role, str] = {}
@@ -150,5 +158,5 @@ def _less(text: str, size: str) -> bool:
 
 
 def _amount(text: str) -> Decimal:
-    """Nothing where there is none."""
+    """Return the amount, or zero if the text has none."""
     return amount(text) if is_quantity(text) else Decimal(0)

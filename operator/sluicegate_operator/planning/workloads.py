@@ -1,8 +1,8 @@
-"""Which addresses the pods have that quotas on workloads select, as pods, namespaces and quotas come and go. Pure.
+"""Track the addresses of the pods that workload quotas select, as pods, namespaces and quotas change. Pure.
 
-A changed pod costs the quotas that may match it, not all of them: each stands under one label that what it selects must
-have. An address belongs to one pod at a time: the newest of those that have it, since an address that is given again
-must not be limited by whoever had it before.
+A changed pod costs only the quotas that may match it: each quota is indexed under one label that its pods must have. An
+address belongs to one pod at a time, the newest that has it. So the quotas of its previous pod do not limit a reused
+address.
 """
 
 from collections import defaultdict
@@ -22,8 +22,11 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPod:
-    """What is kept of a pod; the uid stands for all that never changes of it. `addresses` are canonical. `started`
-    orders pods that had one address after each other: a time as Kubernetes writes it, in UTC and to the second."""
+    """The indexed part of a pod; the uid stands for everything immutable.
+
+    `addresses` are canonical. `started` orders pods that had the same address one after the other: a time as Kubernetes
+    writes it, in UTC and to the second.
+    """
 
     uid: str
     namespace: str
@@ -32,26 +35,29 @@ class WorkloadPod:
     addresses: tuple[str, ...] = ()
     host_network: bool = False
     leaving: bool = False
-    """It was told to end and has not ended yet: its connections are still its own."""
+    """Whether it is terminating; its connections still belong to it."""
     started: str = ""
 
     @property
     def age(self) -> tuple[bool, str, str]:
-        """Of two pods with one address the one with the larger has it."""
+        """Sort key: of two pods with one address, the pod with the larger key owns it."""
         return (not self.leaving, self.started, self.uid)
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Of one quota. `addresses`: each with the number of its pod. `host_network_pods`: pods that it selects, and which
-    have the address of their node."""
+    """The members of one quota.
+
+    `addresses`: each with the number of its pod. `host_network_pods`: number of selected pods that use their node's
+    address.
+    """
 
     addresses: Mapping[str, float] = field(default_factory=dict)
     host_network_pods: int = 0
 
 
 def canonical(address: str) -> str:
-    """As brokers see it. Raises ValueError."""
+    """Return the address as brokers write it. Raises ValueError if it is not an address."""
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
@@ -63,24 +69,24 @@ class _Quota:
     namespace: str
     workload: Workload
     pods: set[str] = field(default_factory=set)
-    """Uids of those that it selects."""
+    """Uids of the selected pods."""
     host_network_pods: set[str] = field(default_factory=set)
-    """Those of them that have their node's address."""
+    """Uids of the selected pods that use their node's address."""
     addresses: dict[str, float] = field(default_factory=dict)
-    """Of the pods that it selects, with their numbers."""
+    """Addresses of the selected pods, with the pods' numbers."""
 
 
 _Place = tuple[str | None, Pair | None]
-"""Where a quota is looked up: by namespace (None: any) and one label that its pods have (None: no such)."""
+"""Index key of a quota: a namespace (None: any) and one label that its pods have (None: no such label)."""
 _NOBODY: frozenset[QuotaKey] = frozenset()
 _Holder = tuple[str, frozenset[QuotaKey]]
 """The uid of a pod, and the quotas that select it."""
 
 
 class WorkloadIndex:
-    """Each change returns the quotas whose members are others than before.
+    """Index of pods, namespaces and workload quotas. Each change returns the quotas whose members changed.
 
-    What holds between two calls: an address is a quota's when the quota selects the pod that has the address.
+    Invariant between two calls: a quota has an address if and only if it selects the pod that owns the address.
     """
 
     def __init__(self) -> None:
@@ -90,7 +96,7 @@ class WorkloadIndex:
         self._by_namespace: defaultdict[str, set[str]] = defaultdict(set)
         self._by_address: defaultdict[str, set[str]] = defaultdict(set)
         self._selected: dict[str, frozenset[QuotaKey]] = {}
-        """By uid: the quotas that select the pod; those that no quota selects are left out."""
+        """The quotas that select a pod, by its uid; pods that no quota selects are left out."""
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
     @property
@@ -101,12 +107,15 @@ class WorkloadIndex:
         return self._quotas[key].workload
 
     def members(self, key: QuotaKey) -> Members:
-        """Raises KeyError for a quota that was not put."""
+        """Return the members of a quota. Raises KeyError if the quota is not in the index."""
         quota = self._quotas[key]
         return Members(dict(quota.addresses), len(quota.host_network_pods))
 
     def put_quota(self, key: QuotaKey, workload: Workload) -> bool:
-        """Whether it is another one than before. Costs all pods of the namespaces that it may select of."""
+        """Add or replace a quota, and return whether it changed.
+
+        Scans all pods of the namespaces that it may select.
+        """
         before = self._quotas.get(key)
         if before is not None and before.workload == workload:
             return False
@@ -158,7 +167,7 @@ class WorkloadIndex:
         return changed | self._hand_over(holders)
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> set[QuotaKey]:
-        """Costs the namespace's pods, where its labels are others than before."""
+        """Add or replace a namespace. Scans the namespace's pods if its labels changed."""
         if self._namespaces.get(name) == labels:
             return set()
         self._namespaces[name] = dict(labels)
@@ -199,7 +208,10 @@ class WorkloadIndex:
         return found
 
     def _select_anew(self, pod: WorkloadPod) -> set[QuotaKey]:
-        """The quotas that have one pod more or fewer on a host's network now; addresses are handed over after this."""
+        """Select a pod again, and return the quotas whose number of host-network pods changed.
+
+        Addresses are handed over afterwards.
+        """
         before = self._selected.get(pod.uid, _NOBODY)
         now = {key for key in self._candidates(pod) if self._selects(self._quotas[key], pod)}
         for key in before - now:
@@ -228,6 +240,7 @@ class WorkloadIndex:
             _discard(self._by_address, address, pod.uid)
 
     def _owner(self, address: str) -> str | None:
+        """Return the uid of the pod that owns the address."""
         uids = self._by_address.get(address, ())
         if len(uids) == 1:
             # Nearly always.
@@ -235,12 +248,12 @@ class WorkloadIndex:
         return max(uids, key=lambda uid: self._pods[uid].age, default=None)
 
     def _holders(self, addresses: Iterable[str]) -> dict[str, _Holder]:
-        """By address, the pod that has it now and the quotas that select this one."""
+        """Return by address the pod that owns it now, and the quotas that select this pod."""
         owners = {address: self._owner(address) or "" for address in addresses}
         return {address: (uid, self._selected.get(uid, _NOBODY)) for address, uid in owners.items()}
 
     def _hand_over(self, before: Mapping[str, _Holder]) -> set[QuotaKey]:
-        """Each address from those that had it `before` to those that have it now."""
+        """Move each address from the quotas that had it `before` to those that have it now; return the changed ones."""
         changed: set[QuotaKey] = set()
         now = self._holders(before)
         for address, (pod_before, former) in before.items():
