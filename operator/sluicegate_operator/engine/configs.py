@@ -1,5 +1,4 @@
-"""Dynamic configuration of spec.config and tags: set on the running brokers, read back from each, mended when a hand
-changed it.
+"""Reconcile dynamic configuration of spec.config and tags: set it on running brokers, read it back, fix drift.
 
 The keys are written into the cluster's status before they are set, see planning.broker_config.
 """
@@ -23,7 +22,10 @@ from sluicegate_operator.planning.cluster_layout import dynamic_config
 LAGGING_RETRY = Retry(1.0, 10.0)
 
 OwnTagsOf = Callable[[BrokerCluster, Brokers, frozenset[int]], Awaitable[tuple[OwnTags, dict[int, str]]]]
-"""Tags that brokers do not all have, and why a broker's are not known; of these brokers, by id."""
+"""Function that returns the tags that differ between brokers, and by broker id why its tags are unknown.
+
+Its last argument is the ids of the brokers to include.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,23 @@ class _InForce:
     desired: Mapping[str, str]
     own: OwnTags
     brokers: frozenset[tuple[int, str]]
-    """By id and host: one that has just come has not been given anything before."""
+    """Id and host of each broker: a broker that has just joined had no configuration before."""
 
 
 class ConfigReconciler:
-    """Keeps the dynamic configuration of brokers as the BrokerCluster says. Raises KubeError, which is tried again."""
+    """Keeps the brokers' dynamic configuration as in the BrokerCluster.
+
+    Raises KubeError, after which the queue retries.
+    """
 
     def __init__(self, context: ReconcileContext, own_tags: OwnTagsOf) -> None:
         self._context = context
         self._own_tags = own_tags
         self._in_force: dict[ClusterKey, _InForce] = {}
-        """What was last seen on all brokers: a difference found on the same ones while it is still wanted is drift."""
+        """The configuration last seen on all brokers.
+
+        A later difference on the same brokers, while the same configuration is wanted, is drift.
+        """
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -89,7 +97,7 @@ class ConfigReconciler:
         return await self._own_tags(cluster, brokers, everybody)
 
     async def _not_dynamic(self, pool: BrokerPool, desired: Mapping[str, str]) -> dict[str, str] | None:
-        """None when no broker says."""
+        """Return why keys are not dynamic, by key; None if no broker answers."""
         try:
             return await why_not_dynamic(pool, desired)
         except (KafkaAdminError, NoBrokerError):
@@ -123,6 +131,6 @@ class ConfigReconciler:
 
 
 def _refusals(result: ConfigResult) -> list[str]:
-    """What brokers say of values that they will not take whenever they are asked."""
+    """Return the brokers' messages about values that they refuse permanently."""
     refusals = (failure.error for failure in result.failures)
     return [str(error) for error in refusals if isinstance(error, KafkaApiError) and not error.retriable]

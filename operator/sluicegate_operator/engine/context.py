@@ -1,5 +1,6 @@
-"""What a reconciler needs of where it runs: where objects are and their statuses are kept, which brokers there are, and
-whom it tells. The operator has a Kubernetes API server for that, `sluicegate up` has files and processes.
+"""The environment of reconcilers: it stores objects and statuses, knows the brokers, and records Events.
+
+The operator has a Kubernetes API server for that, `sluicegate up` has files and processes.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -20,28 +21,30 @@ from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.planning.roll import RollStep
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
-"""Of a status, and written on their own before something is done: see ReconcileContext.remember."""
+"""Fields of a status that are written separately, before a change is made: see ReconcileContext.remember."""
 
 STATUS_WRITERS_MAX = 4
-"""At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
+"""Most concurrent status writes, over all clusters: half of the client's threads stay free for changes."""
 
 RESYNCS_A_LOOK = 5
-"""Limits, configuration and topics are read at each resync, because no event reports their changes. Everything else is
-read once in so many resyncs."""
+"""Number of resyncs between two reads of everything that events report.
+
+Limits, configuration and topics are read at each resync, because no event reports their changes.
+"""
 
 EventType = Literal["Normal", "Warning"]
 Found = TypeVar("Found", bound=Resource)
 
 
 class Events(Protocol):
-    """Tells people."""
+    """Records Events."""
 
     async def record(self, body: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
-        """An Event of the object that `body` names, see `reference`."""
+        """Record an Event on the object that `body` names, see `reference`."""
 
 
 class ReconcileContext(Protocol):
-    """Everything here raises KubeError where an API server is asked and does not do it."""
+    """The environment of a reconciler. Methods raise KubeError if the API server fails or refuses."""
 
     @property
     def events(self) -> Events: ...
@@ -51,40 +54,51 @@ class ReconcileContext(Protocol):
 
     @property
     def mark(self) -> Callable[[str, ClusterKey], None]:
-        """Puts a cluster into another queue, by the queue's name."""
+        """Function that puts a cluster into another queue, by the queue's name."""
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
-        """All objects of these kinds that name the cluster, and the cluster. With `fresh` no cache is read: for
-        decisions that cannot be taken back. Raises UnreadableClusterError."""
+        """Return the cluster, and all objects of these kinds that name it.
+
+        With `fresh` no cache is read: for decisions that cannot be undone. Raises UnreadableClusterError.
+        """
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
-        """The brokers that have an address now; None while there is none."""
+        """Return the brokers that have an address now; None while there is none."""
 
     async def write_status(self, resource: Found, status: Status, *, without: Collection[str] = ()) -> Found | None:
-        """Write it where it differs from what is there: the object as it is known since, None where it did not differ.
-        Fields in `without` are somebody else's."""
+        """Write the status if it differs from the present one, without the fields in `without`.
+
+        Returns the object as known afterwards, or None if the status did not differ. Fields in `without` belong to
+        another writer.
+        """
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
-        """Keeps these fields of its status for good: it has returned before what they speak of is done."""
+        """Store these fields of its status durably.
+
+        It returns before the caller makes the change that they describe.
+        """
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
-        """Of this object as it was seen, whose apiVersion, kind and metadata `body` has. One that is gone is left."""
+        """Set the finalizers of an object as it was seen; an object that is gone is ignored.
+
+        `body` has the object's apiVersion, kind and metadata.
+        """
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
-        """In their statuses. Raises only what may pass."""
+        """Report unreadable objects in their statuses. Raises only errors that may pass."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
-        """An Event of it."""
+        """Record an Event on the resource."""
 
     def is_news(self, sentence: str, *subject: Hashable) -> bool:
-        """Whether something else was said of the subject before."""
+        """Return whether the last sentence about the subject was another one."""
 
     def resync_s(self, cluster: BrokerCluster) -> float:
-        """After which everything is looked at again, though nothing is known to have changed."""
+        """Return the seconds after which everything is reconciled again, also without a known change."""
 
 
 class ExternalContext(ReconcileContext, Protocol):
-    """Where there may be clusters that others run."""
+    """The environment of reconcilers that may govern external clusters."""
 
     @property
     def external(self) -> ExternalFleet: ...
@@ -101,7 +115,7 @@ class RollFigures(Protocol):
 
 
 class FleetContext(ReconcileContext, Protocol):
-    """The context of reconcilers that change nodes."""
+    """The environment of reconcilers that change nodes."""
 
     @property
     def fleet(self) -> Fleet: ...
@@ -110,7 +124,7 @@ class FleetContext(ReconcileContext, Protocol):
     def figures(self) -> RollFigures: ...
 
     async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
-        """Connections to these brokers; None for no brokers."""
+        """Return connections to these brokers; None for no brokers."""
 
 
 class QuotaFigures(Protocol):
@@ -128,7 +142,7 @@ class QuotaFigures(Protocol):
 
 
 class QuotaContext(ReconcileContext, Protocol):
-    """What the quota path needs besides: it is measured, and gives way to what is newer."""
+    """The environment of the quota path, whose latency is measured and which yields to newer changes."""
 
     @property
     def first_seen(self) -> FirstSeen: ...
@@ -138,17 +152,19 @@ class QuotaContext(ReconcileContext, Protocol):
 
     @property
     def is_due(self) -> Callable[[str, ClusterKey], bool]:
-        """Whether a cluster is to be looked at again by that queue, for something that has happened meanwhile."""
+        """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
 
 
 def look_again_s(context: ReconcileContext, cluster: BrokerCluster) -> float:
-    """For what watches and controllers report: another look finds only what they have missed, and what brokers say of
-    themselves, for example a tag that a user sets on one by hand."""
+    """Return the seconds until the next reconcile of something that watches and controllers report.
+
+    It finds only what they have missed, and what only brokers report, for example a tag that a user sets on a broker.
+    """
     return RESYNCS_A_LOOK * context.resync_s(cluster)
 
 
 def reference(resource: Resource) -> dict[str, Any]:
-    """What names an object, as it was seen."""
+    """Return the fields that identify an object, as it was seen."""
     meta = resource.metadata
     named = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
     return {"apiVersion": resource.api_version, "kind": type(resource).__name__, "metadata": named}

@@ -1,5 +1,6 @@
-"""A BrokerCluster with runtime External, and its status: nothing is started, rolled or fenced here. Limits, topics and
-dynamic configuration have the queues that they have for bundled brokers.
+"""Reconcile a BrokerCluster with runtime External: only its status, because no node is started, rolled or fenced.
+
+Limits, topics and dynamic configuration have the same queues as for bundled brokers.
 """
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -10,11 +11,11 @@ from sluicegate_operator.planning.external import ConfigProgress, external_statu
 
 UNREACHABLE_RETRY = Retry(1.0, 15.0)
 FOLLOWERS = ("quotas", "topics", "configs")
-"""Queues that wait for brokers to be there."""
+"""Queues that wait until brokers are known."""
 
 
 class ExternalClusters:
-    """Says in the status of a BrokerCluster what is seen of the cluster that it governs."""
+    """Writes the observed state of an external cluster into the status of its BrokerCluster."""
 
     def __init__(self, context: ExternalContext) -> None:
         self._context = context
@@ -28,7 +29,7 @@ class ExternalClusters:
         await context.write_status(cluster, status, without=REMEMBERED_FIELDS)
         await say_stalled(context, cluster, status)
         if status.cluster_id != cluster.status.cluster_id:
-            # Nothing is set before it is written down which cluster this is.
+            # Nothing is set before the status contains the id of the cluster.
             for queue in (*FOLLOWERS, "registrations"):
                 context.mark(queue, key)
         ready = status.condition("Ready")

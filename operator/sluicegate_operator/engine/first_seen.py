@@ -1,4 +1,4 @@
-"""When each generation of an object was first heard of: what the time until it is in force is counted from."""
+"""When each generation of an object was first seen: the start of the measured time until it is enforced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,14 +13,16 @@ Generation = tuple[str, int]
 
 @dataclass(slots=True)
 class FirstSeen:
-    """When this operator first heard of the newest generation of each object; bounded by the objects that there are.
-    Nobody asks for an older one: it gives way to the next."""
+    """When this operator first saw the newest generation of each object; bounded by the number of objects.
+
+    Only the newest generation is kept, because no caller needs an older one.
+    """
 
     _newest: dict[str, tuple[int, datetime]] = field(default_factory=dict)
     """By uid."""
 
     def note(self, body: Mapping[str, Any], at: datetime | None = None) -> None:
-        """`at`: when it became so, where that is known; now otherwise."""
+        """Record the object's generation. `at`: when it got this generation, if that is known; now otherwise."""
         meta = body["metadata"]
         uid, generation = meta["uid"], meta.get("generation", 0)
         if generation > self._generation(uid):
@@ -34,5 +36,5 @@ class FirstSeen:
         self._newest.pop(uid, None)
 
     def _generation(self, uid: str) -> int:
-        """-1 of what was never heard of."""
+        """Return the newest known generation, -1 for an object that was never seen."""
         return self._newest[uid][0] if uid in self._newest else -1

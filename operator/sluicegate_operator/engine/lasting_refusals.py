@@ -1,4 +1,4 @@
-"""Refusals of the API server that may pass and last, for example because a webhook is down."""
+"""Refusals of the API server that may pass but last, for example because a webhook is down."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ TOLD_AFTER_S = 60.0
 
 @dataclass(slots=True)
 class LastingRefusals:
-    """The time for which all tries to write objects of a cluster have been refused. `of` is the uid of the cluster."""
+    """How long all tries to write objects of a cluster have been refused. `of` is the uid of the cluster."""
 
     _since: Said[str] = field(default_factory=Said)
 
     def lasts(self, of: str, error: KubeError) -> bool:
-        """Note a refusal that may pass. Returns True once refusals have lasted for `TOLD_AFTER_S`.
+        """Record a refusal that may pass. Return whether refusals have lasted for `TOLD_AFTER_S`.
 
-        Two errors do not count: without an answer of the API server no status can be written either, and a namespace
-        that is being deleted ends by itself.
+        Two errors do not count. Without an answer of the API server no status can be written either, and the deletion
+        of a namespace ends without help.
         """
         if error.status is None or isinstance(error, NamespaceGoingError):
             return False
@@ -27,9 +27,9 @@ class LastingRefusals:
         return lasted_s is not None and lasted_s >= TOLD_AFTER_S
 
     def may_pass(self, of: str, error: KubeError) -> bool:
-        """Whether a refusal may pass and has not lasted yet: then it is tried again, and no status reports it."""
+        """Return whether a refusal may pass and has not lasted yet: it is retried, and no status reports it."""
         return error.retriable and not self.lasts(of, error)
 
     def ended(self, of: str) -> None:
-        """Note a try in which nothing was refused."""
+        """Record a try in which nothing was refused."""
         self._since.forget(of)

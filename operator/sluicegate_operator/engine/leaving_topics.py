@@ -1,7 +1,7 @@
-"""Topics with deletionPolicy Delete that were deleted: the finalizer keeps the object until Kafka's topic is gone.
+"""Delete topics whose Topic had deletionPolicy Delete: a finalizer keeps the object until Kafka's topic is gone.
 
-Nobody waits for ever: where the BrokerCluster is gone there is nothing left to ask, and after a deadline the topic is
-left behind, with a Warning. The deadline runs by our own clock from when this operator first tried.
+No object waits forever. If the BrokerCluster is gone, no broker can be asked. After a deadline the topic is left
+behind, with a Warning. The deadline is measured by this operator's clock, from its first try.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ log = logging.getLogger(__name__)
 
 
 class LeavingTopics:
-    """Holds Topics by their finalizer until what they stand for is deleted, or never will be."""
+    """Holds Topics by their finalizer until their topic is deleted, or never will be."""
 
     def __init__(self, context: ReconcileContext, deletion_s: float) -> None:
         self._context = context
         self._deletion_s = deletion_s
         self._since_s: dict[ClusterKey, dict[str, float]] = {}
-        """When a Topic was first tried in vain, by uid."""
+        """Time of the first failed try for a Topic, by uid."""
 
     async def hold(self, topic: Topic) -> None:
-        """The finalizer is there before the topic is, and only while a deletion of the one deletes the other."""
+        """Set the finalizer before the topic exists, and only while deleting the Topic deletes the topic."""
         finalizers = [found for found in topic.metadata.finalizers if found != FINALIZER]
         if topic.spec.deletion_policy == "Delete":
             finalizers.append(FINALIZER)
@@ -38,7 +38,7 @@ class LeavingTopics:
             await self._context.set_finalizers(reference(topic), finalizers)
 
     async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> bool:
-        """Whether none is left that waits."""
+        """Release the Topics of a cluster that is gone. Return whether no Topic waits any more."""
         self._since_s.pop(key, None)
         why = f"there is no BrokerCluster {key[1]} any more"
         left = [await refusal(self._let_go(leaving, "Normal", "TopicKept", why)) for leaving in snapshot.leaving_topics]
@@ -47,7 +47,10 @@ class LeavingTopics:
     async def part(
         self, key: ClusterKey, pool: BrokerPool | None, snapshot: Snapshot, unreadable: Mapping[str, str]
     ) -> bool:
-        """Whether none is left that waits. `unreadable`: see judge_topics."""
+        """Delete the topics and release their Topics. Return whether no Topic waits any more.
+
+        `unreadable`: see judge_topics.
+        """
         now_s, waiting = asyncio.get_running_loop().time(), {}
         tried = self._since_s.get(key, {})
         for leaving in snapshot.leaving_topics:
@@ -72,7 +75,7 @@ class LeavingTopics:
         *,
         overdue: bool,
     ) -> str:
-        """What it waits for; empty once the object may go, also with its topic left behind."""
+        """Return what the Topic waits for; empty after it was released, even if its topic was left behind."""
         problem = await self._why_waiting(pool, leaving, snapshot, unreadable)
         if problem and overdue:
             await self._leave_behind(leaving, problem)

@@ -1,6 +1,7 @@
-"""The BrokerListeners of a cluster: opened and closed by the fleet, and reported in their status.
+"""Reconcile the BrokerListeners of a cluster: the fleet opens and closes them, and their statuses report it.
 
-All listeners of a cluster are reconciled together, for a broker gets all of them at once. A roll does not delay them.
+All listeners of a cluster are reconciled together, because a broker gets all of them at once. A roll does not delay
+them.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from sluicegate_operator.planning.listeners import ListenerSeen, listener_seen
 
 APPLYING_RETRY = Retry(0.5, 10.0)
 WAITING_RETRY = Retry(2.0, 10.0)
-"""Nodes are not watched, and a Service gets its address from others: it is found by looking again."""
+"""Retry while an address is missing: nodes are not watched, and another controller sets a Service's address."""
 
 
 class ListenerReconciler:
@@ -33,9 +34,11 @@ class ListenerReconciler:
         self._refusals = LastingRefusals()
 
     async def reconcile(self, key: ClusterKey) -> Again:
-        """Raises KubeError and UnreadableClusterError. The clusters' queue reports unreadable objects.
+        """Reconcile the listeners of a cluster. Raises KubeError and UnreadableClusterError.
 
-        A refusal that may pass is raised also after it has been written into a status, so that it is tried again."""
+        The clusters' queue reports unreadable objects. A refusal that may pass is raised even after a status reports
+        it, so that it is retried.
+        """
         context = self._context
         snapshot = await context.gather(key, [BROKER_LISTENER])
         cluster, listeners = snapshot.cluster, snapshot.listeners
@@ -43,7 +46,7 @@ class ListenerReconciler:
             for listener in listeners:
                 await self._write(listener, None, ListenerSeen(), ServicesSeen())
             return None
-        # Planned without those that cannot be read, brokers would close their ports.
+        # Brokers would close the ports of listeners that cannot be read.
         held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
         pool_of, lasts = partial(context.pool_of, key), partial(self._refusals.lasts, cluster.metadata.uid)
         seen = await context.fleet.listeners.look(cluster, listeners, pool_of, lasts, held=held)
@@ -87,8 +90,10 @@ class ListenerReconciler:
     async def _write(
         self, listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
     ) -> set[str]:
-        """The queues that depend on what has changed. Quotas depend on hidden addresses and on open listeners; the
-        cluster's status shows where clients connect first."""
+        """Write the status and return the queues that depend on the changes.
+
+        Quotas depend on hidden addresses and on open listeners; the cluster's status shows where clients connect first.
+        """
         status = listener_status(listener, layout, seen, now(), services)
         if await write_one_of_many(self._context, listener, status):
             await say_stalled(self._context, listener, status)

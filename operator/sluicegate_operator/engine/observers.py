@@ -1,4 +1,4 @@
-"""ObserverPlugins of one cluster: loaded by the running brokers, and what each broker says of them in their status."""
+"""Reconcile the ObserverPlugins of a cluster: configure running brokers, and write their reports into the statuses."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,21 +28,23 @@ STATUSES_A_TURN = 25
 
 
 class ObserverCode(Protocol):
-    """Where observers have their code from, when it is neither built in nor in the brokers' image."""
+    """Delivers observers' code that is neither built in nor in the brokers' image."""
 
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
-        """What these ObserverPlugins name."""
+        """Return the modules that these ObserverPlugins name."""
 
     async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
-        """To the brokers, where they may have it. `hold`: an ObserverPlugin cannot be read, so no module that may be of
-        it is taken away."""
+        """Give the modules to the brokers, if the cluster allows it.
+
+        `hold`: an ObserverPlugin cannot be read, so no module that may belong to it is removed.
+        """
 
     def note(self, cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
-        """What people should know of one that is loaded; empty for nothing."""
+        """Return a note for users about a loaded observer; empty if there is none."""
 
 
 class ObserverReconciler:
-    """Keeps the observers of brokers as the ObserverPlugins say. Raises KubeError, which is tried again."""
+    """Keeps the brokers' observers as in the ObserverPlugins. Raises KubeError, after which the queue retries."""
 
     def __init__(self, context: ReconcileContext, code: ObserverCode) -> None:
         self._context = context
@@ -72,7 +74,7 @@ class ObserverReconciler:
         except KubeError as error:
             if self._refusals.may_pass(cluster.metadata.uid, error):
                 raise
-            # Brokers keep the code that they were given before.
+            # Brokers keep the code that they got before.
             plan, hold = without_modules(plan, PluginOutcome.CODE_REFUSED, str(error)), True
         else:
             self._refusals.ended(cluster.metadata.uid)
@@ -93,7 +95,7 @@ class ObserverReconciler:
         result: ObserversResult,
         progress: ClusterProgress,
     ) -> bool:
-        """Whether there is nothing that passes by itself in seconds."""
+        """Write the statuses. Return whether no report is in a state that passes within seconds."""
         settled = True
         for number, plugin in enumerate(snapshot.observers):
             if number % STATUSES_A_TURN == 0:
@@ -120,7 +122,7 @@ class ObserverReconciler:
             await write_one_of_many(self._context, plugin, paused_status(plugin, old, now(), fields))
 
     async def _say(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
-        """Once it is loaded everywhere, when a person is needed, and when a broker begins to say something of it."""
+        """Record an Event when all brokers have loaded it, a user must act, or a broker reports a first remark."""
         ready, before = status.condition("Ready"), plugin.status.condition("Ready")
         if ready is not None and ready.status == "True" and (before is None or before.status != "True"):
             await self._context.post(plugin, "Normal", ready.reason, ready.message)

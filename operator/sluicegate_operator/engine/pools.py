@@ -1,4 +1,4 @@
-"""Connections to the brokers of each cluster, kept from one look to the next."""
+"""Connections to the brokers of each cluster, kept between reconciles."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 
 
 class Pools:
-    """One client for each cluster; connections to brokers that have gone are closed."""
+    """One client for each cluster; connections to brokers that are gone are closed."""
 
     def __init__(self, may_write: Callable[[], bool] = lambda: True) -> None:
         self._may_write = may_write
@@ -17,7 +17,7 @@ class Pools:
         self._known: dict[ClusterKey, set[tuple[str, int]]] = {}
 
     async def of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
-        """None where there are none."""
+        """Return the pool for these brokers; None without brokers."""
         if not brokers:
             return None
         addresses = {(broker.host, broker.port) for broker in brokers}

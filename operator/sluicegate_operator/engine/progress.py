@@ -1,6 +1,6 @@
-"""What the queues of one cluster have found, for the one of them that writes the cluster's status.
+"""The findings of a cluster's queues, for the one queue that writes the cluster's status.
 
-Soft state: lost with the operator and found again at the first look of each queue.
+They are soft state: lost with the operator, and found again at the first reconcile of each queue.
 """
 
 from collections.abc import Mapping
@@ -19,24 +19,27 @@ class ClusterProgress:
 
     roll: RollStep | None = None
     no_roll: NoRoll | None = None
-    """Why the last look planned no roll; None if it planned one, and before the first look."""
+    """Why the last reconcile planned no roll; None if it planned one, and before the first reconcile."""
     roll_generation: int = 0
-    """Of the BrokerCluster that `roll` and `scale` follow from."""
+    """Generation of the BrokerCluster from which `roll` and `scale` were derived."""
     rolling: bool | None = None
-    """Whether nodes were being restarted at the last look; None before the first one."""
+    """Whether nodes were being restarted at the last reconcile; None before the first one."""
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_generation: int = 0
-    """Of the BrokerCluster that `config_lagging` and `config_refused` follow from."""
+    """Generation of the BrokerCluster from which `config_lagging` and `config_refused` were derived."""
     config_lagging: Mapping[int, str] = field(default_factory=dict)
     config_refused: str = ""
     told: Mapping[int, BrokerWords] = field(default_factory=dict)
-    """What brokers said of themselves when they were asked last."""
+    """The brokers' last reports about themselves."""
     damage: Mapping[int, BrokerDamage] | None = None
     """Damaged offsets by broker id; None before a broker has answered."""
     controller_id: int | None = None
-    """The active controller that was seen last; None before one was, -1 once none has answered for a minute."""
+    """The last known active controller; None before one was seen, -1 after none has answered for a minute."""
     silence: str = ""
-    """Why the active controller is not known; empty if one answers, and before none has answered for a minute."""
+    """Why the active controller is unknown.
+
+    It is empty if one answers, and before none has answered for a minute.
+    """
     unreachable: Mapping[int, str] = field(default_factory=dict)
-    """Brokers that have not answered the quota path for long, with why."""
+    """Brokers that have not answered the quota path for long, with the cause."""

@@ -1,6 +1,6 @@
-"""Tells each broker the rack of the Kubernetes node that it runs on, and reports what keeps a broker waiting for it.
+"""Give each broker the rack of its Kubernetes node, and report why a broker waits for its rack.
 
-A queue of its own: a broker that has no rack yet does not start, and a slow controller must not delay that.
+The module has its own queue: a broker does not start without its rack, and a slow controller must not delay that.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from sluicegate_operator.planning.racks import RacksPlan, RackWait, refused_tell
 log = logging.getLogger(__name__)
 
 WAITING_EVERY_S = 2.0
-"""Nodes are not watched: a label that a person adds is found by looking again."""
+"""Seconds between reconciles while a pod waits: nodes are not watched, so a new label is found by polling."""
 PASSES_WITHIN_S = 30.0
-"""A pod of an ordinary install is on no node until its volume is bound: a Warning is for what lasts."""
+"""Seconds before a Warning: in a normal installation a pod has no node until its volume is bound."""
 
 
 class RackReconciler:
-    """Tells brokers that wait for it the rack of their node."""
+    """Gives waiting brokers the rack of their node."""
 
     def __init__(self, context: FleetContext) -> None:
         self._context = context
@@ -55,9 +55,9 @@ class RackReconciler:
         return WAITING_EVERY_S if told.tell or told.waiting else context.resync_s(cluster)
 
     async def _tell(self, cluster: BrokerCluster, plan: RacksPlan) -> tuple[list[RackWait], KubeError | None]:
-        """Annotate pods with their racks. Returns the refusals for the status, and one that is too new for it.
+        """Annotate pods with their racks. Return the refusals for the status, and one that is too new for it.
 
-        Other pods do not wait for a pod that has gone or that the API server protects. Raises KubeError if the API
+        A pod that is gone, or that the API server protects, does not delay other pods. Raises KubeError if the API
         server does not answer.
         """
         context = self._context
@@ -82,7 +82,7 @@ class RackReconciler:
         return refused, retried
 
     def _lasts(self, key: ClusterKey, wait: RackWait) -> bool:
-        """By its reason: the scheduler's sentence changes while nothing else does."""
+        """Return whether the wait has lasted, compared by its reason: the scheduler's message changes meanwhile."""
         lasted_s = self._waits.note((key, wait.pod_uid), wait.reason, asyncio.get_running_loop().time())
         return lasted_s is not None and lasted_s >= PASSES_WITHIN_S
 

@@ -1,8 +1,8 @@
-"""Rolls and changes of scale of one cluster: look at its nodes, plan, take one step, and look again.
+"""Rolls and changes of scale of one cluster: observe its nodes, plan, take one step, and repeat.
 
-A queue of its own: a roll may wait for hours, and nothing else waits with it. No state is kept between two looks, so
-the next operator continues after one that was killed at any step. Pods and processes are the same here, see
-fleet.protocol.
+The module has its own queue: a roll may wait for hours, and delays nothing else. No state is kept between two
+reconciles, so the next operator continues after one that was killed at any step. Pods and processes are handled alike,
+see fleet.protocol.
 """
 
 import asyncio
@@ -52,9 +52,9 @@ CHANGED_AGAIN_S = 0.2
 BLOCKED_TOLD_AFTER_S = 15.0
 UNDER_WAY = frozenset({RESTARTING, *WaitReason})
 UNSEEN_MAX = 5
-"""Without a controller's view the time between two looks grows to so many times of the usual one."""
+"""Without a controller's view, the time between two reconciles grows to at most this multiple."""
 LOOKS_MAX = 3
-"""The controller's view and the brokers' metadata are a moment apart; so often it is tried to see both alike."""
+"""Most tries to read matching views: the controller's view and the brokers' metadata are from different moments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ class _Seen:
 
 
 class RollReconciler:
-    """Restarts nodes that run with old properties, and scales a cluster, one step for each look."""
+    """Restarts nodes that run with old properties, and scales a cluster, one step at each reconcile."""
 
     def __init__(self, context: FleetContext, blocked_told_after_s: float = BLOCKED_TOLD_AFTER_S) -> None:
-        """A roll that is blocked for longer than `blocked_told_after_s` is reported by a Warning."""
+        """A roll that is blocked for longer than `blocked_told_after_s` seconds is reported by a Warning."""
         self._context = context
         self._blocked_told_after_s = blocked_told_after_s
         self._waits: Said[str] = Said()
@@ -89,7 +89,7 @@ class RollReconciler:
             return None
         progress = context.progress.of(cluster)
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
-            # Without a listener that cannot be read the nodes would be planned without its port.
+            # Without an unreadable listener, the nodes would be planned without its port.
             self._note(cluster, progress, None, None, None if cluster.spec.paused else LISTENER_UNREADABLE)
             return context.resync_s(cluster)
         seen = await self._look(key, cluster, snapshot.listeners)
@@ -100,7 +100,7 @@ class RollReconciler:
         view = _roll_view(cluster, seen, under_way=_under_way(progress, cluster))
         roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
         if not _was_refused(progress, cluster):
-            # The API server most likely refuses the step again, and the status stays the same.
+            # The API server probably refuses the step again, and the status should not change in between.
             self._note(cluster, progress, roll, scale)
         roll, again = await self._act(cluster, seen, roll)
         if again is None:
@@ -121,9 +121,9 @@ class RollReconciler:
         return moving_s if again is None else again
 
     async def _respell(self, cluster: BrokerCluster, nodes: NodesSeen) -> None:
-        """A later change of the spelling in the manifest restarts none of these nodes then.
+        """Write canonical revisions, so that a later change of the manifest's spelling restarts none of these nodes.
 
-        Nothing waits for it: a refusal is logged once, and the roll continues.
+        A refusal is logged once and delays nothing: the roll continues.
         """
         for name, revision in nodes.respelled.items():
             try:
@@ -154,7 +154,7 @@ class RollReconciler:
             self._context.mark("clusters", key)
 
     async def _look(self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> _Seen | None:
-        """Returns None before the cluster has nodes."""
+        """Return the observed nodes, or None before the cluster has nodes."""
         context, looks = self._context, 0
         while True:
             nodes = await context.fleet.nodes(cluster, listeners)
@@ -170,7 +170,10 @@ class RollReconciler:
             await asyncio.sleep(CHANGED_AGAIN_S)
 
     async def _act(self, cluster: BrokerCluster, seen: _Seen, step: RollStep) -> tuple[RollStep, Again]:
-        """Returns the step with its outcome, and when to look again: None if the scale may change now."""
+        """Carry out the step. Return it with its outcome, and the time of the next reconcile.
+
+        That time is None if the scale may change now.
+        """
         match step:
             case Fence():
                 self._context.mark("registrations", (cluster.namespace, cluster.name))
@@ -186,7 +189,7 @@ class RollReconciler:
         return step, None
 
     async def tell(self, cluster: BrokerCluster, step: Wait) -> None:
-        """Log once why the roll waits, and report it as a Warning when it stays blocked."""
+        """Log once why the roll waits, and record a Warning if it stays blocked."""
         sentence = f"{step.reason}: {step.message}"
         lasted_s = self._waits.note(cluster.metadata.uid, sentence, asyncio.get_running_loop().time())
         if lasted_s is None:
@@ -195,7 +198,7 @@ class RollReconciler:
             await self._context.post(cluster, "Warning", f"RollBlocked{step.reason}", step.message)
 
     async def _restart(self, cluster: BrokerCluster, seen: _Seen, step: Restart) -> tuple[RollStep, Again]:
-        """Restarts the nodes. Other nodes do not wait for one that the API server protects. Raises KubeError."""
+        """Restart the nodes. A node that the API server protects does not delay the others. Raises KubeError."""
         fleet, uid = self._context.fleet, cluster.metadata.uid
         refused: dict[str, KubeError] = {}
         try:
@@ -227,7 +230,7 @@ class RollReconciler:
     async def _changed(
         self, cluster: BrokerCluster, step: Restart, name: str, conflict: KubeConflictError
     ) -> tuple[RollStep, Again]:
-        """The cluster is read again soon. The status has it if every look for a minute has found a change."""
+        """Reconcile a changed cluster again soon; the status reports changes only after a minute of them."""
         log.info("%s has changed since it was looked at: %s", name, conflict)
         if not self._refusals.lasts(cluster.metadata.uid, conflict):
             return step, CHANGED_RETRY
@@ -236,8 +239,10 @@ class RollReconciler:
         return wait, None
 
     async def _check_unchanged(self, decided_on: Snapshot) -> None:
-        """Raises KubeConflictError when the cluster is not what it was when its scale was decided: what was right then
-        could take away a broker that is wanted by now."""
+        """Raise KubeConflictError if the cluster has changed since its scale was decided.
+
+        The old decision could remove a broker that is wanted by now.
+        """
         cluster = decided_on.cluster
         assert cluster is not None, "scaled is only what is there"
         found = await self._context.gather((cluster.namespace, cluster.name), [BROKER_LISTENER], fresh=True)
@@ -246,7 +251,7 @@ class RollReconciler:
 
 
 def _under_way(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
-    """Whether nodes are being restarted. An operator that has just started goes by the status of the cluster."""
+    """Return whether nodes are being restarted. An operator that has just started reads it from the status."""
     rollout = cluster.status.rollout
     if progress.rolling is None:
         return rollout is not None and rollout.reason in UNDER_WAY
@@ -254,7 +259,7 @@ def _under_way(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
 
 
 def _was_refused(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
-    """Whether the last look ended with a refusal. A new operator reads that from the status of the cluster."""
+    """Return whether the last reconcile ended with a refusal. A new operator reads that from the status."""
     if progress.rolling is None and progress.scale is None:
         rollout, ready = cluster.status.rollout, cluster.status.condition(READY)
         told = {rollout.reason if rollout is not None else "", ready.reason if ready is not None else ""}
@@ -264,7 +269,7 @@ def _was_refused(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
 
 
 def _generations(snapshot: Snapshot) -> set[tuple[str, int]]:
-    """The uid and generation of each object that the nodes follow from."""
+    """Return the uid and generation of each object from which the nodes are derived."""
     resources = (*((snapshot.cluster,) if snapshot.cluster else ()), *snapshot.listeners)
     readable = {resource.spec_version for resource in resources}
     metas = (item.body["metadata"] for item in snapshot.unreadable)

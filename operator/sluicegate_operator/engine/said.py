@@ -1,4 +1,4 @@
-"""What was said last of each subject, so that a log has a sentence when it is news and not at every look."""
+"""Remember the last sentence about each subject, so that logs report changes instead of repetitions."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -11,13 +11,15 @@ SUBJECTS_MAX = 10_000
 
 @dataclass(slots=True)
 class Said(Generic[Subject]):
-    """One sentence for each subject; who has nothing more to say of one forgets it. Of too many the one that was spoken
-    of longest ago is forgotten."""
+    """The last sentence about each subject; callers forget subjects without a sentence.
+
+    Beyond `SUBJECTS_MAX` subjects, the one that was noted longest ago is forgotten.
+    """
 
     _said: dict[Subject, tuple[str, float]] = field(default_factory=dict)
 
     def note(self, subject: Subject, sentence: str, now_s: float) -> float | None:
-        """None when it is news; otherwise for how long it has been so."""
+        """Record a sentence. Return None if it is new, otherwise for how many seconds it has been the same."""
         before = self._said.pop(subject, None)
         is_news = before is None or before[0] != sentence
         since_s = now_s if before is None or is_news else before[1]

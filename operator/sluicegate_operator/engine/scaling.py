@@ -1,4 +1,4 @@
-"""Changes of scale of one cluster: carries out a step of planning.scale, and returns the step with its outcome.
+"""Carry out a step of planning.scale, and return the step with its outcome.
 
 A broker or the API server may refuse a step. The refusal is then part of the step, for the status of the cluster.
 """
@@ -32,30 +32,35 @@ from sluicegate_operator.planning.scale import (
 log = logging.getLogger(__name__)
 
 CHANGED_RETRY = Retry(0.2, 10.0)
-"""The cluster has changed since it was read."""
+"""Retry after the cluster has changed since it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What a step was planned for. `moving`: whether partitions are being reassigned."""
+    """The observed state for which a step was planned. `moving`: whether partitions are being reassigned."""
 
     snapshot: Snapshot
     nodes: NodesSeen
     pool: BrokerPool | None
     moving: bool
     unchanged: Callable[[], Awaitable[None]]
-    """Raises KubeConflictError if the cluster or its listeners have changed since."""
+    """Function that raises KubeConflictError if the cluster or its listeners have changed since."""
 
 
 class Scaling:
-    """Moves replicas away, unregisters brokers and sets their number."""
+    """Moves replicas, unregisters brokers and sets the number of brokers."""
 
     def __init__(self, context: FleetContext) -> None:
         self._context = context
         self._refusals = LastingRefusals()
 
     async def act(self, cluster: BrokerCluster, view: Scale, step: ScaleStep) -> tuple[ScaleStep, Again]:
-        """Returns the step with its outcome, and when to look again (None: nothing is left to do). Raises KubeError."""
+        """Carry out the step.
+
+        Return it with its outcome, and the time of the next reconcile. Raises KubeError.
+
+        That time is None if nothing is left to do.
+        """
         context = self._context
         every_s, current = context.fleet.look_every_s, view.nodes.broker_count
         try:
@@ -96,7 +101,10 @@ class Scaling:
         return told, context.fleet.look_every_s
 
     async def _ask_brokers(self, cluster: BrokerCluster, view: Scale, step: ScaleStep) -> ScaleStep:
-        """The step with what brokers refuse for good. Raises KafkaAdminError or NoBrokerError for what may pass."""
+        """Return the step with permanent refusals of brokers.
+
+        Raises KafkaAdminError or NoBrokerError for errors that may pass.
+        """
         if not (step.moves or step.unregister):
             return step
         if view.pool is None:

@@ -28,20 +28,20 @@ class SharedContext(Generic[AnyFleet]):
         clusters: Callable[[], Iterable[BrokerCluster]],
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`clusters` returns all that are known. `may_write`: whether anything may be changed on brokers now."""
+        """`clusters` returns all known clusters. `may_write`: whether brokers may be changed now."""
         self.fleet = fleet
         self.external = ExternalFleet(may_write, clusters)
         self.first_seen = FirstSeen()
         self.progress = ByCluster(ClusterProgress)
         self.mark: Callable[[str, ClusterKey], None] = _no_queues
-        """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
+        """Function that puts a cluster into another queue, by the queue's name; set by the owner of the queues."""
         self.is_due: Callable[[str, ClusterKey], bool] = _no_queues
-        """Whether that queue has to reconcile a cluster again, for a change since it began."""
+        """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
         self._said: Said[tuple[Hashable, ...]] = Said()
         self._pools = Pools(may_write)
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
-        """The brokers that have an address now; None while there is none. Connections are kept from call to call."""
+        """Return the brokers that have an address now; None while there is none. Connections are kept between calls."""
         fleet = self.external if cluster.spec.is_external else self.fleet
         return await self.pool_of((cluster.namespace, cluster.name), await fleet.broker_addresses(cluster))
 
@@ -49,7 +49,7 @@ class SharedContext(Generic[AnyFleet]):
         return await self._pools.of(key, brokers)
 
     def is_news(self, sentence: str, *subject: Hashable) -> bool:
-        """Whether the last sentence about the subject was another one. It keeps repeated sentences out of logs."""
+        """Return whether the last sentence about the subject was another one. It keeps repetitions out of logs."""
         return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
     async def forget_cluster(self, key: ClusterKey) -> None:

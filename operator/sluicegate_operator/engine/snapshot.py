@@ -1,4 +1,4 @@
-"""Everything that planning may look at of one cluster, wherever it was gathered: the API server's cache, or files."""
+"""All objects of one cluster that planning may use, from the API server's cache or from files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ ClusterKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object as the API server has it, and why this operator cannot read it."""
+    """An object as the API server stores it, and why this operator cannot read it."""
 
     kind: Kind
     body: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Unreadable:
 
 
 class UnreadableClusterError(Exception):
-    """There is a BrokerCluster of that name, and nothing may be done as if there were none."""
+    """There is a BrokerCluster of that name, so it must not be treated as missing."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(str(unreadable))
@@ -45,7 +45,10 @@ class UnreadableClusterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LeavingTopic:
-    """A Topic that was deleted and waits for our finalizer; `topic` is None where it cannot be read, as `why` says."""
+    """A deleted Topic that waits for the operator's finalizer.
+
+    `topic` is None if it cannot be read, and `why` then has the cause.
+    """
 
     body: Mapping[str, Any]
     topic: Topic | None
@@ -62,7 +65,7 @@ class LeavingTopic:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`resources` are those that name this cluster and can be read, by their models; `unreadable` are the others."""
+    """`resources` are the readable objects that name this cluster, by model; `unreadable` are the others."""
 
     cluster: BrokerCluster | None
     resources: Mapping[type[Resource], tuple[Resource, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Statuses and Events, as several kinds write them."""
+"""Write statuses and record Events, for several kinds."""
 
 import logging
 from collections.abc import Collection, Iterable
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 async def write_one_of_many(
     context: ReconcileContext, resource: Found, status: Status, *, without: Collection[str] = ()
 ) -> Found | None:
-    """Write the status of one of several objects of a cluster as `ReconcileContext.write_status` does.
+    """Write the status of one of several objects of a cluster, like `ReconcileContext.write_status`.
 
-    Returns None also if the API server refuses it for good: the log says that once, and the other objects do not wait.
+    Returns None also if the API server refuses it permanently: that is logged once, and the other objects do not wait.
     Raises KubeError for a refusal that may pass.
     """
     try:
@@ -32,9 +32,9 @@ async def write_one_of_many(
 
 
 def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, what: str) -> None:
-    """Log that `what` was not done to this pod, once if it is refused. Raises `error` if all pods may have to wait.
+    """Log that `what` was not done to this pod, only once if it is refused. Raise `error` if all pods may have to wait.
 
-    One pod that has gone, or that a policy protects, keeps no other pod waiting.
+    A pod that is gone, or that a policy protects, does not delay other pods.
     """
     if error.status in (404, 409):
         log.info("pod %s has gone or changed: %s: %s", name, what, error)
@@ -45,8 +45,10 @@ def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, 
 
 
 async def say_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
-    """A Warning when its new `status` says that a person is needed, and its old one did not. For objects that
-    cannot be read `say_unreadable` does this."""
+    """Record a Warning when the new `status` is Stalled and the old one was not.
+
+    Objects that cannot be read are reported by `say_unreadable` instead.
+    """
     old: Status = resource.status
     before, after = old.condition(STALLED), status.condition(STALLED)
     if after is None or after.status != "True" or after.reason == UNREADABLE:
@@ -56,6 +58,6 @@ async def say_stalled(context: ReconcileContext, resource: Resource, status: Sta
 
 
 async def say_scaled_by_others(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:
-    """One Warning for each set of nodes that another hand had scaled."""
+    """Record one Warning for each set of nodes that another client had scaled."""
     for sentence in sentences:
         await context.post(cluster, "Warning", "ScaledByOthers", sentence)

@@ -1,4 +1,7 @@
-"""Topics of one cluster: created, grown and reconfigured through the admin protocol. How they go: leaving_topics."""
+"""Reconcile the Topics of one cluster through the admin protocol: create, grow and reconfigure topics.
+
+Deletions are in leaving_topics.
+"""
 
 import asyncio
 import logging
@@ -39,23 +42,25 @@ log = logging.getLogger(__name__)
 
 WAITING_RETRY = Retry(2.0, 10.0)
 REASSIGNING_EVERY_S = 2.0
-"""While partitions are reassigned; nothing tells when one has ended."""
+"""Seconds between reconciles during a reassignment, because no event reports its end."""
 SEEN_TOGETHER = 100
-"""So many are looked at in one question, before the first of them is changed."""
+"""Most topics that are read with one request, before the first of them is changed."""
 
 
 class TopicReconciler:
-    """Keeps topics as their Topic objects say, and says in their status how that went."""
+    """Keeps topics as in their Topic objects, and reports the result in their status."""
 
     def __init__(self, context: ReconcileContext, *, patience_s: float, deletion_s: float) -> None:
-        """A topic is made after `patience_s` on the brokers that there are, when the others have not come; a deletion
-        that fails is given up after `deletion_s`."""
+        """`patience_s`: seconds after which a topic is created without the brokers that are missing.
+
+        `deletion_s`: seconds after which a failing deletion is given up.
+        """
         self._context = context
         self._patience_s = patience_s
         self._leaving = LeavingTopics(context, deletion_s)
         self._refusals = LastingRefusals()
         self._waits: Said[str] = Said()
-        """By uid, Topics that wait for brokers."""
+        """Topics that wait for brokers, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -107,9 +112,10 @@ class TopicReconciler:
             await self._write(topic, paused_status(topic, topic.status, now(), fields))
 
     async def _hold(self, cluster: BrokerCluster, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
-        """Topics whose finalizer the API server refuses, by name. The other Topics do not wait for them.
+        """Set finalizers, and return the Topics whose finalizer the API server refuses, by name.
 
-        Raises KubeError for what may pass, until that has lasted."""
+        The other Topics do not wait for them. Raises KubeError for refusals that may pass, until they have lasted.
+        """
         refused: dict[str, TopicTrouble] = {}
         for topic in topics:
             try:
@@ -119,7 +125,7 @@ class TopicReconciler:
         return refused
 
     def _refused(self, cluster: BrokerCluster, error: KubeError, what: str) -> TopicTrouble:
-        """A write of one Topic that the API server refuses. Raises `error` if it may pass and has not lasted."""
+        """Return the trouble for a refused write of one Topic. Raises `error` if it may pass and has not lasted."""
         sentence = f"{what}: {error}"
         if self._refusals.may_pass(cluster.metadata.uid, error):
             raise error
@@ -128,7 +134,7 @@ class TopicReconciler:
         return TopicTrouble("NotApplied", not_applied_words(sentence))
 
     async def _write(self, topic: Topic, status: TopicStatus) -> None:
-        """With a Warning when it turns out that a person is needed."""
+        """Write the status, and record a Warning when it becomes Stalled."""
         if await write_one_of_many(self._context, topic, status, without=REMEMBERED_FIELDS):
             await say_stalled(self._context, topic, status)
 
@@ -160,7 +166,7 @@ class TopicReconciler:
         return _Made(result.observed, None if result.settled else unsettled, result.replicas)
 
     async def _made(self, pool: BrokerPool, topic: Topic, brokers: BrokersWanted, seen: SeenTopics) -> TopicResult:
-        """Waits for all brokers of the spec, so that the topic is spread over them; not for ever."""
+        """Bring the topic to its Topic. A new topic waits for all brokers of the spec, but at most `patience_s`."""
         uid, remember = topic.metadata.uid, partial(self._remember, topic)
         try:
             result = await enforce_topic(pool, topic, remember, brokers=brokers, create_on=brokers.expected, seen=seen)
@@ -205,7 +211,10 @@ class TopicReconciler:
 
 
 async def _seen(pool: BrokerPool | None, names: Collection[str]) -> SeenTopics:
-    """By Kafka's names. One that is not in it is looked at by itself, and has what is said of it in its status."""
+    """Read topics with one request, by Kafka's names.
+
+    A topic that is not in the result is read separately, and errors about it go into its status.
+    """
     if pool is None or not names:
         return NOT_SEEN
     try:
@@ -216,14 +225,13 @@ async def _seen(pool: BrokerPool | None, names: Collection[str]) -> SeenTopics:
 
 
 def _is_known(topic: Topic, found: ObservedTopic | None) -> bool:
-    """Whether status speaks of the topic that was found, and not of an earlier topic of its name."""
+    """Return whether the status describes the topic that was found, and not an earlier topic of its name."""
     return found is not None and topic.status.topic_id in ("", found.topic_id)
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What Kafka has now, why it is not what the Topic says where it could not be made so, and how far a change of the
-    number of replicas is."""
+    """The outcome for one Topic: its state in Kafka, why that differs from the Topic, and the change of replicas."""
 
     observed: ObservedTopic | None = None
     trouble: TopicTrouble | None = None
@@ -231,14 +239,14 @@ class _Made:
 
 
 def _all_brokers(cluster: BrokerCluster, pool: BrokerPool | None) -> BrokersWanted:
-    """So many there should be; of those that others run, as many as are registered."""
+    """Return the wanted number of brokers; for external clusters, the number of registered brokers."""
     if cluster.spec.brokers is not None:
         return BrokersWanted(cluster.spec.brokers.replicas, staying_below=cluster.spec.brokers.replicas)
     return BrokersWanted(len(pool.brokers) if pool is not None else 0)
 
 
 def _by_topic(unreadable: Iterable[Unreadable]) -> dict[str, str]:
-    """Objects by the name of Kafka's topic, which is read without the rest."""
+    """Return unreadable objects by the name of their Kafka topic, which is readable without the rest."""
     names = {}
     for item in unreadable:
         said = (item.body.get("spec") or {}).get("topicName")

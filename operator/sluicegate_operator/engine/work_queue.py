@@ -1,9 +1,15 @@
-"""A queue of keys that are to be brought to their wanted state. Level-based: a key is in it once, however often marked.
+"""A queue of keys that must be reconciled.
 
-Decides when a key is due (pure, `Schedule`); `WorkQueue` runs the work. A key that is marked while it is worked on
-runs again afterwards; one that fails or has not settled is tried again after a delay that doubles, with chance in it;
-none is dropped. Keys whose last try failed have a part of the workers only, so that many clusters whose brokers do not
-answer never hold up the others.
+Problem: many clusters change, fail and recover at the same time. Each must be reconciled after its last change, and
+clusters whose brokers do not answer must not delay the others.
+
+Idea: the queue is level-based, so a key is in it once, however often it is marked. `Schedule` decides when a key is
+due; it is pure and gets the time as an argument. `WorkQueue` runs the work in tasks of the event loop.
+
+Invariants:
+- A key is never worked on twice at the same time. If it is marked during its work, it runs again afterwards.
+- A key that fails or has not settled is retried after a delay that doubles, with jitter. No key is dropped.
+- Keys whose last try failed get at most `FAILING_WORKERS_MAX` of the `WORKERS_MAX` workers.
 """
 
 import asyncio
@@ -29,22 +35,25 @@ _IDLE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It has not settled: look again after `first_s`, and later each time in a row, up to `max_s`."""
+    """A key has not settled: retry after `first_s` seconds, then after longer delays, up to `max_s`."""
 
     first_s: float = FIRST_RETRY_S
     max_s: float = RETRY_MAX_S
 
     def delay_s(self, failures: int, chance: float) -> float:
-        """`failures` in a row from 1; `chance` in 0..1 spreads callers over half of the delay."""
+        """Return the delay in seconds.
+
+        `failures` counts from 1, in a row. `chance` in 0..1 spreads callers over half of the delay.
+        """
         delay: float = min(self.max_s, self.first_s * 2 ** min(failures - 1, 16))
         return delay * (0.5 + chance / 2)
 
 
 REFUSED_RETRY = Retry(10.0, 60.0)
-"""After a refusal: no event reports that a policy, a quota, a name, a port or a broker allows the change by now."""
+"""Retry after a refusal: no event reports that a policy, a quota, a name, a port or a broker allows the change now."""
 
 Again = float | Retry | None
-"""When to look again: after so many seconds, as a retry, never."""
+"""When to reconcile again: after so many seconds, as a retry, or never."""
 
 
 @dataclass(slots=True)
@@ -53,15 +62,15 @@ class Schedule(Generic[K]):
 
     due_s: dict[K, float] = field(default_factory=dict)
     running: dict[K, float] = field(default_factory=dict)
-    """Since when."""
+    """Start times of the work in progress."""
     failures: dict[K, int] = field(default_factory=dict)
 
     def mark(self, key: K, at_s: float) -> None:
-        """Due at `at_s`, or earlier where it already was."""
+        """Make the key due at `at_s`, or earlier if it already was."""
         self.due_s[key] = min(at_s, self.due_s.get(key, at_s))
 
     def take(self, now_s: float) -> K | None:
-        """The key that has been due longest and may be worked on; those that do not fail come first."""
+        """Take the key that has been due longest and may be worked on; keys that do not fail come first."""
         ready = [(key in self.failures, at_s, key) for key, at_s in self._takeable() if at_s <= now_s]
         if not ready:
             return None
@@ -77,7 +86,7 @@ class Schedule(Generic[K]):
             self.mark(key, again_at_s)
 
     def failed(self, key: K, now_s: float, chance: float, retry: Retry = Retry()) -> float:
-        """The delay until it is tried again."""
+        """Record a failure, and return the delay until the retry."""
         self.running.pop(key, None)
         count = self.failures[key] = self.failures.get(key, 0) + 1
         delay_s = retry.delay_s(count, chance)
@@ -88,11 +97,11 @@ class Schedule(Generic[K]):
         return min((at_s for _, at_s in self._takeable()), default=None)
 
     def is_due(self, key: K, now_s: float) -> bool:
-        """Also while it is being worked on: something has happened since that began."""
+        """Return whether the key is due, also while it is worked on: it was marked since that work began."""
         return self.due_s.get(key, now_s + 1) <= now_s
 
     def oldest_s(self, now_s: float) -> float:
-        """For how long the key that is due or worked on longest has been so; a failure that waits is not due."""
+        """Return how long the oldest key has been due or worked on; a failed key that waits is not due."""
         return max(0.0, now_s - min([*list(self.due_s.values()), *list(self.running.values())], default=now_s))
 
     def _takeable(self) -> Iterator[tuple[K, float]]:
@@ -103,7 +112,7 @@ class Schedule(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """`work(key)` returns when to look again."""
+    """Runs `work(key)` for each due key; it returns when to reconcile again."""
 
     def __init__(self, name: str, work: Callable[[K], Awaitable[Again]]) -> None:
         self.name = name
@@ -117,7 +126,7 @@ class WorkQueue(Generic[K]):
         self._changed.set()
 
     def is_due(self, key: K) -> bool:
-        """Whether it was marked since its work began, and is to be done again at once."""
+        """Return whether the key was marked since its work began, and must run again at once."""
         return self._schedule.is_due(key, asyncio.get_running_loop().time())
 
     @property
@@ -125,11 +134,11 @@ class WorkQueue(Generic[K]):
         return len(self._schedule.due_s) + len(self._schedule.running)
 
     def oldest_s(self, now_s: float) -> float:
-        """See Schedule; in seconds of the event loop's clock. Any thread may ask."""
+        """Return the age like `Schedule.oldest_s`, with the event loop's clock in seconds. Safe from any thread."""
         return self._schedule.oldest_s(now_s)
 
     async def run(self) -> None:
-        """Until cancelled; work in progress is cancelled with it."""
+        """Run until cancelled; work in progress is cancelled with it."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -138,7 +147,7 @@ class WorkQueue(Generic[K]):
                     task = asyncio.create_task(self._do(key), name=f"{self.name} {key}")
                     self._tasks.add(task)
                     task.add_done_callback(self._ended)
-                    # It begins in a turn of its own: many clusters that are due at once would be one long turn.
+                    # The task starts in its own loop iteration: many due clusters would make one long iteration.
                     await asyncio.sleep(0)
                 await self._wait()
         finally:
