@@ -1,5 +1,7 @@
-"""The ConfigMap that a run of an AuditPipeline has mounted: the program that Spark is given, and what people say of
-prices, objectives, mirrors and storms."""
+"""The ConfigMap of an AuditPipeline's runs: the program for Spark, and the user's settings files.
+
+The settings are prices, objectives, mirrors and storms.
+"""
 
 import json
 from typing import Any
@@ -13,7 +15,7 @@ FILES_PATH = "/etc/sluicegate-audit"
 _PROGRAM_FILE = "main.py"
 PROGRAM = f"{FILES_PATH}/{_PROGRAM_FILE}"
 THEN = "--then"
-"""Between two commands of one run."""
+"""Separator between two commands of one run."""
 PASSWD = "passwd"
 USER_ID = 10001
 
@@ -33,7 +35,10 @@ while words:
 _PASSWD = f"""root:x:0:0:root:/root:/sbin/nologin
 sluicegate:x:{USER_ID}:{USER_ID}:sluicegate:/tmp:/sbin/nologin
 """
-"""Hadoop's classes, which Spark needs, end at a user without a name, and an image need not have ours."""
+"""An /etc/passwd with the run's user: Hadoop's classes, which Spark needs, fail for a user without a name.
+
+The image may lack that user.
+"""
 
 
 def audit_files_name(pipeline: str) -> str:

@@ -1,7 +1,7 @@
-"""The CronJob of an AuditPipeline: each run is one pod with Spark in it, which may do nothing but read and write files.
+"""The CronJob of an AuditPipeline: each run is one pod with Spark, which may only read and write files.
 
-The pod has no token, no privileges and no files to write but its volumes. What it has computed stays on the volume or
-in the store; a Job that is gone takes its pod with it and nothing else.
+The pod has no token, no privileges and no writable files but its volumes. Its results stay on the volume or in the
+store. Deleting a Job deletes its pod and nothing else.
 """
 
 from typing import Any
@@ -26,11 +26,11 @@ from sluicegate_operator.resources.owner import child_metadata
 
 DEFAULT_IMAGE = "sluicegate-audit:0.1.0"
 RETRIES = 1
-"""A run that fails is tried once more; after that the schedule does."""
+"""A failed run is retried once; after that, the schedule starts the next run."""
 KEPT = 1
-"""Of the Jobs that ended well, and of those that failed: their pods say what is in the status."""
+"""Number of successful and of failed Jobs to keep: the status is derived from their pods."""
 RUN_S_MAX = 24 * 3600
-"""A run that hangs would keep all others from starting."""
+"""Most seconds of a run: a run that hangs would keep all others from starting."""
 LOOPBACK = "127.0.0.1"
 _CONF = {
     "spark.driver.host": LOOPBACK,
@@ -99,7 +99,7 @@ def _container(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
             # The root file system is read-only.
             {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
         ],
-        # The summary of a run, or the end of its log where it did not come so far.
+        # The summary of a run, or the end of its log if it wrote none.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [*mounts(places), passwd_mount()],
         "securityContext": container_security() | {"readOnlyRootFilesystem": True},

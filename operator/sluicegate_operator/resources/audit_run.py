@@ -1,4 +1,4 @@
-"""What one run of an AuditPipeline is told and has mounted, wherever it runs."""
+"""Arguments, environment and volumes of one run of an AuditPipeline, wherever it runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,17 +10,17 @@ from sluicegate_operator.resources.audit_files import COMPONENT, FILES_PATH, PAS
 from sluicegate_operator.resources.labels import labels
 
 PIPELINE_LABEL = f"{GROUP}/pipeline"
-"""Of Jobs, SparkApplications and pods: the name of the AuditPipeline."""
+"""Label of Jobs, SparkApplications and pods: the name of the AuditPipeline."""
 SEGMENTS_PATH = "/var/lib/sluicegate-audit"
 RESULTS_PATH = "/var/lib/sluicegate-results"
 SUMMARY = "/dev/termination-log"
-"""Where Kubernetes looks for what a container says at its end; 4096 bytes of it reach the pod's status."""
+"""File from which Kubernetes reads a container's termination message; 4096 bytes of it reach the pod's status."""
 REPORT = "report.html"
 TMP = "/tmp"
 _FILES, _SEGMENTS, _RESULTS, _TMP = "files", "segments", "results", "tmp"
 _HEAP_MIB = 1024
 _HEAP_SHARE = 60
-"""Percent of a pod's memory; the rest is for Python and Arrow, which have theirs beside Spark's."""
+"""Percent of a pod's memory for Spark's heap; the rest is for Python and Arrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class AuditPlaces:
         return self.results.uri or f"{RESULTS_PATH}/{pipeline}.results"
 
     def report_location(self, pipeline: str) -> str:
-        """For people: what lies on a claim has no address of its own."""
+        """Return the report's location for users: a file on a claim has no address."""
         if self.results.claim_name is not None:
             return f"claim {self.results.claim_name}: {pipeline}.results/{REPORT}"
         return f"{self.results_argument(pipeline).partition('?')[0].rstrip('/')}/{REPORT}"
@@ -47,7 +47,7 @@ class AuditPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """In MiB. `beside` is what a pod needs beyond Spark's heap; None where nobody said how much there is."""
+    """Memory in MiB. `beside` is what a pod needs beyond Spark's heap; None without a memory limit."""
 
     heap: int
     beside: int | None
@@ -64,7 +64,7 @@ def memory_of(pipeline: AuditPipeline) -> Memory:
 
 
 def arguments(pipeline: AuditPipeline, places: AuditPlaces) -> list[str]:
-    """Of the program in the ConfigMap."""
+    """Return the arguments of the program in the ConfigMap."""
     results, spec = places.results_argument(pipeline.name), pipeline.spec
     words = ["build", "--source", places.source_argument(), "--results", results, "--summary", SUMMARY]
     for name in spec.settings_files():
@@ -108,7 +108,10 @@ def passwd_mount() -> dict[str, Any]:
 
 
 def env_from(places: AuditPlaces) -> list[dict[str, Any]]:
-    """A Secret that is missing keeps no run from starting: the store says what it thinks of that."""
+    """Return the Secret for the environment.
+
+    It is optional: without it the run starts, and the store reports the error.
+    """
     if places.secret_name is None:
         return []
     return [{"secretRef": {"name": places.secret_name, "optional": True}}]

@@ -1,7 +1,7 @@
-"""SparkApplications of an AuditPipeline, for the two Spark operators that people have.
+"""SparkApplications of an AuditPipeline, for the two Spark operators in use.
 
-Both are given the same program, arguments, pod template and Spark configuration; who makes pods of it is their
-business. Spark's own image says which user runs it.
+Both get the same program, arguments, pod template and Spark configuration; each creates pods in its own way. Spark's
+own image defines the user.
 """
 
 from datetime import datetime
@@ -24,23 +24,26 @@ from sluicegate_operator.resources.audit_run import (
 from sluicegate_operator.resources.owner import child_metadata
 
 SPARK_VERSION = "4.3.0"
-"""As the pipeline is tested with."""
+"""The version that the pipeline is tested with."""
 EXECUTORS, ACCOUNT = 2, "spark"
 KEPT = 2
-"""Of the SparkApplications that have ended; the Spark operator of kubeflow keeps one of each outcome."""
+"""Number of ended SparkApplications to keep; kubeflow's Spark operator keeps one of each outcome."""
 RETRIES, RETRY_S = 1, 60
 RUN_LABEL = f"{GROUP}/run"
-"""Of a driver's pod: its SparkApplication."""
+"""Label of a driver's pod: its SparkApplication."""
 _TIME = "%Y%m%d%H%M"
 
 
 def application_name(pipeline: str, time: datetime) -> str:
-    """One for each time of the schedule, whoever makes it and however often."""
+    """Return the same name for each time of the schedule, so that a run is created only once."""
     return f"{pipeline}-{time.strftime(_TIME)}"
 
 
 def spark_application(pipeline: AuditPipeline, places: AuditPlaces, time: datetime) -> dict[str, Any]:
-    """Of Apache's Spark operator, which knows no schedules. It is to keep the driver's pod, which says how it went."""
+    """Return a SparkApplication for Apache's Spark operator, which has no schedules.
+
+    The operator must keep the driver's pod, which has the result.
+    """
     spec, name = pipeline.spec, application_name(pipeline.name, time)
     driver = _template(pipeline, places) | {"metadata": {"labels": run_labels(pipeline) | {RUN_LABEL: name}}}
     return {
@@ -75,7 +78,7 @@ def scheduled_application_metadata(pipeline: AuditPipeline) -> dict[str, Any]:
 
 
 def scheduled_spark_application(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
-    """Of kubeflow's Spark operator, which gives its labels to each SparkApplication."""
+    """Return the object for kubeflow's Spark operator, which copies its labels to each SparkApplication."""
     spec = pipeline.spec
     retries = {"onFailureRetries": RETRIES, "onFailureRetryInterval": RETRY_S}
     submissions = {"onSubmissionFailureRetries": RETRIES, "onSubmissionFailureRetryInterval": RETRY_S}
@@ -131,7 +134,7 @@ def _conf(pipeline: AuditPipeline) -> dict[str, str]:
 
 
 def _template(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
-    """What Spark's configuration cannot say of driver and executors."""
+    """Return the settings of driver and executors that Spark's configuration does not support."""
     container: dict[str, Any] = {
         "name": "spark",
         "terminationMessagePolicy": "FallbackToLogsOnError",

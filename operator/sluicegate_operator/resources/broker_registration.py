@@ -1,4 +1,4 @@
-"""BrokerRegistration of one broker, without its status."""
+"""The BrokerRegistration of one broker, without its status."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The volume claim of one node, as its StatefulSet would make it, with the size and the mark of the operator."""
+"""The volume claim of one node, like its StatefulSet's, with the operator's size and mark."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sluicegate_operator.resources.statefulset import CLAIM, claim_template
 
 
 def volume_claim(cluster: BrokerCluster, role: str, ordinal: int, storage: Storage, cluster_id: str) -> dict[str, Any]:
-    """Marked with the cluster's id; owned by the BrokerCluster if the claim is to be deleted with it."""
+    """Return the claim with the cluster's id as its mark, owned by the BrokerCluster if it is deleted with it."""
     metadata = {
         "name": f"{CLAIM}-{node_set_name(cluster.name, role)}-{ordinal}",
         "namespace": cluster.namespace,
@@ -21,6 +21,9 @@ def volume_claim(cluster: BrokerCluster, role: str, ordinal: int, storage: Stora
 
 
 def claim_owner(cluster: BrokerCluster) -> dict[str, Any]:
-    """The owner that the garbage collector deletes the claim with. It does not control the claim or wait for it."""
+    """Return the owner with which the garbage collector deletes the claim.
+
+    It does not control the claim, and its deletion does not wait for it.
+    """
     own = owner_reference(cluster)
     return {key: own[key] for key in ("apiVersion", "kind", "name", "uid")}

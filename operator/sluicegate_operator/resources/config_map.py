@@ -1,7 +1,7 @@
 """ConfigMaps with the properties that all nodes of a role share.
 
-Each is named by what it holds and cannot change: a pod goes on with the file that it was made with, whatever its
-container does before the pod is replaced. See fleet.config_maps for when one goes.
+Each is named by a hash of its content and is immutable. So a pod keeps the file that it was created with, even if its
+container restarts before the pod is replaced. fleet.config_maps describes when one is deleted.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ def config_map_name(cluster: str, role: str, properties: str) -> str:
 
 
 def config_map(cluster: BrokerCluster, role: str, properties: str) -> dict[str, Any]:
-    """`properties` is the text of the file."""
+    """Return the ConfigMap; `properties` is the text of the file."""
     name = config_map_name(cluster.name, role, properties)
     return {
         "apiVersion": "v1",

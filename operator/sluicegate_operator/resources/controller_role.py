@@ -1,7 +1,7 @@
-"""What controllers that share a journal may do in their namespace: write it down, and hold the Lease of the active one.
+"""Rights of controllers that share a journal, in their namespace: store the journal, and hold the active one's Lease.
 
-The Role is the least that the journal needs. Names of journal objects begin with the cluster's and cannot be said in a
-Role, so a controller may read and delete other ConfigMaps of its namespace; nothing else, and no Secret.
+The Role is the least that the journal needs. Names of journal objects begin with the cluster's name, and a Role cannot
+express that. So a controller may read and delete other ConfigMaps of its namespace, but nothing else, and no Secret.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ ROLE = "controller"
 
 
 def journal_rights(cluster: BrokerCluster) -> list[dict[str, Any]]:
-    """ServiceAccount, Role and RoleBinding."""
+    """Return ServiceAccount, Role and RoleBinding."""
     name = journal_account_name(cluster.name)
     rbac = "rbac.authorization.k8s.io"
 
@@ -25,7 +25,7 @@ def journal_rights(cluster: BrokerCluster) -> list[dict[str, Any]]:
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "metadata": metadata(),
-        # The pods ask for the token themselves.
+        # The pods request the token themselves.
         "automountServiceAccountToken": False,
     }
     role = {

@@ -10,11 +10,11 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 ROLE_LABEL = "app.kubernetes.io/component"
 LISTENER_LABEL = f"{GROUP}/listener"
 REVISION = f"{GROUP}/revision"
-"""Annotation of a pod: what it was started with, see planning.restart_reasons."""
+"""Annotation of a pod: the revision that it was started with, see planning.restart_reasons."""
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
-"""Annotation that `kubectl rollout restart` puts into a StatefulSet's template, and so into the pods that follow."""
+"""Annotation that `kubectl rollout restart` adds to a StatefulSet's template, and so to later pods."""
 RACK = f"{GROUP}/rack"
-"""Annotation of a broker's pod, written once it is on a node: the rack that the broker is told."""
+"""Annotation of a broker's pod with its rack, written after the pod is scheduled."""
 CLUSTER_ID = f"{GROUP}/cluster-id"
 """Annotation of a volume claim: Kafka's id of the cluster whose data it holds."""
 READINESS_GATE = f"{GROUP}/unfenced"
@@ -25,17 +25,23 @@ MANAGER = "sluicegate-operator"
 
 
 def node_set_name(cluster: str, role: str) -> str:
-    """Of the StatefulSet and its headless Service: shop-brokers, shop-controllers; ConfigMaps' names begin with it."""
+    """Return the name of the StatefulSet and its headless Service: shop-brokers, shop-controllers.
+
+    Names of ConfigMaps begin with it.
+    """
     return f"{cluster}-{role}s"
 
 
 def service_account_name(cluster: str) -> str:
-    """Not the cluster's bare name: a cluster may be called default, as every namespace's own account is."""
+    """Return a name that differs from the cluster's.
+
+    A cluster may be called default, which is the name of each namespace's own account.
+    """
     return f"{cluster}-nodes"
 
 
 def journal_account_name(cluster: str) -> str:
-    """Of controllers that keep their journal in the Kubernetes API; no other pod has a token."""
+    """Return the account of controllers with their journal in the Kubernetes API; no other pod has a token."""
     return f"{cluster}-journal"
 
 

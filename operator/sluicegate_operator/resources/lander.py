@@ -1,8 +1,8 @@
-"""The container beside a broker that lands its audit log: what it is told, and what it has mounted.
+"""The container beside a broker that lands its audit log: its arguments and its mounts.
 
-It is a sidecar in Kubernetes' sense (an init container with restartPolicy Always): it begins
-before the broker and is stopped after it, so that it lands what the broker has written last. It never ends by itself
-(audit_pipeline.keep), because a pod is ready only while all of its containers run.
+It is a Kubernetes sidecar (an init container with restartPolicy Always). It starts before the broker and stops after
+it, so that it lands the broker's last records. It never ends before that (audit_pipeline.keep), because a pod is ready
+only while all of its containers run.
 """
 
 from copy import deepcopy
@@ -16,19 +16,25 @@ from sluicegate_operator.resources.container_resources import container_resource
 
 LANDER = "lander"
 SPOOLS = "audit"
-"""The broker's own folder in its log directory."""
+"""The broker's folder of spools in its log directory."""
 SEGMENTS_PATH = "/var/lib/sluicegate-audit"
 SECRET_PATH = "/etc/sluicegate-lander"
 LANDING_S = 20
-"""What a pod is given more, to land the last spool; a store that is slower gets it at the next start."""
+"""Seconds added to the pod's grace period to land the last spool.
+
+A slower store gets it at the next start.
+"""
 _SEGMENTS_VOLUME, _SECRET_VOLUME = "audit-segments", "lander-secret"
 _THREADS = "2"
-"""Of Arrow, which would take as many as the machine has processors."""
+"""Threads of Arrow, which would otherwise use one for each processor of the machine."""
 
 
 def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any], log_dir: str) -> dict[str, Any]:
-    """`broker` is the broker's own container: data and security context are the same, and the image where landing names
-    none."""
+    """Return the container.
+
+    `broker` is the broker's own container: data and security context are the same, and so is the image if landing names
+    none.
+    """
     broker = deepcopy(broker)
     return {
         "name": LANDER,

@@ -1,6 +1,6 @@
-"""Services in front of a listener: one that leads to any broker, and where it is exposed one for each broker beside it.
+"""Services of a listener: one for all brokers, and one for each broker if the listener is exposed.
 
-They belong to the BrokerListener and go with it.
+They belong to the BrokerListener and are deleted with it.
 """
 
 from typing import Any
@@ -18,19 +18,22 @@ def broker_service_name(listener: BrokerListener, broker_id: int) -> str:
 
 
 def is_service_name(listener: BrokerListener, name: str) -> bool:
-    """Whether a Service of the listener may have this name."""
+    """Return whether a Service of the listener may have this name."""
     base, _, broker_id = name.rpartition("-")
     return name == listener.name or (base == listener.name and broker_id.isdecimal())
 
 
 def listener_service(listener: BrokerListener) -> dict[str, Any]:
-    """Has the BrokerListener's own name."""
+    """Return the Service for all brokers, which has the BrokerListener's own name."""
     ports = listener.spec.node_ports
     return _service(listener, listener.name, node_port=ports.bootstrap if ports else None)
 
 
 def broker_service(listener: BrokerListener, broker_id: int) -> dict[str, Any]:
-    """Leads to that broker alone, also before its pod is ready: clients are told of it once it leads something."""
+    """Return the Service of one broker, which routes to it even before its pod is ready.
+
+    Clients get its address after it routes to the broker.
+    """
     ports = listener.spec.node_ports
     first = ports.first_broker if ports else None
     service = _service(
@@ -50,7 +53,7 @@ def _service(listener: BrokerListener, name: str, node_port: int | None) -> dict
         port["nodePort"] = node_port
     service: dict[str, Any] = {"type": spec.exposure, "selector": selector(cluster, BROKER), "ports": [port]}
     if spec.is_exposed:
-        # Otherwise the node's address hides the client's, and limits of addresses hit everybody behind the node.
+        # Otherwise the node's address hides the client's, and limits of addresses hit all clients behind the node.
         service["externalTrafficPolicy"] = spec.external_traffic_policy or "Local"
     if spec.load_balancer_class is not None:
         service["loadBalancerClass"] = spec.load_balancer_class

@@ -1,8 +1,8 @@
-"""NetworkPolicies: who may open connections to the nodes of a cluster.
+"""NetworkPolicies: which clients may connect to the nodes of a cluster.
 
-Listeners of clients are open to everybody, as are metrics and probes. What nodes say to each other is for nodes of
-this cluster and for the operator: who reaches it could fence brokers, or get past the limits of every listener. They
-hold where the cluster's network enforces NetworkPolicies, and say nothing of outgoing connections.
+Client listeners are open to all clients, and so are metrics and probes. Connections between nodes are open only to
+nodes of this cluster and to the operator. Any other client could fence brokers or bypass the limits of every listener.
+The policies work if the cluster's network enforces NetworkPolicies. They do not restrict outgoing connections.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class OpenPorts:
 
 
 def network_policy(cluster: BrokerCluster, ports: OpenPorts, operator_namespace: str) -> dict[str, Any]:
-    # Controllers open connections to each other only: those on standby to the active one (decision 15).
+    # Controllers connect only to other controllers, from standby to active (decision 15).
     roles = dict.fromkeys((BROKER, ports.role)) if cluster.spec.shares_journal else (BROKER,)
     nodes = [{"podSelector": {"matchLabels": selector(cluster.name, role)}} for role in roles]
     operator = {

@@ -1,6 +1,7 @@
-"""The ConfigMap with the code of observers, wheels on a volume, Secrets, and how broker pods have them.
+"""Volumes of broker pods for observers: the ConfigMap with code, wheels on a claim, and Secrets.
 
-See planning.observer_code."""
+See planning.observer_code.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +30,7 @@ def observer_code(cluster: BrokerCluster, files: Mapping[str, str]) -> dict[str,
 
 
 def observer_volumes(cluster: BrokerCluster) -> list[dict[str, Any]]:
-    """Brokers start without the ConfigMap and without the Secrets, too."""
+    """Return the volumes; the ConfigMap and the Secrets are optional, so brokers start without them."""
     volumes: list[dict[str, Any]] = []
     if cluster.spec.allows_config_map_code:
         config_map = {"name": observer_code_name(cluster.name), "optional": True}
@@ -50,11 +51,11 @@ def observer_mounts(cluster: BrokerCluster) -> list[dict[str, Any]]:
 
 
 def _secrets(cluster: BrokerCluster) -> list[tuple[str, str]]:
-    """The volume of each; a Secret's name may be longer than one of a volume."""
+    """Return volume name and Secret name of each; a Secret's name may be too long for a volume."""
     return [(f"observer-secret-{number}", name) for number, name in enumerate(cluster.spec.observer_secrets)]
 
 
 def observer_python_path(cluster: BrokerCluster) -> str:
-    """Where brokers look for classes of observers beside their image; empty where they look nowhere else."""
+    """Return the import path of observers beside the image; empty if there is none."""
     modules = [OBSERVERS_PATH] if cluster.spec.allows_config_map_code else []
     return ":".join([*modules, *(f"{WHEELS_PATH}/{file}" for file in cluster.spec.observer_wheels)])

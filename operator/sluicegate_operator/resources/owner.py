@@ -1,6 +1,6 @@
-"""Owner references: children go when the custom resource goes; and what the operator may take for its own child.
+"""Owner references, which delete children with their resource; and which objects the operator may treat as its own.
 
-Names of children follow from names that people choose, so an object that somebody else made may have one already.
+Names of children are derived from names that users choose, so another client's object may already have such a name.
 """
 
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ def child_metadata(owner: Resource, name: str, labels: dict[str, str]) -> dict[s
 
 
 def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
-    """Why `found`, which has the name of our `child`, must not be touched; empty where it is that child.
+    """Return why `found`, which has the name of `child`, must not be touched; empty if it is that child.
 
-    It is when the child's own owner controls it, or when nobody does and it has the labels of the operator and of the
-    cluster: those are put there by the operator, or by a person who hands the object over.
+    It is that child if the child's owner controls it. It also is if no object controls it and it has the labels of the
+    operator and of the cluster. The operator sets these labels, or a user who hands the object over.
     """
     wanted = child["metadata"]
     labelled = all(
@@ -46,14 +46,14 @@ def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
     owner = _controller(child)
     if owner is not None and controller["uid"] == owner["uid"]:
         return ""
-    # What an owner of the same name left behind that was deleted a moment ago.
+    # A child of an owner with the same name that was deleted a moment ago.
     if owner is not None and labelled and all(controller[key] == owner[key] for key in ("apiVersion", "kind", "name")):
         return ""
     return f"{controller['kind']} {controller['name']} controls it"
 
 
 def other_controller(found: Mapping[str, Any], node_set: str) -> str:
-    """Kind and name of what controls the object; empty if it is that StatefulSet or a pod of it, or nothing."""
+    """Return kind and name of the object's controller; empty for none, that StatefulSet or one of its pods."""
     controller = _controller(found)
     if controller is None:
         return ""
@@ -64,18 +64,18 @@ def other_controller(found: Mapping[str, Any], node_set: str) -> str:
 
 
 def controller_of(found: Mapping[str, Any]) -> str:
-    """Kind and name of what controls the object; empty if nothing does."""
+    """Return kind and name of the object's controller; empty if there is none."""
     controller = _controller(found)
     return "" if controller is None else f"{controller['kind']} {controller['name']}"
 
 
 def has_controller(found: Mapping[str, Any]) -> bool:
-    """Whether any object controls this one."""
+    """Return whether any object controls this one."""
     return _controller(found) is not None
 
 
 def is_controlled_by(found: Mapping[str, Any], uid: str) -> bool:
-    """Whether the object with that uid is the controller of `found`; a plain owner is not."""
+    """Return whether the object with that uid is the controller of `found`; a plain owner is not."""
     controller = _controller(found)
     return controller is not None and controller["uid"] == uid
 

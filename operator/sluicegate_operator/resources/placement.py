@@ -1,8 +1,8 @@
-"""Where the pods of one role may be: what `PodSettings` and the brokers' racks ask for, in Kubernetes' words.
+"""Placement of the pods of one role: Kubernetes fields for `PodSettings` and the brokers' racks.
 
-Pods are spread as evenly as can be and no more, unless people ask for it: a node or zone that is lost must not keep the
-others' pods waiting, pods whose volumes are of one zone have no choice, and a cluster may have one node. Who says
-Required has it as anti-affinity, for a spread constraint lets pods share a node once every node has one.
+By default, pods are spread as evenly as possible, but not by force. A lost node or zone must not keep other pods
+waiting, pods with volumes in one zone have no choice, and a cluster may have one node. Required is an anti-affinity,
+because a spread constraint lets pods share a node once every node has one.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,10 @@ NODE = "kubernetes.io/hostname"
 
 
 def placement(settings: PodSettings, pods: Mapping[str, str], topology_key: str | None) -> Json:
-    """Fields of a pod's spec. `pods` is the selector of the role's pods, `topology_key` the label of their racks."""
+    """Return fields of a pod's spec.
+
+    `pods` is the selector of the role's pods, `topology_key` the label of their racks.
+    """
     affinity = only_nodes_with(topology_key) if topology_key is not None else {}
     spread_over = [topology_key] if topology_key is not None else []
     if settings.spread == "Required":

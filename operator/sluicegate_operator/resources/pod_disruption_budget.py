@@ -1,6 +1,7 @@
-"""PodDisruptionBudgets of brokers and of controllers: a drain takes one of each at a time.
+"""PodDisruptionBudgets of brokers and of controllers: a drain evicts one of each at a time.
 
-A broker counts as there only when its readiness gate is open, so a drain waits for the controller's word as rolls do.
+A broker counts as available only when its readiness gate is true. So a drain depends on the controller's view, like
+rolls.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ from sluicegate_operator.resources.owner import child_metadata
 
 
 def pod_disruption_budget(cluster: BrokerCluster, role: str) -> dict[str, Any]:
-    """A single controller may go as well: forbidding it would forbid every drain."""
+    """Return the budget. A single controller may be evicted as well: otherwise every drain would block."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

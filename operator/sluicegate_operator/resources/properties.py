@@ -1,4 +1,4 @@
-"""server.properties as `java.util.Properties` writes it: a value is one line, whatever it holds, and never a key."""
+"""Write server.properties like `java.util.Properties`: a value is always one line, and never becomes a key."""
 
 import re
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ _NAMES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
 
 
 def render_properties(properties: Mapping[str, str]) -> str:
-    """In order of key, so that equal properties are equal files."""
+    """Return the file's text in order of key, so that equal properties are equal files."""
     return "".join(f"{_escaped(key, '=:#! ')}={_escaped_value(value)}\n" for key, value in sorted(properties.items()))
 
 
 def _escaped_value(value: str) -> str:
-    """Blanks at its beginning would not be read as part of it, nor, by the broker, those at its end."""
+    """Escape a value. Unescaped blanks at its beginning, and for the broker at its end, would be dropped."""
     text = _escaped(value, "")
     if value.endswith(" "):
         text = f"{text[:-1]}\\ "

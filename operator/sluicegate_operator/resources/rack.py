@@ -1,7 +1,7 @@
-"""What of a broker's pod has to do with racks: where it may run, and the file in which its broker reads the rack.
+"""Racks in a broker's pod: on which nodes it may run, and the file from which its broker reads the rack.
 
-The file is the annotation RACK as the kubelet shows it to the pod, and empty until the operator has written it. The
-broker needs no right to read nodes for it: docs/decisions/0011.
+The file is the annotation RACK, which the kubelet projects into the pod; it is empty until the operator has written the
+annotation. So the broker needs no right to read nodes: docs/decisions/0011.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ RACK_FILE = f"{_MOUNT_PATH}/{_FILE_NAME}"
 
 
 def only_nodes_with(topology_key: str) -> dict[str, Any]:
-    """Affinity of a broker's pod: a node without the label has no rack to tell."""
+    """Return the affinity of a broker's pod: a node without the label has no rack."""
     has_label = {"matchExpressions": [{"key": topology_key, "operator": "Exists"}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [has_label]}}}
 

@@ -12,12 +12,12 @@ CONTROLLER = "controller"
 
 
 def port_name(listener: str) -> str:
-    """A port's name has at most 15 characters of a-z, 0-9 and single '-', with a letter and no '-' at the ends."""
+    """Return a valid port name: at most 15 characters of a-z, 0-9 and single '-', with no '-' at the ends."""
     return re.sub("_+", "-", listener.lower())[:15].strip("-")
 
 
 def headless_service(cluster: BrokerCluster, role: str, ports: Mapping[str, int]) -> dict[str, Any]:
-    """Names of pods, as StatefulSets need one."""
+    """Return the Service for the pods' DNS names, which StatefulSets require."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -34,15 +34,15 @@ def headless_service(cluster: BrokerCluster, role: str, ports: Mapping[str, int]
 
 
 def controller_service_name(cluster: str, ordinal: int) -> str:
-    """Without a dot: it is found in the first domain that a pod searches."""
+    """Return a name without a dot, which is found in the first domain that a pod searches."""
     return f"{node_set_name(cluster, CONTROLLER)}-{ordinal}"
 
 
 def controller_service(cluster: BrokerCluster, ordinal: int, port: int) -> dict[str, Any]:
-    """The address by which brokers know one controller: it is there before any pod is, and stays when pods change.
+    """Return the Service by which brokers reach one controller: it exists before any pod, and stays when pods change.
 
-    A pod's own name does not exist while the pod has no address, and cluster DNS goes on saying so for half a minute to
-    whoever asked too early.
+    A pod's own name does not exist while the pod has no address. A client that asks too early gets that negative answer
+    from cluster DNS for half a minute.
     """
     name = controller_service_name(cluster.name, ordinal)
     return {

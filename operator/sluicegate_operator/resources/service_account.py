@@ -1,4 +1,4 @@
-"""ServiceAccount of the pods: it may do nothing, and no token is mounted."""
+"""The ServiceAccount of the pods: it has no rights, and no token is mounted."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
 """StatefulSets of brokers and of controllers.
 
-The pod template depends on static configuration only: no limit of a ConnectionQuota reaches it, so none restarts a pod.
-Nor does a changed template by itself: pods are replaced when the operator deletes them, as planning.roll says.
-Mount paths stand in arguments, never inside a mounted file. What the process is told comes ready in `NodeSet`; layouts
-and ids are `planning.cluster_layout`'s business.
+The pod template depends on static configuration only: no limit of a ConnectionQuota is in it, so none restarts a pod. A
+changed template alone restarts none either: pods are replaced when the operator deletes them, as planned by
+planning.roll. Mount paths are in arguments, never inside a mounted file. `NodeSet` contains the finished configuration
+of the process; `planning.cluster_layout` decides layouts and ids.
 """
 
 from collections.abc import Mapping
@@ -36,27 +36,30 @@ from sluicegate_operator.resources.rack import rack_mount, rack_volume
 DEFAULT_IMAGE = "sluicegate:0.1.0"
 CLAIMS_STAY = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 CLAIM = "data"
-"""Of a node: its claim's name is this, the StatefulSet's name and the ordinal."""
+"""Prefix of a node's claim: the claim's name is this, the StatefulSet's name and the ordinal."""
 DATA_PATH = "/var/lib/sluicegate"
 CONFIG_PATH = "/etc/sluicegate"
 LOG_DIR = f"{DATA_PATH}/data"
-"""Below the volume's root, where file systems keep lost+found."""
+"""A folder below the volume's root, where file systems keep lost+found."""
 USER_ID = 10001
 SHUTDOWN_TIMEOUT_S = 40
-"""How long a broker may take to hand its leaders over before it stops all the same."""
+"""Most seconds that a broker may take to move its leaders before it stops anyway."""
 HOOK_DEADLINE_S = SHUTDOWN_TIMEOUT_S + 2
-"""The broker answers the hook at its own deadline; a little later nobody waits for the answer any more."""
+"""Most seconds that the hook waits: the broker answers at its own deadline, a little earlier."""
 GRACE_PERIOD_S = 60
-"""The hook's time and then a graceful stop, which closes logs with an fsync each."""
+"""Seconds for the hook and then a graceful stop, which closes logs with an fsync each."""
 RECOVERY_S_MAX = 3600
-"""How long a node may recover its logs before the kubelet restarts it."""
+"""Most seconds that a node may recover its logs before the kubelet restarts it."""
 CONTROLLER_STORAGE = Storage(size=CONTROLLER_STORAGE_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """The nodes of one role. `properties` is the text of the shared file, `overrides` hold `$(POD_IP)` and the like;
-    `topology_key` is the label of their racks, if they have any."""
+    """The nodes of one role.
+
+    `properties` is the text of the shared file, `overrides` may hold `$(POD_IP)` and the like; `topology_key` is the
+    label of their racks, if they have any.
+    """
 
     role: str
     replicas: int
@@ -83,12 +86,12 @@ def node_set_metadata(cluster: BrokerCluster, role: str) -> dict[str, Any]:
 
 
 def is_node_set_of(cluster: BrokerCluster, role: str, found: Mapping[str, Any]) -> bool:
-    """Whether `found`, a StatefulSet with the name of the cluster's own, is the cluster's own."""
+    """Return whether `found`, a StatefulSet with the right name, belongs to the cluster."""
     return not why_not_ours(found, {"metadata": node_set_metadata(cluster, role)})
 
 
 def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[str, Any]:
-    """`revision` goes to the pods, to say later what they were started with."""
+    """Return the StatefulSet; `revision` becomes an annotation of the pods, which shows what they were started with."""
     name = node_set_name(cluster.name, nodes.role)
     return {
         "apiVersion": "apps/v1",
@@ -97,10 +100,11 @@ def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[s
         "spec": {
             "replicas": nodes.replicas,
             "serviceName": name,
-            # Brokers need no order among themselves, and a broker that is down must not keep others from starting.
+            # Brokers need no order, and a broker that is down must not keep others from starting.
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
-            # The operator decides which claims go with the cluster. A StatefulSet would take along whatever it mounts.
+            # The operator decides which claims are deleted with the cluster. A StatefulSet would delete each claim that
+            # it mounts.
             "persistentVolumeClaimRetentionPolicy": dict(CLAIMS_STAY),
             "selector": {"matchLabels": selector(cluster.name, nodes.role)},
             "template": {
@@ -175,7 +179,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         "resources": container_resources(
             nodes.resources, BROKER_RESOURCES if nodes.is_broker else CONTROLLER_RESOURCES
         ),
-        # What a node says before it ends reaches its pod's status, and from there the status of its cluster.
+        # The last log lines of a node reach its pod's status, and from there the status of its cluster.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": CLAIM, "mountPath": DATA_PATH},
@@ -197,7 +201,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
 
 
 def _controlled_shutdown(nodes: NodeSet) -> list[str]:
-    """Leaders move away before the signal that ends the process."""
+    """Return the hook's command: leaders move away before the signal that ends the process."""
     times = ["--http-port", str(nodes.http_port), "--deadline-s", str(HOOK_DEADLINE_S)]
     return ["python", "-m", "broker_runtime.controlled_shutdown", *times]
 
@@ -207,7 +211,7 @@ def _field(name: str, path: str) -> dict[str, Any]:
 
 
 def _probes() -> dict[str, Any]:
-    """The startup probe waits for log recovery, which the liveness probe would cut short."""
+    """Return the probes. The startup probe waits for log recovery, which the liveness probe would cut short."""
     return {
         "startupProbe": {"httpGet": _http_get("/healthz"), "periodSeconds": 1, "failureThreshold": RECOVERY_S_MAX},
         "readinessProbe": {

@@ -1,4 +1,4 @@
-"""A pod that runs `sluicegate storm` once, from an address of its own."""
+"""A pod that runs `sluicegate storm` once, from its own address."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,16 @@ from sluicegate_operator.resources.statefulset import USER_ID
 NAME = "sluicegate-storm"
 STORM_LABELS = {"app.kubernetes.io/name": NAME, MANAGED_BY_LABEL: "sluicegate"}
 RUN_LABEL = "sluicegate.dev/storm"
-"""Which call of the command has made a pod."""
+"""Label with the call of the command that created the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class StormRun:
-    """`arguments` are those of `sluicegate storm`; `deadline_s`: after so long Kubernetes ends the pod. The image and
-    `pull_secrets` are those of a broker's pod, which nodes have or may pull."""
+    """One call of `sluicegate storm` in a pod.
+
+    `arguments` are those of the command; Kubernetes ends the pod after `deadline_s` seconds. The image and
+    `pull_secrets` are those of a broker's pod, so nodes have the image or may pull it.
+    """
 
     namespace: str
     run: str
@@ -27,7 +30,7 @@ class StormRun:
 
 
 def storm_pod(storm: StormRun) -> dict[str, Any]:
-    """Fits the pod security standard `restricted`."""
+    """Return a pod that complies with the pod security standard `restricted`."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
