@@ -1,1 +1,1 @@
-"""`sluicegate up`: what it has where the operator has Kubernetes, below the same reconcilers."""
+"""`sluicegate up`: its counterparts of the operator's Kubernetes parts, below the same reconcilers."""

@@ -1,4 +1,4 @@
-"""Where the audit logs of `sluicegate up` are in its data folder, for the one who writes them and the one who reads."""
+"""Locations of the audit logs of `sluicegate up` in its data folder, for writers and readers."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,11 +6,11 @@ from typing import NamedTuple
 from sluicegate_operator.fleet.local_data import DataDirError
 
 FOLDER = "audit"
-"""Of the segments below a cluster's folder, and of the spools below a broker's data."""
+"""Folder of the segments below a cluster's folder, and of the spools below a broker's data."""
 
 
 class LocalAudit(NamedTuple):
-    """`segments` may not be there yet; `spools` are those of all brokers that have any."""
+    """`segments` may not exist yet; `spools` are those of all brokers that have any."""
 
     segments: Path
     spools: tuple[Path, ...]
@@ -25,7 +25,7 @@ def spools_folder(node_dir: Path) -> Path:
 
 
 def find_local_audit(data_dir: Path, cluster: str | None) -> LocalAudit:
-    """Of this cluster, or of the only one that has an audit log. Raises DataDirError."""
+    """Return the audit log of this cluster, or of the only one that has an audit log. Raises DataDirError."""
     names = sorted({path.relative_to(data_dir).parts[0] for path in data_dir.glob(f"*/node-*/data/{FOLDER}")})
     where = data_dir.absolute()
     if not names:

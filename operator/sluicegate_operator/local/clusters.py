@@ -1,7 +1,7 @@
-"""The clusters of `sluicegate up`: one of each name has nodes here, or is looked at where others run it.
+"""The clusters of `sluicegate up`: for each name, one cluster runs here or is observed as an external cluster.
 
-Rolls, scale and listeners are the engine's. What is left is to start the nodes of a cluster, to apply changes of its
-manifests to them, and to stop them when the cluster is gone.
+The engine handles rolls, scale and listeners. This module starts the nodes of a cluster, applies changes of its
+manifests to them, and stops them when the cluster is gone.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges
 
 OF_BROKERS = (*FOLLOWERS, "observers")
-"""Queues that look again when brokers come or go."""
+"""Queues that reconcile again when brokers start or stop."""
 EXTERNAL_EVERY_S = 5.0
 
 
 class LocalClusters:
-    """`chosen` are the clusters that may run here; `external` holds the brokers of clusters that others run."""
+    """`chosen` are the clusters that may run here; `external` has the brokers of external clusters."""
 
     def __init__(
         self, context: LocalContext, landers: LocalLanders, limits: LimitChanges, say: Callable[[str], None]
@@ -34,7 +34,7 @@ class LocalClusters:
         self._say = say
         self._external = ExternalClusters(context)
         self._pids: dict[ClusterKey, tuple[int | None, ...]] = {}
-        """Of the brokers when the other queues were marked for them."""
+        """Process ids of the brokers when the other queues were last marked for them."""
         self.chosen: set[ClusterKey] = set()
         self.external: dict[ClusterKey, tuple[BrokerAddress, ...]] = {}
 
@@ -71,7 +71,7 @@ class LocalClusters:
         await self._landers.forget(key[1])
 
     async def _look_at_external(self, cluster: BrokerCluster) -> Again:
-        """Brokers that others run are only looked at: nothing here is started or stopped for them."""
+        """Observe an external cluster: no broker is started or stopped for it."""
         key = (cluster.namespace, cluster.name)
         before = self.external.setdefault(key, ())
         self._context.running.add(key)

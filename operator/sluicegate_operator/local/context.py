@@ -1,4 +1,4 @@
-"""Where reconcilers run under `sluicegate up`: over objects from files and brokers that are processes."""
+"""The environment of reconcilers under `sluicegate up`: objects from files, and brokers that are processes."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -28,14 +28,14 @@ class LocalContext(SharedContext[LocalFleet]):
     def __init__(
         self, objects: LocalObjects, fleet: LocalFleet, say: Callable[[str], None], changed: Callable[[], None]
     ) -> None:
-        """`changed` is called when a status did."""
+        """`changed` is called after a status has changed."""
         super().__init__(fleet, self._clusters)
         self._objects = objects
         self._changed = changed
         self.events = SaidEvents(say)
         self.figures = NoFigures()
         self.running: set[ClusterKey] = set()
-        """Clusters whose brokers may be asked: their processes have been started, or others run them."""
+        """Clusters whose brokers may be queried: their processes have been started, or they are external."""
 
     def _clusters(self) -> Iterable[BrokerCluster]:
         return (found for found in self._objects.resources if isinstance(found, BrokerCluster))
@@ -59,7 +59,7 @@ class LocalContext(SharedContext[LocalFleet]):
         self._objects.set_finalizers(body, finalizers)
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
-        """Files that cannot be read are not applied."""
+        """Do nothing: files that cannot be read are not applied."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         await self.events.record(reference(resource), type_, reason, message)
@@ -69,12 +69,12 @@ class LocalContext(SharedContext[LocalFleet]):
 
 
 class SaidEvents:
-    """Events are lines of the terminal. A Warning that lasts is one line until something else happens to its object."""
+    """Prints Events on the terminal. A lasting Warning is printed once until something else happens to its object."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._warnings: dict[str, dict[str, str]] = {}
-        """By what a line begins with, and the Event's reason."""
+        """Messages by the subject that begins a line, and by the Event's reason."""
 
     async def record(self, body: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         kind, name = body["kind"], body["metadata"]["name"]
@@ -92,11 +92,11 @@ class SaidEvents:
 
 
 class NoFigures(QuotaFigures, RollFigures):
-    """`sluicegate up` has no metrics."""
+    """Metrics that do nothing: `sluicegate up` has none."""
 
 
 class NoConfigMaps:
-    """Observers are imported from where Python finds them, and their audit logs are landed by `up`."""
+    """Delivers no code: Python finds observers on its path, and `up` lands their audit logs."""
 
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
         return ModulesFound()
@@ -111,5 +111,5 @@ class NoConfigMaps:
 async def no_node_labels(
     cluster: BrokerCluster, brokers: Brokers, everybody: frozenset[int]
 ) -> tuple[OwnTags, dict[int, str]]:
-    """One machine has no nodes whose labels would be tags."""
+    """Return no tags of nodes: one machine has no Kubernetes nodes with labels."""
     return OwnTags(brokers=everybody), {}

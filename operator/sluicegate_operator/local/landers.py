@@ -1,4 +1,4 @@
-"""The landers of `sluicegate up`: beside each broker with an audit log a process that makes Parquet files of it."""
+"""The landers of `sluicegate up`: beside each broker with an audit log, a process that makes Parquet files of it."""
 
 import asyncio
 import os
@@ -16,9 +16,9 @@ STOP_DEADLINE_S = 12.0
 
 
 class LocalLanders:
-    """Owns these processes; one that ended is started again by the next `keep`. They end with this process.
+    """Owns the lander processes; `keep` restarts one that has ended. They end with this process.
 
-    They are stopped after their brokers, so that they land what these have written last.
+    They are stopped after their brokers, so that they land the brokers' last records.
     """
 
     def __init__(self, data: DataDir, say: Callable[[str], None]) -> None:
@@ -27,7 +27,7 @@ class LocalLanders:
         self._running: dict[tuple[str, int], asyncio.subprocess.Process] = {}
 
     async def keep(self, cluster: str, brokers: Collection[int], plan: ObserverPlan) -> None:
-        """A lander for each of these brokers, if they are to have an audit log."""
+        """Run a lander for each of these brokers if the plan has an audit log."""
         wanted = set(brokers) if has_audit_log(plan) else set()
         await self._stop([key for key in self._running if key[0] == cluster and key[1] not in wanted])
         for broker in sorted(wanted):
@@ -82,7 +82,7 @@ class LocalLanders:
 
 
 def has_audit_log(plan: ObserverPlan) -> bool:
-    """Whether an observer of the plan writes spools to the folder that landers read.
+    """Return whether an observer of the plan writes spools to the folder that landers read.
 
     Spools in another folder are landed by the user who chose that folder.
     """

@@ -1,4 +1,4 @@
-"""What a person is told of limits that change: what did, how soon it was in force, and when all are again."""
+"""Report changed limits to the user: what changed, how soon it was enforced, and when all limits are enforced again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """At a cluster's limits. `complete`: in force on all of its `brokers`; `lacking`: why not, where that is known."""
+    """A check of a cluster's limits.
+
+    `complete`: enforced on all of its `brokers`. `lacking`: why not, if that is known.
+    """
 
     complete: bool
     brokers: int
@@ -18,7 +21,7 @@ class Look:
 
 
 class LimitChanges:
-    """`note` what files have changed, and `looked` after each look; seconds of the event loop's clock."""
+    """Call `note` for changes of files, and `looked` after each check. Times are seconds of the event loop's clock."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -26,7 +29,7 @@ class LimitChanges:
         self._complete: dict[ClusterKey, bool] = {}
         self._number = 0
         self.last: dict[str, Any] | None = None
-        """The last change that was looked at, for state.json."""
+        """The last change that was checked, for state.json."""
 
     def note(self, key: ClusterKey, phrases: list[str], began_s: float) -> None:
         for phrase in phrases:
@@ -35,7 +38,7 @@ class LimitChanges:
             self._began_s[key] = (began_s, phrases)
 
     def doubt(self, key: ClusterKey) -> None:
-        """Its brokers have come or gone."""
+        """Record that brokers have started or stopped: limits must be checked again."""
         if key in self._complete:
             self._complete[key] = False
 

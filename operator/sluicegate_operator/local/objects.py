@@ -1,6 +1,7 @@
-"""Objects from files, with what an API server would keep of each: uid, generation, finalizers, status.
+"""Objects from files, with what an API server would add to each: uid, generation, finalizers, status.
 
-What must outlive `up` (the keys that it has set, the ids of topics) is written down before it is acted on.
+Fields that must outlive `up` (the keys that it has set, the ids of topics) are written to disk before they are acted
+on.
 """
 
 import json
@@ -20,23 +21,25 @@ from sluicegate_operator.kube.kinds import Kind
 Kept = TypeVar("Kept", bound=Resource)
 
 Remembered = dict[str, dict[str, Any]]
-"""By kind/namespace/name, fields of the status."""
+"""Fields of statuses, by kind/namespace/name."""
 
 OUTLIVES = ("topicId", "clusterId")
-"""Fields of a status that are written down without being asked for: what was adopted once is ours, and a cluster that
-others run is known by its id."""
+"""Fields of a status that are always written to disk.
+
+An adopted topic stays adopted, and an external cluster is recognized by its id.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """`written` are new or say something else, `gone` are no more."""
+    """`written` are new or changed objects, `gone` are removed ones."""
 
     written: tuple[Resource, ...]
     gone: tuple[Resource, ...]
 
 
 class LocalObjects:
-    """`apply` takes what files say now; the rest is what reconcilers ask and answer."""
+    """`apply` takes the present content of the files; the other methods serve reconcilers."""
 
     def __init__(self, remembered: Remembered, write: Callable[[Remembered], None]) -> None:
         self._remembered = remembered
@@ -76,7 +79,10 @@ class LocalObjects:
         return Snapshot(cluster, resources, leaving_topics=leaving)
 
     def write_status(self, resource: Resource, status: Status, without: Collection[str]) -> bool:
-        """Fields in `without` stay as they are. Whether anything changed; nothing where the object has gone."""
+        """Write the status but for the fields in `without`.
+
+        Return whether it changed: never for an object that is gone.
+        """
         found = self._objects.get(resource.identity)
         if found is None or found.metadata.uid != resource.metadata.uid:
             return False
@@ -150,6 +156,6 @@ def _with_status(resource: Kept, manifest: Mapping[str, Any]) -> Kept:
 
 
 def _written(resource: Resource) -> tuple[object, ...]:
-    """What people have said."""
+    """Return the parts of the object that its user wrote."""
     meta = resource.metadata
     return resource.spec, meta.labels, meta.annotations

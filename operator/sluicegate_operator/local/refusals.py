@@ -1,11 +1,11 @@
-"""What `sluicegate up` does not take from files, as an API server would not or as a laptop cannot. Pure."""
+"""What `sluicegate up` refuses in files, because an API server would or because a laptop cannot run it. Pure."""
 
 from sluicegate_operator.api import ConnectionQuota, Manifests, ObserverPlugin
 from sluicegate_operator.api.rules import broken_rules
 
 
 def not_for_a_laptop(manifests: Manifests) -> list[str]:
-    """What is right in Kubernetes and cannot run here."""
+    """Return problems with settings that are valid in Kubernetes and cannot run here."""
     racks = [
         f"BrokerCluster {cluster.name}: spec.brokers.rack is a label of Kubernetes nodes, and `sluicegate up` has one"
         " machine and no nodes; take it out (and rollout.strategy: Rack with it)"
@@ -45,7 +45,7 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
 
 
 def broken_transitions(before: Manifests, after: Manifests) -> list[str]:
-    """What an API server that holds `before` would refuse in `after`."""
+    """Return the changes that an API server with the objects `before` would refuse in `after`."""
     held = {resource.identity: resource for resource in before.resources}
     sentences = []
     for resource in after.resources:

@@ -1,7 +1,7 @@
 """One run of `sluicegate up`: the engine's reconcilers over manifests in files and processes, and state.json.
 
-A changed file marks clusters in the queues that it concerns, as a watch does. Limits and topics have queues of their
-own, so that they never wait for scale, configuration and rolls.
+A changed file marks clusters in the queues that it concerns, like a watch. Limits and topics have their own queues, so
+that they never wait for scale, configuration and rolls.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconc
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 
 FIRST_LOOK_S = 10.0
-"""So long `apply` waits until clusters that are new are as they should be."""
+"""Most seconds that `apply` waits until new clusters are settled."""
 BLOCKED_TOLD_AFTER_S = 1.0
 TOPIC_PATIENCE_S = 10.0
 TOPIC_DELETION_S = 60.0
@@ -57,14 +57,14 @@ Work = tuple[str, ClusterKey]
 
 @dataclass(slots=True)
 class _Going:
-    """What files say no more, until the queues that it concerns have done their part."""
+    """A removed object, until the queues that it concerns have finished with it."""
 
     resource: Resource
     waits_for: set[Work]
 
 
 class LocalRun:
-    """Use `apply` for each new state of the manifests, `check` often in between, `aclose` at the end."""
+    """Use `apply` for each new state of the manifests, `check` often in between, and `aclose` at the end."""
 
     def __init__(self, data: DataDir, say: Callable[[str], None], back_off: BackOff | None = None) -> None:
         self._data = data
@@ -127,8 +127,10 @@ class LocalRun:
             self.write_state()
 
     async def apply(self, manifests: Manifests, *, changed_ago_s: float = 0.0) -> None:
-        """`changed_ago_s`: how long ago the manifests changed, which counts for the time until enforced. Waits for
-        clusters that are new."""
+        """Apply the manifests, and wait for clusters that are new.
+
+        `changed_ago_s`: seconds since the manifests changed, which count for the time until limits are enforced.
+        """
         if not self._tasks:
             self._tasks = [asyncio.create_task(queue.run(), name=name) for name, queue in self._queues.items()]
         before = {key: self._quota_plan(key) for key in self._context.running}
@@ -141,7 +143,7 @@ class LocalRun:
             self._context.first_seen.forget(resource.metadata.uid)
         self._choose()
         began_s = asyncio.get_running_loop().time() - changed_ago_s
-        # No limit is lifted in a cluster that goes: its processes end, or belong to others.
+        # No limit is lifted in a removed cluster: its processes end, or it is external.
         for key, plan in ((key, plan) for key, plan in before.items() if key in self._clusters.chosen):
             self._limits.note(key, changed_limits(plan, self._quota_plan(key)), began_s)
         new = self._clusters.chosen - self._context.running
@@ -156,7 +158,7 @@ class LocalRun:
         await self._await_first_looks()
 
     def check(self) -> None:
-        """Raises errors that end the run."""
+        """Raise an error that ends the run, if there is one."""
         if self._broken is not None:
             raise self._broken
         for task in self._tasks:
@@ -182,7 +184,7 @@ class LocalRun:
         self._clusters.chosen = set(names.values())
 
     def _concerned(self, resource: Resource) -> set[Work]:
-        """The queues of a change. Queues that only Kubernetes has are left out."""
+        """Return the queues of a change, without those that only Kubernetes has."""
         key = (resource.namespace, resource.cluster_name)
         return {(queue, key) for queue in KINDS[resource.kind].queues if queue in self._queues}
 
@@ -258,7 +260,7 @@ class LocalRun:
         self.write_state()
 
     def write_state(self) -> None:
-        """Called whenever something changed that `status` shows."""
+        """Write state.json; called whenever anything changes that `status` shows."""
         if not self._open:
             return
         clusters: dict[str, Any] = {}

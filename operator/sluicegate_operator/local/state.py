@@ -13,11 +13,14 @@ from sluicegate_operator.planning.scale import ScaleReason
 
 Json = dict[str, Any]
 Nodes = Sequence[Mapping[str, Any]]
-"""As the fleet describes them."""
+"""Nodes as described by the fleet."""
 
 
 def resource_row(resource: Resource) -> dict[str, Any]:
-    """The resource's Ready condition. For a kind that only Kubernetes has, the reason why nothing is done."""
+    """Return a row with the resource's Ready condition.
+
+    For a kind that only Kubernetes has, the row has the reason why nothing is done.
+    """
     row = {"kind": resource.kind, "name": resource.name}
     if said := KINDS[resource.kind].not_on_laptop:
         return {**row, "ready": True, "message": said}
@@ -28,7 +31,7 @@ def resource_row(resource: Resource) -> dict[str, Any]:
 
 
 def _observed(resource: Resource) -> str:
-    """What mode Observe has counted."""
+    """Return the number of connections that mode Observe has counted, in words."""
     found = resource.status.observed if isinstance(resource, ConnectionQuota) else None
     return "" if found is None else f"; {found.would_hold} connections would have been held ({found.brokers} brokers)"
 
@@ -43,7 +46,7 @@ def cluster_row(name: str, nodes: Nodes, progress: Mapping[str, Json]) -> dict[s
 
 
 def progress_of(progress: ClusterProgress) -> dict[str, Json]:
-    """The work in progress, by its name in `sluicegate status`. A message is empty when nothing is under way."""
+    """Return the work in progress, by its name in `sluicegate status`. A message is empty if nothing is under way."""
     behind = [f"broker {broker_id}: {why}" for broker_id, why in progress.config_lagging.items()]
     sentence = "; ".join([*behind, *([progress.config_refused] if progress.config_refused else [])])
     scale = progress.scale
@@ -69,7 +72,7 @@ def _shown(phase: str = "", message: str = "", waiting: Sequence[str] = ()) -> J
 
 @dataclass(slots=True)
 class ProgressLines:
-    """Lines for the terminal about the end of a roll and about a scale that waits. Each change is one line."""
+    """Lines for the terminal about the end of a roll, and about a scale that waits. Each change is one line."""
 
     _rolling: bool = False
     _scale: str = ""
