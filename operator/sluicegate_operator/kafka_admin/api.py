@@ -1,4 +1,4 @@
-"""The admin methods, the same for one broker and for a whole cluster; who answers is the subclass's choice."""
+"""The admin methods, the same for one broker and for a whole cluster; the subclass chooses which broker answers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,8 +45,9 @@ def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 
 
 class Caller(ABC):
-    """Who answers is the subclass's choice: one broker, or any of a cluster. Every method here and in what follows
-    raises a KafkaAdminError; a write returns when the broker has confirmed it.
+    """Base of all admin methods; the subclass chooses which broker answers: one broker, or any of a cluster.
+
+    Every method here and in subclasses raises a KafkaAdminError; a write returns when the broker has confirmed it.
     """
 
     @abstractmethod
@@ -57,14 +58,14 @@ class TopicAdmin(Caller):
     """Topics, their partitions and their configuration."""
 
     async def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicView]:
-        """By name; without names every topic. A name that is unknown has a view with an error, it is not left out."""
+        """Return topics by name, all of them without `names`. An unknown name has a view with an error."""
         return await self.call(topics.describe(names))
 
     async def create_topic(self, topic: NewTopic) -> None:
         await self.call(topics.create(topic))
 
     async def create_partitions(self, name: str, total: int) -> None:
-        """Grows a topic to `total` partitions."""
+        """Grow a topic to `total` partitions."""
         await self.call(topics.grow(name, total))
 
     async def delete_topic(self, name: str) -> None:
@@ -76,7 +77,10 @@ class TopicAdmin(Caller):
     async def describe_configs_of_topics(
         self, names: Collection[str], keys: Collection[str] | None = None
     ) -> Mapping[str, Configs]:
-        """A page of topics in each request; one that went meanwhile is left out. Without `keys` all."""
+        """Return the configuration of topics, without `keys` all of it, with one request for each page of topics.
+
+        A topic that was deleted meanwhile is left out.
+        """
         found: dict[str, Configs] = {}
         for page in batched(sorted(names), configs.TOPICS_A_PAGE):
             told: Mapping[str, Configs] = await self.call(configs.describe_topics(page, keys))
@@ -84,7 +88,7 @@ class TopicAdmin(Caller):
         return found
 
     async def describe_min_isr(self, names: Collection[str]) -> dict[str, int]:
-        """`min.insync.replicas` in force for each topic; one that went meanwhile is left out."""
+        """Return the effective `min.insync.replicas` of each topic; a deleted topic is left out."""
         told = await self.describe_configs_of_topics(names, (configs.MIN_ISR,))
         return {name: configs.min_isr(name, found) for name, found in told.items()}
 
@@ -93,20 +97,23 @@ class TopicAdmin(Caller):
 
 
 class ClusterAdmin(Caller):
-    """What nodes there are."""
+    """The nodes of a cluster."""
 
     async def describe_cluster(self) -> ClusterView:
         return await self.call(cluster.describe())
 
     async def describe_cluster_with_fenced(self) -> ClusterView:
-        """Of a release before 4.0 without them: they are then as if they were not registered."""
+        """Return the cluster including fenced brokers.
+
+        A release before 4.0 does not report fenced brokers, so they appear unregistered.
+        """
         try:
             return await self.call(cluster.describe_with_fenced())
         except UnsupportedApiError:
             return await self.describe_cluster()
 
     async def describe_features(self) -> Mapping[str, int]:
-        """Finalized level of each feature (KIP-584)."""
+        """Return the finalized level of each feature (KIP-584)."""
         return await self.call(cluster.describe_features())
 
     async def describe_quorum(self) -> QuorumView:
@@ -114,45 +121,51 @@ class ClusterAdmin(Caller):
 
 
 class BrokerAdmin(ClusterAdmin):
-    """Brokers and what all topics share: registrations, where replicas are, brokers' configuration, quotas."""
+    """Brokers, and what all topics share: registrations, replica placement, brokers' configuration, quotas."""
 
     async def describe_brokers(self, broker_ids: Collection[int] = ()) -> tuple[BrokerDescription, ...]:
-        """What brokers say of themselves, also those that are away; without ids all. Only brokers of this project
-        serve it. One that does not may close the connection, and what else was asked on it is lost with it."""
+        """Return the brokers' reports about themselves, including offline brokers; without ids all.
+
+        Only brokers of this project serve this API. Another broker may close the connection, and then other requests on
+        the connection are lost as well.
+        """
         return await self.call(broker_metadata.describe(broker_ids))
 
     async def fence_broker(self, broker_id: int, epoch: int) -> None:
-        """Says on the broker's behalf that this incarnation is gone. Only the active controller takes it: ask that one
-        through its own handle. Raises STALE_BROKER_EPOCH when a newer incarnation has registered."""
+        """Report on the broker's behalf that this incarnation is gone.
+
+        Only the active controller accepts it: use its own handle. Raises STALE_BROKER_EPOCH if a newer incarnation has
+        registered.
+        """
         await self.call(registration.fence(broker_id, epoch))
 
     async def unregister_broker(self, broker_id: int) -> None:
         await self.call(registration.unregister(broker_id))
 
     async def alter_reassignments(self, targets: Mapping[Partition, Collection[int]]) -> dict[Partition, str]:
-        """The replicas that each partition should have. Returns why, for those that were refused."""
+        """Set the replicas that each partition should have. Return the reason for each refused partition."""
         return await self.call(partitions.reassign(targets))
 
     async def list_reassignments(self) -> Mapping[Partition, ReassignmentView]:
-        """The reassignments under way."""
+        """Return the reassignments under way."""
         return await self.call(partitions.reassignments())
 
     async def describe_broker_configs(
         self, broker_id: int, keys: Collection[str] | None = None, *, with_documentation: bool = False
     ) -> Configs:
-        """What is in force on that broker. Only the broker itself knows: ask it through its own handle."""
+        """Return the effective configuration of that broker. Only the broker itself knows it: use its own handle."""
         return await self.call(configs.describe_broker(broker_id, keys, with_documentation=with_documentation))
 
     async def incremental_alter_configs(self, broker_id: int | None, change: configs.ConfigChange) -> None:
-        """Alters one broker's dynamic configuration; None stands for the default of all brokers."""
+        """Alter one broker's dynamic configuration; None stands for the default of all brokers."""
         await self.call(configs.alter_broker(broker_id, change))
 
     async def describe_quotas(self, entity_type: str, *, strict: bool = True) -> Mapping[QuotaKey, float]:
-        """Of all entities that have this type; `strict`: and no other one."""
+        """Return the quotas of all entities that have this type; `strict`: and no other type."""
         return await self.call(quotas.describe_all(entity_type, strict=strict))
 
     async def describe_ip_quotas(self) -> dict[str | None, float]:
-        """`connection_creation_rate` by address; None is the default of all addresses."""
+        """Return `connection_creation_rate` by address; None is the default of all addresses."""
         found = await self.describe_quotas(IP)
         return {entity[0][1]: rate for (entity, key), rate in found.items() if key == CONNECTION_CREATION_RATE}
 
@@ -160,7 +173,7 @@ class BrokerAdmin(ClusterAdmin):
         return await self.call(quotas.describe_one(entity))
 
     async def alter_quotas(self, values: Mapping[QuotaKey, float | None]) -> dict[QuotaKey, KafkaApiError]:
-        """None removes a value. What was refused, and why; the others are altered."""
+        """Set quotas; None removes a value. Return the refused ones with their errors; the others are altered."""
         refused: dict[QuotaKey, KafkaApiError] = {}
         for page in quotas.requests(values):
             answered: dict[QuotaKey, KafkaApiError] = await self.call(quotas.alter(page))
@@ -169,34 +182,41 @@ class BrokerAdmin(ClusterAdmin):
 
 
 class DamageAdmin(Caller):
-    """Damaged offsets of the logs of the broker that is asked."""
+    """Damaged offsets in the logs of the broker that answers."""
 
     async def describe_log_damage(self) -> LogDamage:
-        """Which offsets this one broker cannot read. As for `describe_brokers`, some brokers close the connection."""
+        """Return the offsets that this broker cannot read.
+
+        As for `describe_brokers`, some brokers close the connection.
+        """
         return await self.call(log_damage.describe())
 
     async def accept_log_loss(self, topic: str, partition: int, first: int, last: int) -> None:
-        """Ask the partition's leader: consumers pass over the offsets from `first` to `last` then, for good."""
+        """Make consumers skip the offsets from `first` to `last`, permanently. Use the partition leader's handle."""
         await self.call(log_damage.accept(topic, partition, first, last))
 
 
 class GroupAdmin(Caller):
-    """Groups and their offsets, each asked of the broker that knows: a group's coordinator, a partition's leader.
-    `consumer_groups.ConsumerGroups` asks the right ones."""
+    """Groups and their offsets.
+
+    Each method needs the right broker: a group's coordinator or a partition's leader.
+
+    `consumer_groups.ConsumerGroups` chooses the right ones.
+    """
 
     async def find_coordinators(self, group_ids: Collection[str]) -> Coordinators:
-        """Any broker tells."""
+        """Return the groups' coordinators; any broker knows them."""
         return await self.call(groups.find_coordinators(group_ids))
 
     async def list_groups(self) -> tuple[GroupListing, ...]:
-        """Those that the asked broker coordinates."""
+        """Return the groups that this broker coordinates."""
         return await self.call(groups.list_groups())
 
     async def describe_classic_group(self, group_id: str) -> GroupView:
         return await self.call(groups.describe_classic(group_id))
 
     async def describe_consumer_group(self, group_id: str) -> GroupView:
-        """Raises GROUP_ID_NOT_FOUND for a group of another type too."""
+        """Describe a group of KIP-848. Raises GROUP_ID_NOT_FOUND also for a group of another type."""
         return await self.call(groups.describe_consumer(group_id))
 
     async def delete_group(self, group_id: str) -> None:
@@ -206,13 +226,13 @@ class GroupAdmin(Caller):
         return await self.call(offsets.fetch_offsets(group_id))
 
     async def commit_offsets(self, group_id: str, committed: Mapping[Partition, int]) -> dict[Partition, str]:
-        """Returns Kafka's name of the error for each that was refused."""
+        """Commit offsets. Return Kafka's name of the error for each refused partition."""
         return await self.call(offsets.commit_offsets(group_id, committed))
 
     async def list_offsets(self, of: Collection[Partition], time_ms: int) -> dict[Partition, int]:
-        """Without those that the asked broker does not lead."""
+        """Return offsets, without partitions that this broker does not lead."""
         return await self.call(offsets.list_offsets(of, time_ms))
 
 
 class AdminApi(TopicAdmin, BrokerAdmin, DamageAdmin, GroupAdmin):
-    """All that can be asked of a cluster."""
+    """All admin methods."""

@@ -1,7 +1,7 @@
-"""BrokerMetadata (docs/reference/broker-metadata.md): what brokers say of themselves. An API of this project's brokers.
+"""BrokerMetadata (docs/reference/broker-metadata.md): brokers' reports about themselves.
 
-kio does not know it, so its messages are written down here, in kio's form. ApiVersions does not list it: a broker that
-does not serve it closes the connection, or answers with nothing.
+An API of this project's brokers. kio does not know this API, so its messages are defined here, in kio's form.
+ApiVersions does not list it: a broker that does not serve it closes the connection, or answers with nothing.
 """
 
 from collections.abc import Collection
@@ -25,7 +25,7 @@ _STRING = {"kafka_type": "string"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetadataRequest:
-    """Without ids all brokers are asked about."""
+    """Request for some brokers; without ids, for all brokers."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = _VERSION
@@ -37,7 +37,7 @@ class BrokerMetadataRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """One thing that a broker says."""
+    """One tag of a broker."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = _VERSION
@@ -50,7 +50,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker, at its address of the listener that was asked on."""
+    """One broker, at its address on the listener that received the request."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = _VERSION
@@ -67,7 +67,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetadataResponse:
-    """There is no error code: a broker that nobody knows is not in it."""
+    """The response has no error code: an unknown broker is left out."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = _VERSION

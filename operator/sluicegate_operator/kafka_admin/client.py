@@ -1,8 +1,8 @@
-"""The way in: a client of one cluster that keeps one connection to each broker it has talked to.
+"""The entry point: a client of one cluster that keeps one connection to each broker that it has used.
 
-`AdminClient` itself asks whichever bootstrap broker answers (a broker forwards writes to the controller);
-`AdminClient.broker(host, port)` asks exactly that one. A connection that ended is made again, after a delay that grows
-while the broker stays away.
+`AdminClient` itself uses the first bootstrap broker that answers (a broker forwards writes to the controller);
+`AdminClient.broker(host, port)` uses exactly that broker. A connection that ended is opened again, after a delay that
+grows while the broker is unreachable.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ Result = TypeVar("Result")
 
 FIRST_BACK_OFF_S = 0.05
 MAX_BACK_OFF_S = 1.0
-"""A broker that came back is seen within a second."""
+"""Most seconds between two tries, so that a broker is found within a second after it recovers."""
 
 
 class BrokerHandle(AdminApi):
-    """One broker at one address. Get it from `AdminClient.broker`; it needs no closing of its own."""
+    """One broker at one address. Get it from `AdminClient.broker`; the caller does not close it."""
 
     def __init__(self, address: Address, settings: ConnectionSettings, connect: Connect) -> None:
         self.address = address
@@ -44,11 +44,11 @@ class BrokerHandle(AdminApi):
         self._failures = 0
         self._retry_at_s = 0.0
         self.repeated = 0
-        """Requests that were sent again on another connection: the broker may yet do them twice."""
+        """Number of requests that were sent again on another connection: the broker may execute them twice."""
 
     @property
     def is_away(self) -> bool:
-        """The last attempt to connect failed."""
+        """Whether the last attempt to connect failed."""
         return self._failures > 0
 
     async def call(self, exchange: Exchange[Reply, Result]) -> Result:
@@ -59,7 +59,7 @@ class BrokerHandle(AdminApi):
         except AdminProtocolError:
             raise
         except AdminConnectionError:
-            # An idle connection may have ended unnoticed; a fresh one that ends is the broker's doing.
+            # An idle connection may have ended unnoticed; if a new one ends, the broker ended it.
             if not reused or not exchange.repeatable:
                 raise
         self.repeated += 1
@@ -81,8 +81,8 @@ class BrokerHandle(AdminApi):
         try:
             connection = await Connection.open(self.address, self._settings, self._connect)
         except BaseException:
-            # A caller that gave up while connecting counts as well: nothing else would notice a broker whose
-            # packets vanish. Half of the delay is chance, so that many callers do not come back together.
+            # A caller that gave up while connecting counts as well: nothing else would notice a broker whose packets
+            # vanish. Half of the delay is random, so that many callers do not reconnect at the same time.
             delay_s = min(MAX_BACK_OFF_S, FIRST_BACK_OFF_S * 2**self._failures) * random.uniform(0.5, 1.0)
             self._failures = min(self._failures + 1, 16)
             self._retry_at_s = loop.time() + delay_s
@@ -111,26 +111,26 @@ class AdminClient(AdminApi):
         self._bootstrap = [self.broker(host, port) for host, port in bootstrap]
 
     def broker(self, host: str, port: int) -> BrokerHandle:
-        """The same handle, and so the same connection, for the same address."""
+        """Return the handle for this address: always the same one, and so the same connection."""
         address = (host, port)
         if address not in self._handles:
             self._handles[address] = BrokerHandle(address, self._settings, self._connect)
         return self._handles[address]
 
     async def forget(self, host: str, port: int) -> None:
-        """Closes the connection to an address that no broker has any more."""
+        """Close the connection to an address that no broker has any more."""
         handle = self._handles.pop((host, port), None)
         if handle is not None:
             await handle.aclose()
 
     async def call(self, exchange: Exchange[Reply, Result]) -> Result:
-        """The first bootstrap broker that can be reached answers; those that were away last are asked last."""
+        """Use the first bootstrap broker that can be reached; those that were unreachable last are tried last."""
         errors: list[AdminConnectionError | AdminTimeoutError] = []
         for handle in sorted(self._bootstrap, key=lambda handle: handle.is_away):
             try:
                 return await handle.call(exchange)
             except (AdminConnectionError, AdminTimeoutError) as error:
-                # Away means that nothing was sent; otherwise the broker may have done what it was asked.
+                # An unreachable broker got no request; any other broker may have executed it.
                 if not (exchange.repeatable or handle.is_away):
                     raise
                 errors.append(error)

@@ -1,5 +1,4 @@
-"""DescribeCluster (KIP-700), also with brokers that are fenced (KIP-1073), DescribeQuorum (KIP-595), and the features
-of ApiVersions (KIP-584)."""
+"""DescribeCluster (KIP-700, fenced brokers KIP-1073), DescribeQuorum (KIP-595), features of ApiVersions (KIP-584)."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -36,7 +35,7 @@ def _read(reply: DescribeClusterResponse) -> ClusterView:
 
 
 def describe_with_fenced() -> Exchange[DescribeClusterResponseV2, ClusterView]:
-    """Since Kafka 4.0."""
+    """Describe the cluster including fenced brokers; since Kafka 4.0."""
     request = DescribeClusterRequestV2(
         include_cluster_authorized_operations=False, endpoint_type=OF_BROKERS, include_fenced_brokers=True
     )
@@ -51,7 +50,7 @@ def _read_with_fenced(reply: DescribeClusterResponseV2) -> ClusterView:
 
 
 def describe_quorum() -> Exchange[DescribeQuorumResponse, QuorumView]:
-    """Since Kafka 3.3; any broker passes it on to the active controller."""
+    """Describe the controllers; since Kafka 3.3. Any broker forwards it to the active controller."""
     topic = TopicData(topic_name=METADATA_LOG, partitions=(PartitionData(partition_index=i32(0)),))
     return Exchange(DescribeQuorumRequest(topics=(topic,)), DescribeQuorumResponse, _read_quorum)
 

@@ -25,7 +25,7 @@ TOPICS_A_PAGE = 200
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to, by its number in the Kafka protocol."""
+    """The type of a configuration's resource, by its number in the Kafka protocol."""
 
     TOPIC = 2
     BROKER = 4
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Keys to set and keys to give back to the next layer, in one atomic request for one resource."""
+    """Keys to set and keys to reset to the next layer, in one atomic request for one resource."""
 
     set: Mapping[str, str] = field(default_factory=dict)
     delete: Collection[str] = ()
@@ -52,7 +52,7 @@ def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[Describe
 def describe_topics(
     names: Sequence[str], keys: Collection[str] | None = None
 ) -> Exchange[DescribeConfigsResponse, Mapping[str, Configs]]:
-    """Of many topics in one request; one that is unknown is left out."""
+    """Describe many topics in one request; an unknown topic is left out."""
     wanted = None if keys is None else tuple(keys)
     resources = tuple(
         DescribeConfigsResource(resource_type=i8(ResourceType.TOPIC), resource_name=name, configuration_keys=wanted)
@@ -74,7 +74,7 @@ def describe_topics(
 
 
 def min_isr(topic: str, told: Configs) -> int:
-    """Raises KafkaAdminError where a broker has not told it."""
+    """Return the topic's min.insync.replicas. Raises KafkaAdminError if the broker did not report it."""
     value = told[MIN_ISR].value if MIN_ISR in told else None
     if value is None:
         raise KafkaAdminError(f"topic {topic} has no {MIN_ISR}")
@@ -82,7 +82,7 @@ def min_isr(topic: str, told: Configs) -> int:
 
 
 def alter_broker(broker_id: int | None, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:
-    """The empty name is the default of all brokers."""
+    """Alter a broker's configuration. In the request, an empty name is the default of all brokers."""
     return _alter(ResourceType.BROKER, "" if broker_id is None else str(broker_id), change)
 
 

@@ -1,7 +1,7 @@
 """One connection to one broker: ApiVersions first, then requests matched to replies by correlation id.
 
-Ends on anything that is not a Kafka reply and on the first request that is not answered in time, because everything
-behind it on the same connection would wait as well. Knows nothing of what the requests mean.
+The connection ends on anything that is not a Kafka reply. It also ends on the first request that is not answered in
+time, because all later requests on it would wait as well. The module does not know what the requests mean.
 """
 
 import asyncio
@@ -35,18 +35,21 @@ from sluicegate_operator.kafka_admin.reading import MalformedError
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
 Connect = Callable[[Address, Callable[[], asyncio.Protocol]], Awaitable[object]]
-"""Opens a transport and ties it to the protocol that the factory makes; the seam that tests replace."""
+"""Function that opens a transport and ties it to the factory's protocol; tests replace it."""
 
 MAX_CORRELATION_ID = 2**31 - 1
 MAX_IN_FLIGHT = 16
 READ_HERE_BYTES = 32 * 1024
-"""A longer reply is read in a thread: 10,000 quotas take a tenth of a second."""
+"""Longest reply that is decoded in the event loop; longer ones are decoded in a thread.
+
+10,000 quotas take a tenth of a second.
+"""
 CONNECT_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """`may_write` is asked in the moment before a request is sent that changes anything."""
+    """Settings of a connection. `may_write` is called directly before a request that changes anything is sent."""
 
     request_timeout_s: float
     client_id: str
@@ -62,14 +65,14 @@ async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) ->
 
 @dataclass(frozen=True, slots=True)
 class _InFlight:
-    """A sent request. It holds its slot and its deadline until the reply, also when nobody waits for it any more."""
+    """A sent request. It keeps its slot and its deadline until the reply, even if no caller waits for it any more."""
 
     reply: asyncio.Future[bytes]
     overdue: asyncio.TimerHandle
 
 
 class Connection(asyncio.Protocol):
-    """Use `Connection.open`. After `closed` is true every call raises; make a new one."""
+    """Use `Connection.open`. When `closed` is true, every call raises; open a new one."""
 
     def __init__(self, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
@@ -85,7 +88,7 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, address: Address, settings: ConnectionSettings, connect: Connect = open_tcp) -> "Connection":
-        """Connected and with the broker's versions known."""
+        """Connect, and read the API versions that the broker supports."""
         connection = cls(address, settings)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -176,7 +179,7 @@ class Connection(asyncio.Protocol):
         self._fail(AdminConnectionError(self.address, f"closed, because {api} was not answered within {timeout_s:g} s"))
 
     async def _round_trip(self, request: RequestPayload, api: str, *, alters: bool = False) -> bytes:
-        """The whole reply frame, header included."""
+        """Send the request and return the whole reply frame, header included."""
         correlation_id = next(self._correlation_ids) % MAX_CORRELATION_ID
         frame = encode_request(request, correlation_id, self._settings.client_id)
         timeout_s = self._settings.request_timeout_s
@@ -213,7 +216,7 @@ class Connection(asyncio.Protocol):
             raise UnsupportedApiError(self.address, exchange.api, wanted, served)
 
     async def _learn_versions(self) -> None:
-        """Version 3 first; a broker that does not know it says so in the layout of version 0 (KIP-511)."""
+        """Request version 3 first; a broker that does not know it answers in the layout of version 0 (KIP-511)."""
         asked = ApiVersionsRequestV3(client_software_name="sluicegate", client_software_version=version("sluicegate"))
         frame = await self._round_trip(asked, "ApiVersions")
         reply: ApiVersionsResponseV3 | ApiVersionsResponseV0
@@ -227,10 +230,10 @@ class Connection(asyncio.Protocol):
 
 
 def _declines(frame: bytes) -> bool:
-    """UNSUPPORTED_VERSION behind the correlation id, or nothing at all."""
+    """Return whether the frame has UNSUPPORTED_VERSION after the correlation id, or nothing."""
     return _is_empty(frame) or frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")
 
 
 def _is_empty(frame: bytes) -> bool:
-    """A correlation id alone: how some brokers answer what they do not know."""
+    """Return whether the frame is only a correlation id, with which some brokers answer unknown requests."""
     return len(frame) == 4

@@ -1,6 +1,6 @@
-"""Groups of a whole cluster: each question goes to the broker that knows, and again where that has just changed.
+"""Groups of a whole cluster: each request goes to the right broker, and is repeated when that broker changes.
 
-A coordinator that moves, loads or is not there yet is waited for, up to `patience_s` for each question.
+A coordinator that moves, loads or does not exist yet is waited for, up to `patience_s` for each request.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ PASSING = (
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
 )
-"""What a coordinator, or a broker that looks for one, answers while it moves: nothing was done."""
+"""Errors of a coordinator, or of a broker that looks for one, while it moves: nothing was done."""
 
 
 class ConsumerGroups:
-    """All methods raise a KafkaAdminError."""
+    """Groups of one cluster. All methods raise a KafkaAdminError."""
 
     def __init__(self, admin: AdminClient, patience_s: float = PATIENCE_S) -> None:
         self._admin = admin
         self._patience_s = patience_s
 
     async def all(self) -> list[GroupListing]:
-        """Those of all brokers, by id."""
+        """Return the groups of all brokers, by id."""
         return await self._patiently(self._all)
 
     async def describe(self, group_id: str) -> GroupView:
-        """One that is not there is Dead."""
+        """Describe a group. The state of a missing group is Dead."""
 
         async def ask(coordinator: BrokerHandle) -> GroupView:
             try:
@@ -62,21 +62,21 @@ class ConsumerGroups:
         return await self._of_coordinator(group_id, lambda coordinator: coordinator.fetch_offsets(group_id))
 
     async def commit(self, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, str]:
-        """Returns Kafka's name of the error for each that was refused."""
+        """Commit offsets. Return Kafka's name of the error for each refused partition."""
         return await self._of_coordinator(group_id, lambda coordinator: coordinator.commit_offsets(group_id, offsets))
 
     async def delete(self, group_id: str) -> None:
-        """Not asked again where nobody knows what has become of the request."""
+        """Delete a group. The request is not repeated if its outcome is unknown."""
         await self._of_coordinator(
             group_id, lambda coordinator: coordinator.delete_group(group_id), again_when_lost=False
         )
 
     async def log_offsets(self, partitions: Collection[Partition], time_ms: int) -> dict[Partition, int]:
-        """As `offsets.list_offsets`; left out are those of topics that are gone and those without a leader."""
+        """Return offsets like `offsets.list_offsets`, without partitions that are gone or have no leader."""
         return await self._patiently(lambda: self._log_offsets(partitions, time_ms))
 
     async def partitions_of(self, topics: Collection[str]) -> dict[str, tuple[int, ...]]:
-        """Without topics that are not there."""
+        """Return the partition indexes of each topic, without missing topics."""
         views = await self._admin.describe_topics(topics)
         return {name: tuple(found.index for found in view.partitions) for name, view in views.items() if view.exists}
 

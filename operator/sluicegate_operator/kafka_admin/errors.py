@@ -1,7 +1,7 @@
-"""Everything that can go wrong between the operator and a broker, as exceptions a handler can act on.
+"""All errors between the operator and a broker, as exceptions that a handler can act on.
 
-A `KafkaApiError` is the broker's own answer; the other kinds mean that there was no answer. `retriable` says whether
-the same request may succeed later without anyone changing it.
+A `KafkaApiError` is the broker's own answer; the other kinds mean that the broker did not answer. `retriable` is
+whether the same request may succeed later without any other change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class AdminConnectionError(KafkaAdminError):
 
 
 class NoBrokerAnswersError(AdminConnectionError):
-    """Several were asked, and each has failed in its own way; the address is that of the first."""
+    """Several brokers were tried and all failed; the address is that of the first one."""
 
     def __init__(self, failures: Mapping[Address, KafkaAdminError]) -> None:
         self.address = next(iter(failures))
@@ -45,13 +45,16 @@ class NoBrokerAnswersError(AdminConnectionError):
 
 
 class AdminProtocolError(AdminConnectionError):
-    """The peer sent what is no Kafka reply; the connection was closed. Most likely this is no Kafka broker."""
+    """The peer sent something that is not a Kafka reply; the connection was closed.
+
+    Most likely the peer is not a Kafka broker.
+    """
 
     retriable = False
 
 
 class AdminTimeoutError(KafkaAdminError):
-    """The broker did not answer in time; whether it did what was asked is not known."""
+    """The broker did not answer in time; whether it executed the request is unknown."""
 
     retriable = True
 
@@ -63,7 +66,7 @@ class AdminTimeoutError(KafkaAdminError):
 
 
 class FencedError(KafkaAdminError):
-    """Nothing was sent: this process may not change anything (any more), because another one may be at work."""
+    """Nothing was sent: this process may not change anything now, because another one may be active."""
 
     retriable = True
 
@@ -72,7 +75,7 @@ class FencedError(KafkaAdminError):
 
 
 class UnsupportedApiError(KafkaAdminError):
-    """The broker does not serve a version that this client speaks."""
+    """The broker does not serve a version that this client supports."""
 
     def __init__(self, address: Address, api: str, wanted: int, served: tuple[int, int] | None) -> None:
         offer = "does not serve it" if served is None else f"serves versions {served[0]} to {served[1]}"
@@ -82,7 +85,7 @@ class UnsupportedApiError(KafkaAdminError):
 
 
 class KafkaApiError(KafkaAdminError):
-    """The broker refused; `name` is Kafka's name of the error, `message` the broker's own words or None."""
+    """The broker refused; `name` is Kafka's name of the error, `message` the broker's message or None."""
 
     def __init__(self, code: int, message: str | None, subject: str) -> None:
         self.code = code
@@ -94,7 +97,7 @@ class KafkaApiError(KafkaAdminError):
 
 
 def error_name(code: int) -> str:
-    """Kafka's name; a code that is newer than this client keeps its number."""
+    """Return Kafka's name of an error; a code that is newer than this client keeps its number."""
     try:
         return ErrorCode(code).name.upper()
     except ValueError:
@@ -109,13 +112,13 @@ def is_retriable(code: int) -> bool:
 
 
 def check(code: ErrorCode, message: str | None, subject: str) -> None:
-    """Raises KafkaApiError unless `code` is NONE."""
+    """Raise KafkaApiError unless `code` is NONE."""
     if code is not ErrorCode.none:
         raise KafkaApiError(int(code), message, subject)
 
 
 def only(items: Sequence[Item], subject: str) -> Item:
-    """Of a reply to a request about one thing. Raises KafkaAdminError."""
+    """Return the single result of a request about one object. Raises KafkaAdminError for any other number."""
     if len(items) != 1:
         raise KafkaAdminError(f"{subject}: expected one result, the broker sent {len(items)}")
     return items[0]

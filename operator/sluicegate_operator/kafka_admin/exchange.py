@@ -1,8 +1,7 @@
-"""One request, the reply it gets, and how the reply becomes a view: what every API module here makes.
+"""One request, its reply, and how the reply becomes a view: the result of every API module of this package.
 
-Pure. One version of each API is spoken, the newest that Kafka 2.8 knows: the first release with `ip` quotas, so that
-an older cluster could not be governed anyway, and every later one serves these versions too. groups.py needs
-newer ones.
+Pure. One version of each API is used, the newest of Kafka 2.8. That is the first release with `ip` quotas, so an older
+cluster could not be governed anyway. Every later release serves these versions too. groups.py needs newer ones.
 """
 
 from collections.abc import Callable
@@ -20,9 +19,12 @@ READS = ("ApiVersions", "BrokerMetadata", "Describe", "List", "Metadata", *READS
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[Reply, Result]):
-    """`repeatable`: sending it twice ends in the same state as sending it once, so a lost connection may retry.
-    `listed`: whether ApiVersions tells of it; what it does not tell of is asked on the off chance.
-    `keeps_answer`: see kafka_admin.known_answers."""
+    """One request with the type of its reply.
+
+    `repeatable`: sending it twice has the same result as sending it once, so it is retried after a lost connection.
+    `listed`: whether ApiVersions lists the API; an unlisted API is tried without knowing whether the broker serves it.
+    `keeps_answer`: see kafka_admin.known_answers.
+    """
 
     request: RequestPayload
     reply_type: type[Reply]
@@ -37,5 +39,5 @@ class Exchange(Generic[Reply, Result]):
 
     @property
     def alters(self) -> bool:
-        """Whether the request changes anything: requests that only read begin with one of READS."""
+        """Whether the request changes anything: the names of requests that only read begin with one of READS."""
         return not self.api.startswith(READS)

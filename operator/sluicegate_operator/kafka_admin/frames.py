@@ -35,7 +35,7 @@ def encode_request(request: RequestPayload, correlation_id: int, client_id: str)
 
 
 def decode_reply(kind: type[Reply], frame: bytes) -> Reply:
-    """`frame` is a whole reply without its size prefix. Raises MalformedError."""
+    """Decode a whole reply without its size prefix. Raises MalformedError."""
     try:
         _header, offset = reader(kind.__header_schema__)(frame, 0)
         reply, end = reader(kind)(frame, offset)
@@ -48,13 +48,13 @@ def decode_reply(kind: type[Reply], frame: bytes) -> Reply:
 
 
 class FrameSplitter:
-    """Collects what a connection receives and gives out whole frames, without their size prefix."""
+    """Collects the bytes of a connection, and yields whole frames without their size prefix."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Raises MalformedError as soon as a size cannot be right, before the frame is buffered."""
+        """Yield the complete frames. Raises MalformedError for an impossible size, before the frame is buffered."""
         self._buffer += data
         while len(self._buffer) >= 4:
             (size,) = struct.unpack_from(">i", self._buffer)

@@ -1,4 +1,4 @@
-"""What coordinators say of groups, as frozen values in Kafka's own words; nothing here knows the wire format."""
+"""Coordinators' answers about groups, as frozen values in Kafka's terms, without the wire format."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ CLASSIC, CONSUMER = "classic", "consumer"
 """Types of groups: of JoinGroup and SyncGroup, and of KIP-848."""
 
 NO_MEMBERS = frozenset({"Empty", "Dead"})
-"""States in which nobody consumes. Dead is a group that is not there."""
+"""States without consumers. Dead is a group that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as ListGroups tells of it. `protocol_type` is empty for one that only keeps offsets."""
+    """A group as ListGroups reports it. `protocol_type` is empty for a group that only keeps offsets."""
 
     id: str
     state: str
@@ -24,7 +24,10 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """`partitions` is what it holds now; `epoch` is None where the protocol has none for each member."""
+    """A member of a group.
+
+    `partitions` is its present assignment; `epoch` is None if its protocol has none for each member.
+    """
 
     id: str
     instance_id: str | None
@@ -36,7 +39,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group as its coordinator tells of it. `assignor` is empty while none was chosen, `epoch` is KIP-848's."""
+    """A group as its coordinator reports it. `assignor` is empty while none was chosen, `epoch` is KIP-848's."""
 
     id: str
     state: str

@@ -1,7 +1,7 @@
 """FindCoordinator, ListGroups, DescribeGroups, ConsumerGroupDescribe (KIP-848), DeleteGroups.
 
-Versions here are newer than elsewhere: ListGroups tells a group's type since Kafka 3.8. Brokers that serve the old
-protocol alone are described all the same.
+These versions are newer than those of other modules: ListGroups has reported a group's type only since Kafka 3.8.
+Groups on brokers that serve only the old protocol can still be described.
 """
 
 import struct
@@ -39,10 +39,10 @@ from sluicegate_operator.kafka_admin.reading import MalformedError, reader
 from sluicegate_operator.kafka_admin.views import BrokerView, Partition
 
 GROUP = i8(0)
-"""What FindCoordinator is asked for."""
+"""Key type of FindCoordinator for groups."""
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type whose assignments can be read; Connect's workers have their own."""
+"""The protocol type whose assignments can be decoded; Connect's workers have another one."""
 
 
 def find_coordinators(ids: Collection[str]) -> Exchange[FindCoordinatorResponse, Coordinators]:
@@ -55,7 +55,7 @@ def find_coordinators(ids: Collection[str]) -> Exchange[FindCoordinatorResponse,
 
 
 def list_groups() -> Exchange[ListGroupsResponse, tuple[GroupListing, ...]]:
-    """Those that the asked broker coordinates."""
+    """List the groups that the broker coordinates."""
 
     def read(reply: ListGroupsResponse) -> tuple[GroupListing, ...]:
         check(reply.error_code, None, "listing groups")
@@ -68,7 +68,7 @@ def list_groups() -> Exchange[ListGroupsResponse, tuple[GroupListing, ...]]:
 
 
 def describe_classic(group_id: str) -> Exchange[DescribeGroupsResponse, GroupView]:
-    """Of its coordinator. A group that is not there is Dead."""
+    """Describe a classic group, at its coordinator. The state of a missing group is Dead."""
     subject = f"describing group {group_id}"
 
     def read(reply: DescribeGroupsResponse) -> GroupView:
@@ -84,7 +84,7 @@ def describe_classic(group_id: str) -> Exchange[DescribeGroupsResponse, GroupVie
 
 
 def describe_consumer(group_id: str) -> Exchange[ConsumerGroupDescribeResponse, GroupView]:
-    """Of its coordinator. Raises GROUP_ID_NOT_FOUND for a group of another type too."""
+    """Describe a group of KIP-848, at its coordinator. Raises GROUP_ID_NOT_FOUND also for another type."""
     subject = f"describing group {group_id}"
 
     def read(reply: ConsumerGroupDescribeResponse) -> GroupView:
@@ -97,7 +97,7 @@ def describe_consumer(group_id: str) -> Exchange[ConsumerGroupDescribeResponse, 
 
 
 def delete(group_id: str) -> Exchange[DeleteGroupsResponse, None]:
-    """Of its coordinator."""
+    """Delete a group, at its coordinator."""
     subject = f"deleting group {group_id}"
 
     def read(reply: DeleteGroupsResponse) -> None:
@@ -114,8 +114,11 @@ def _classic_member(group: DescribedGroup, member: DescribedGroupMember) -> Grou
 
 
 def assigned_partitions(assignment: bytes) -> tuple[Partition, ...]:
-    """Of a member of a classic group: a version, then what has been the same since version 0; members that wait for
-    theirs have no bytes. What another kind of client has written there is no reason to show nothing of the group."""
+    """Decode the assignment of a member of a classic group; empty if it waits for one, or if it is unreadable.
+
+    The bytes are a version, then a format that has not changed since version 0. Another kind of client may have written
+    other bytes, which must not hide the rest of the group.
+    """
     if len(assignment) < struct.calcsize(">h"):
         return ()
     try:

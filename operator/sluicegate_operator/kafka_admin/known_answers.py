@@ -1,7 +1,7 @@
-"""Answers that are mostly the one before: what was read of it is given again where the next is the same byte for byte.
+"""A cache of decoded answers: an answer with the same bytes as the last one is not decoded again.
 
-At each resync every broker of a cluster names all its quotas, and it is the same thousands that it named a minute ago
-and that the other brokers name.
+At each resync every broker of a cluster lists all its quotas: the same thousands as a minute ago, and the same as the
+other brokers.
 """
 
 import asyncio
@@ -17,24 +17,26 @@ Result = TypeVar("Result")
 Read = Callable[[Exchange[Reply, Result], bytes], Awaitable[Result]]
 
 QUESTIONS_MAX = 4
-"""One a type of entity that has limits."""
+"""Most cached requests: one for each type of entity with limits."""
 KEPT_MAX_BYTES = 1 << 20
-"""A longer answer is not kept: 15,000 quotas have one."""
+"""Longest answer that is cached; the answer for 15,000 quotas is longer."""
 _CORRELATION_ID_BYTES = 4
-"""With which a reply begins: the one part that is never the same."""
+"""A reply begins with its correlation id, the only part that always differs."""
 
 
 class KnownAnswers:
-    """Of one cluster: the last answer to each question that has `Exchange.keeps_answer`, bounded. Who is given what was
-    read of it does not change it. Belongs to one event loop."""
+    """The last answer to each request with `Exchange.keeps_answer`, of one cluster and bounded.
+
+    Callers must not change the result. Belongs to one event loop.
+    """
 
     def __init__(self) -> None:
         self._last: dict[RequestPayload, tuple[bytes, Any]] = {}
         self._turn = asyncio.Lock()
-        """A hundred brokers answer at once: the first answer is read, and the others are found to be the same."""
+        """A hundred brokers answer at once: the first answer is decoded, and the others equal it."""
 
     async def read(self, exchange: Exchange[Reply, Result], frame: bytes, read: Read[Reply, Result]) -> Result:
-        """Raises what `read` does, and remembers nothing then."""
+        """Return the cached result, or decode the frame with `read`. An error of `read` is raised and not cached."""
         answer = frame[_CORRELATION_ID_BYTES:]
         async with self._turn:
             if exchange.request in self._last and self._last[exchange.request][0] == answer:

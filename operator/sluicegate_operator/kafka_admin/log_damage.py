@@ -1,7 +1,7 @@
 """DescribeLogDamage and AcceptLogLoss (docs/reference/durability.md): APIs of this project's brokers.
 
-kio does not know them, so their messages are written down here, in kio's form. ApiVersions does not list them: a broker
-of an older release closes the connection, or answers with nothing.
+kio does not know these APIs, so their messages are defined here, in kio's form. ApiVersions does not list them: a
+broker of an older release closes the connection, or answers with nothing.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _STRING = {"kafka_type": "string"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeLogDamageRequest:
-    """About the broker that is asked."""
+    """Request about the broker that receives it."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = _VERSION
@@ -40,7 +40,7 @@ class DescribeLogDamageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Offsets that cannot be read, and why."""
+    """A range of offsets that cannot be read, and why."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = _VERSION
@@ -70,7 +70,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeLogDamageResponse:
-    """`ranges_total` counts those that the answer has no room for, too."""
+    """The damaged replicas. `ranges_total` also counts ranges for which the response has no space."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = _VERSION
@@ -84,7 +84,7 @@ class DescribeLogDamageResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLogLossRequest:
-    """To the leader of the partition."""
+    """Request to the leader of the partition."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = _VERSION
@@ -99,7 +99,7 @@ class AcceptLogLossRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLogLossResponse:
-    """Without an error the loss is accepted, for good."""
+    """Without an error, the loss is accepted permanently."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = _VERSION
@@ -129,7 +129,7 @@ def _read(reply: DescribeLogDamageResponse) -> LogDamage:
 
 
 def accept(topic: str, partition: int, first: int, last: int) -> Exchange[AcceptLogLossResponse, None]:
-    """`first` and `last` are offsets that are lost, as `describe` tells them."""
+    """Accept lost offsets; `first` and `last` are lost offsets that `describe` reported."""
     request = AcceptLogLossRequest(
         topic=topic, partition=i32(partition), first_offset=i64(first), next_offset=i64(last + 1)
     )

@@ -1,4 +1,4 @@
-"""OffsetFetch and OffsetCommit of a group's coordinator, ListOffsets of the partitions' leaders."""
+"""OffsetFetch and OffsetCommit at a group's coordinator, ListOffsets at the partitions' leaders."""
 
 from collections.abc import Collection, Mapping
 
@@ -21,7 +21,7 @@ from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import Partition, by_topic
 
 LATEST, EARLIEST = -1, -2
-"""What ListOffsets takes for a time (milliseconds since 1970)."""
+"""Special times of ListOffsets; other times are milliseconds since 1970."""
 
 NO_OFFSET = -1
 CLIENT = BrokerId(-1)
@@ -29,7 +29,7 @@ NO_MEMBER = i32(-1)
 
 
 def fetch_offsets(group_id: str) -> Exchange[OffsetFetchResponse, dict[Partition, int]]:
-    """All that the group has committed. A group that is not there has committed nothing."""
+    """Fetch all committed offsets of the group. A group that does not exist has none."""
     subject = f"asking for the offsets of group {group_id}"
 
     def read(reply: OffsetFetchResponse) -> dict[Partition, int]:
@@ -50,8 +50,10 @@ def fetch_offsets(group_id: str) -> Exchange[OffsetFetchResponse, dict[Partition
 def commit_offsets(
     group_id: str, offsets: Mapping[Partition, int]
 ) -> Exchange[OffsetCommitResponse, dict[Partition, str]]:
-    """In the name of nobody who consumes, which a coordinator takes while the group has no members. Returns Kafka's
-    name of the error for each that was refused."""
+    """Commit offsets without being a member, which a coordinator accepts while the group has no members.
+
+    Returns Kafka's name of the error for each refused partition.
+    """
     topics = tuple(
         OffsetCommitRequestTopic(
             name=TopicName(topic),
@@ -82,9 +84,9 @@ def commit_offsets(
 def list_offsets(
     partitions: Collection[Partition], time_ms: int
 ) -> Exchange[ListOffsetsResponse, dict[Partition, int]]:
-    """Of partitions that the asked broker leads: the first offset at or after `time_ms`, or EARLIEST, or LATEST.
+    """Return the first offset at or after `time_ms`, or EARLIEST or LATEST, of partitions that the broker leads.
 
-    A partition without such a record has NO_OFFSET; one that this broker does not lead (any more) is left out.
+    A partition without such a record has NO_OFFSET; a partition that this broker does not lead (any more) is left out.
     """
     topics = tuple(
         ListOffsetsTopic(

@@ -1,6 +1,6 @@
-"""Describe- and AlterClientQuotas (KIP-546): what is known under an entity's keys, as numbers.
+"""Describe- and AlterClientQuotas (KIP-546): values by entity and key, as numbers.
 
-Who asks names the types of entities. User and client-id are never asked for and never touched.
+The caller names the types of entities. User and client-id are never read and never changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,12 +21,15 @@ from sluicegate_operator.planning.limits import Entity, QuotaKey, quota_words
 MATCH_EXACT_NAME, MATCH_DEFAULT_NAME, MATCH_ANY_NAME = i8(0), i8(1), i8(2)
 
 ALTERED_A_REQUEST = 100
-"""Values; of one entity all. A controller writes what is in one request as one batch, and does nothing else meanwhile:
-the bundled one for about 7 ms."""
+"""Most values in one request, but never fewer than all values of one entity.
+
+A controller writes the values of a request as one batch, and does nothing else meanwhile: the bundled one for about 7
+ms.
+"""
 
 
 def describe_all(entity_type: str, *, strict: bool) -> Exchange[DescribeClientQuotasResponse, Mapping[QuotaKey, float]]:
-    """Of all entities that have the type; `strict`: and no other one."""
+    """Describe all entities that have the type; `strict`: and no other type."""
     component = ComponentData(entity_type=entity_type, match_type=MATCH_ANY_NAME, match=None)
     return replace(_describe((component,), f"describing the quotas of {entity_type}", strict=strict), keeps_answer=True)
 
@@ -40,7 +43,7 @@ def describe_one(entity: Entity) -> Exchange[DescribeClientQuotasResponse, Mappi
 
 
 def _may_be_unknown(components: tuple[ComponentData, ...]) -> bool:
-    """A broker of a release before connection groups has none, and says that it does not know the type."""
+    """Return whether the broker may not know the type: a release before connection groups reports an error."""
     return any(component.entity_type == CONNECTION_GROUP for component in components)
 
 
@@ -53,7 +56,7 @@ def _describe(
         check(reply.error_code, reply.error_message, subject)
         found: dict[QuotaKey, float] = {}
         for entry in reply.entries or ():
-            # Sorted, for brokers name the components in any order.
+            # Sorted, because brokers name the components in any order.
             entity = tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity))
             found.update({(entity, value.key): float(value.value) for value in entry.values})
         return found
@@ -63,8 +66,10 @@ def _describe(
 
 
 def requests(values: Mapping[QuotaKey, float | None]) -> Iterator[Mapping[QuotaKey, float | None]]:
-    """What goes into one request each. An entity is never halved: a group that is to observe only, or to be shared,
-    would be another one in between."""
+    """Yield the values of each request. An entity is never split.
+
+    Otherwise a group that should only observe, or be shared, would have another mode in between.
+    """
     by_entity: dict[Entity, dict[QuotaKey, float | None]] = {}
     for key, value in values.items():
         by_entity.setdefault(key[0], {})[key] = value
@@ -81,7 +86,7 @@ def requests(values: Mapping[QuotaKey, float | None]) -> Iterator[Mapping[QuotaK
 def alter(
     values: Mapping[QuotaKey, float | None],
 ) -> Exchange[AlterClientQuotasResponse, dict[QuotaKey, KafkaApiError]]:
-    """None takes a value away. What was refused, and why; the others are altered."""
+    """Alter quotas; None removes a value. The result has the refused ones with their errors; the others are altered."""
     by_entity: dict[Entity, dict[str, float | None]] = {}
     for (entity, key), value in values.items():
         by_entity.setdefault(entity, {})[key] = value

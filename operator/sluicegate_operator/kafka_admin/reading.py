@@ -1,9 +1,9 @@
-"""Bytes -> kio replies, trusting nothing that the bytes say.
+"""Decode bytes to kio replies, without trusting anything in the bytes. Pure.
 
-Pure. Driven by the fields of kio's classes, in place of kio's own reader, which was tried and does three things that a
-client of brokers it does not own cannot accept: it reserves memory for an announced array length before it looks at
-the items (two thousand million of them end the process), it refuses a reply with a tagged field that is newer than
-itself (KIP-482 says to skip it), and it has no way to report an error code that it does not know.
+The module uses the fields of kio's classes, but not kio's own reader. That reader was tried, and does three things that
+are unacceptable with brokers of other owners. It reserves memory for an announced array length before it reads the
+items (two thousand million of them end the process). It refuses a reply with an unknown tagged field, which KIP-482
+says to skip. And it cannot report an error code that it does not know.
 """
 
 import struct
@@ -26,11 +26,11 @@ MAX_VARINT_BYTES = 5
 
 
 class MalformedError(ValueError):
-    """These bytes are no such message."""
+    """The bytes are not a valid message of the expected type."""
 
 
 def reader(kind: Any) -> Read:
-    """Of a kio class; the class is analysed once."""
+    """Return the reader of a kio class; each class is analysed once."""
     return _entity(kind)
 
 
@@ -54,7 +54,7 @@ def _entity(kind: Any) -> Read:
 
 
 def _read_tags(tagged: dict[int, tuple[str, Read]], values: dict[str, Any], buffer: bytes, offset: int) -> int:
-    """Into `values`; a tag that is not known is skipped."""
+    """Read tagged fields into `values`; an unknown tag is skipped."""
     count, offset = _varint(buffer, offset)
     for _ in range(_bounded(count, buffer, offset)):
         tag, offset = _varint(buffer, offset)
@@ -130,7 +130,7 @@ def _bool(buffer: bytes, offset: int) -> tuple[bool, int]:
 
 
 def _uuid(buffer: bytes, offset: int) -> tuple[UUID | None, int]:
-    """Zero stands for none."""
+    """Read a UUID; zero stands for None."""
     after = _advance(buffer, offset, 16)
     found = UUID(bytes=buffer[offset:after])
     return (found if found.int else None), after
@@ -200,7 +200,7 @@ def _text(size: int, buffer: bytes, offset: int) -> tuple[str | None, int]:
 
 
 def _bounded(count: int, buffer: bytes, offset: int) -> int:
-    """An item takes at least one byte."""
+    """Return the count if it is possible: an item takes at least one byte."""
     if not 0 <= count <= len(buffer) - offset:
         raise MalformedError(f"{count} items are announced and {len(buffer) - offset} bytes are left")
     return count
@@ -218,7 +218,7 @@ def _integer(layout: str, buffer: bytes, offset: int) -> tuple[Any, int]:
 
 
 def _compact_length(buffer: bytes, offset: int) -> tuple[int, int]:
-    """-1 is null."""
+    """Read a compact length; -1 is null."""
     value, offset = _varint(buffer, offset)
     return value - 1, offset
 

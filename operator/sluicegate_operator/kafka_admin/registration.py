@@ -1,6 +1,6 @@
 """BrokerHeartbeat on a broker's behalf (fencing), and UnregisterBroker.
 
-BrokerHeartbeat is served by controllers only: ask the active one through its own handle.
+Only controllers serve BrokerHeartbeat: use the active one's own handle.
 """
 
 from kio.schema.broker_heartbeat.v0.request import BrokerHeartbeatRequest
@@ -17,9 +17,9 @@ NO_METADATA = i64(-1)
 
 
 def fence(broker_id: int, epoch: int) -> Exchange[BrokerHeartbeatResponse, None]:
-    """The word that this incarnation is gone: fenced, its leaders moved, its session ended, its id free.
+    """Report that this incarnation is gone: it is fenced, its leaders move, its session ends, its id is free.
 
-    A newer incarnation is not hit: the epoch is then stale, and the controller refuses.
+    A newer incarnation is not affected: the epoch is stale then, and the controller refuses.
     """
     request = BrokerHeartbeatRequest(
         broker_id=BrokerId(broker_id),
@@ -36,7 +36,7 @@ def fence(broker_id: int, epoch: int) -> Exchange[BrokerHeartbeatResponse, None]
 
 
 def unregister(broker_id: int) -> Exchange[UnregisterBrokerResponse, None]:
-    """A broker that still runs registers anew; do it when it is gone."""
+    """Unregister a broker that is gone; a running broker would register again."""
     request = UnregisterBrokerRequest(broker_id=BrokerId(broker_id))
 
     def read(reply: UnregisterBrokerResponse) -> None:

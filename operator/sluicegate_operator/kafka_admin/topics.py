@@ -20,7 +20,7 @@ from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import NewTopic, PartitionView, TopicView, node_or_none
 
 CONTROLLER_TIMEOUT = i32Timedelta.parse(timedelta(seconds=4))
-"""How long the controller may take; below the client's request timeout, so that its own answer arrives first."""
+"""Time limit of the controller: below the client's request timeout, so that its own answer arrives first."""
 
 
 def describe(names: Collection[str] | None) -> Exchange[MetadataResponse, dict[str, TopicView]]:

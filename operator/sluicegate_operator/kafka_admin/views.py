@@ -1,4 +1,4 @@
-"""What the brokers say, as frozen values in Kafka's own words; nothing here knows the wire format."""
+"""Brokers' answers as frozen values in Kafka's terms, without the wire format."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,10 @@ from uuid import UUID
 
 
 class ConfigSource(IntEnum):
-    """Where an effective value comes from; Kafka's numbers. A smaller number beats a larger one for one resource."""
+    """The source of an effective value, by Kafka's number.
+
+    For one resource, a smaller number overrides a larger one.
+    """
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -27,7 +30,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker as Metadata and DescribeCluster tell of it."""
+    """A broker as Metadata and DescribeCluster report it."""
 
     id: int
     host: str
@@ -37,13 +40,13 @@ class BrokerView:
 
 
 def node_or_none(node_id: int) -> int | None:
-    """The id of a leader or controller; None for -1, which in Kafka's messages is the absence of one."""
+    """Return the id of a leader or controller, or None for -1, which stands for none in Kafka's messages."""
     return None if node_id < 0 else node_id
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster as DescribeCluster tells of it."""
+    """A cluster as DescribeCluster reports it."""
 
     cluster_id: str
     controller_id: int | None
@@ -52,8 +55,10 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class VoterView:
-    """A controller as DescribeQuorum tells of it. Times are the leader's wall clock in ms, -1 where it does not know;
-    `log_end_offset` too."""
+    """A controller as DescribeQuorum reports it.
+
+    Times are the leader's wall clock in ms. Times and `log_end_offset` are -1 if the leader does not know them.
+    """
 
     id: int
     log_end_offset: int
@@ -63,7 +68,7 @@ class VoterView:
 
 @dataclass(frozen=True, slots=True)
 class QuorumView:
-    """The controllers as DescribeQuorum tells of them."""
+    """The controllers as DescribeQuorum reports them."""
 
     leader_id: int | None
     leader_epoch: int
@@ -72,8 +77,10 @@ class QuorumView:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker as BrokerMetadata tells of it; protocol versions are -1 where its release does not tell them. `tags` are
-    in the order of the answer: those that a broker has by itself, then those that it was given."""
+    """A broker as BrokerMetadata reports it; protocol versions are -1 if its release does not report them.
+
+    `tags` are in the order of the answer: first the broker's built-in tags, then its configured ones.
+    """
 
     id: int
     host: str
@@ -94,8 +101,10 @@ class DamagedRange:
 
 @dataclass(frozen=True, slots=True)
 class DamagedReplica:
-    """A replica with such offsets, or, without ranges, one that its broker does not serve at all. `leader` is None
-    while there is none; `repair` says what has come of the repair, or why the replica is not served."""
+    """A replica with unreadable offsets or, without ranges, one that its broker does not serve at all.
+
+    `leader` is None while there is none; `repair` is the state of the repair, or why the replica is not served.
+    """
 
     topic: str
     partition: int
@@ -106,7 +115,7 @@ class DamagedReplica:
 
 @dataclass(frozen=True, slots=True)
 class LogDamage:
-    """What one broker cannot read; `ranges_total` also counts what its answer had no room for."""
+    """The damage on one broker; `ranges_total` also counts ranges for which its answer has no space."""
 
     broker_id: int
     ranges_total: int
@@ -115,7 +124,7 @@ class LogDamage:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One of the places that a value may come from, with what stands there."""
+    """One layer that sets a value, with that value."""
 
     name: str
     value: str | None
@@ -124,8 +133,11 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """`value` is None for a sensitive key; `synonyms` lists every layer that sets it, the one in force first;
-    `documentation` is empty where it was not asked for."""
+    """A key of a configuration.
+
+    `value` is None for a sensitive key; `synonyms` lists every layer that sets it, the effective one first.
+    `documentation` is empty if it was not requested.
+    """
 
     name: str
     value: str | None
@@ -142,7 +154,7 @@ Configs = Mapping[str, ConfigEntry]
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """`leader` is None while there is none."""
+    """A partition; `leader` is None while there is none."""
 
     index: int
     leader: int | None
@@ -156,7 +168,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentView:
-    """A reassignment under way: all replicas of the partition now, those that come and those that go."""
+    """A reassignment under way: all present replicas of the partition, the added ones and the removed ones."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -164,14 +176,14 @@ class ReassignmentView:
 
 
 def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
-    """Topics in order, each with its indexes in order."""
+    """Return topics in order, each with its indexes in order."""
     groups = groupby(sorted(partitions), key=lambda partition: partition[0])
     return [(name, [index for _, index in group]) for name, group in groups]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """`error` is Kafka's error name, None when the topic is fine; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
+    """A topic. `error` is Kafka's error name or None; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
 
     name: str
     id: UUID | None
@@ -185,7 +197,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """-1 leaves the number of partitions or replicas to the broker's defaults."""
+    """A topic to create; -1 leaves the number of partitions or replicas to the broker's defaults."""
 
     name: str
     partitions: int = -1
