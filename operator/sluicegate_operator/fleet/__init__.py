@@ -1,1 +1,1 @@
-"""Where brokers run, and what is asked of them: the shell between the engine and the Kafka admin protocol."""
+"""Where brokers run and what is read from them: the I/O layer between the engine and the Kafka admin protocol."""

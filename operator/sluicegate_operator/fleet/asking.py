@@ -1,6 +1,6 @@
-"""How a fleet talks to the brokers of one cluster: all at once, each within its own time, or any one that is there.
+"""Query the brokers of one cluster: all at once, each with its own timeout, or any one that answers.
 
-A slow or absent broker never delays the others, and what it did not say is a value, not an exception.
+A slow or unreachable broker never delays the others, and a missing answer is a value, not an exception.
 """
 
 import asyncio
@@ -17,24 +17,24 @@ Question = Callable[[BrokerAddress, BrokerHandle], Awaitable[Answer]]
 
 ASK_TIMEOUT_S = 2.0
 DOWN_TIMEOUT_S = 0.25
-"""For a broker that is not up. It may answer all the same, and is asked with patience once it is ready."""
+"""Timeout for a broker that is not ready. It may still answer, and gets the full timeout once it is ready."""
 STRAGGLER_S = 0.3
-"""So long the answers of the others wait for a broker that is up and silent: a frozen one, whose pod is still ready."""
+"""Seconds that other brokers' answers wait for a ready but silent broker: a frozen one, whose pod is still ready."""
 
 
 def serving_brokers(wanted: Iterable[int], pool: "BrokerPool | None") -> tuple[int, ...]:
-    """Ids of the brokers that should be there, and of those that serve clients although they are to go."""
+    """Return ids of the wanted brokers, and of brokers to be removed that still serve clients."""
     serving = (broker.broker_id for broker in pool.brokers if broker.up) if pool is not None else ()
     return tuple(sorted({*wanted, *serving}))
 
 
 class NoBrokerError(Exception):
-    """None of the brokers could be reached; the message says why for each."""
+    """No broker could be reached; the message has the cause for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A broker that did not say; `reason` is for people."""
+    """A broker that did not answer; `reason` is for users."""
 
     broker_id: int
     reason: str
@@ -55,12 +55,12 @@ class BrokerPool:
         return replace(self, brokers=tuple(broker for broker in self.brokers if broker.broker_id == broker_id))
 
     def doubting(self, answers: Mapping[int, object]) -> "BrokerPool":
-        """Those that have just not answered are asked last, and with little patience."""
+        """Return a pool that queries the brokers without an answer last, and with a short timeout."""
         silent = {broker_id for broker_id, answer in answers.items() if isinstance(answer, Unreachable)}
         return replace(self, brokers=tuple(replace(b, up=b.up and b.broker_id not in silent) for b in self.brokers))
 
     def barring(self, answers: Mapping[int, object]) -> "BrokerPool":
-        """Those that have just not answered are not asked at all: what is wanted of them is not known without it."""
+        """Return a pool that does not query the brokers without an answer: what they should have depends on it."""
         why = {broker_id: answer.reason for broker_id, answer in answers.items() if isinstance(answer, Unreachable)}
         return replace(self, brokers=tuple(replace(b, barred=why.get(b.broker_id, b.barred)) for b in self.brokers))
 
@@ -82,7 +82,7 @@ class BrokerPool:
         brokers: Iterable[BrokerAddress] | None = None,
         straggler_s: float = STRAGGLER_S,
     ) -> dict[int, Answer | Unreachable]:
-        """By broker id. Once one has answered, the others have `straggler_s` left."""
+        """Return the answers by broker id. After the first answer, the other brokers have `straggler_s` left."""
         asked = self.brokers if brokers is None else tuple(brokers)
         tasks = {broker.broker_id: asyncio.create_task(self.ask(broker, question)) for broker in asked}
         try:
@@ -98,10 +98,10 @@ class BrokerPool:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def ask_any(self, question: Question[Answer]) -> Answer:
-        """The first answer; a refusal (KafkaApiError) is one. Raises NoBrokerError.
+        """Return the first answer; a refusal (KafkaApiError) counts as one. Raises NoBrokerError.
 
-        Only for what may be asked twice: a broker that did not answer may have done it, and one that has let others
-        wait for STRAGGLER_S may yet do it while the next is asked as well.
+        Use it only for requests that may be executed twice. A broker that did not answer may have executed the request.
+        After STRAGGLER_S the next broker gets it as well, while the first may still execute it.
         """
         reasons: list[str] = []
         waiting = sorted(self.brokers, key=lambda broker: (not broker.up, self.handle(broker).is_away))
@@ -124,7 +124,7 @@ class BrokerPool:
         raise NoBrokerError("; ".join(reasons) or "the cluster has no brokers")
 
     async def _patiently(self, broker: BrokerAddress, question: Question[Answer]) -> Answer:
-        """Raises _NoAnswerError, and what the broker refuses."""
+        """Query one broker. Raises _NoAnswerError, and refusals of the broker."""
         if broker.barred:
             raise _NoAnswerError(broker.barred)
         try:
@@ -138,11 +138,11 @@ class BrokerPool:
 
 
 class _NoAnswerError(Exception):
-    """The next broker may answer."""
+    """The broker did not answer; the next one may."""
 
 
 async def _answered(tasks: Iterable[asyncio.Task[Answer | Unreachable]], straggler_s: float) -> None:
-    """Until all are done, or one has answered and the others have had their time."""
+    """Wait until all are done, or one has answered and the others have had `straggler_s`."""
     loop = asyncio.get_running_loop()
     pending, until_s = set(tasks), None
     while pending:

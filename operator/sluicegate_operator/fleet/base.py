@@ -1,5 +1,6 @@
-"""What a fleet knows of a broker, wherever it runs: it is known by its id and reached by its own address, never through
-a Service. Nothing here does I/O.
+"""The address of a broker, wherever it runs. No I/O.
+
+The operator reaches a broker by its own address, never through a Service.
 """
 
 from dataclasses import dataclass, field
@@ -7,9 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, order=True)
 class BrokerAddress:
-    """Where one broker answers: the Kafka listener that the operator uses. `up`: whoever runs it says that it is ready;
-    one that is not is asked with little patience, so that a roll holds no limit up. `barred`: why nothing is
-    asked of what answers there, and nothing changed through it; empty for a broker that may be asked."""
+    """Where one broker answers: the Kafka listener that the operator uses.
+
+    `up`: its pod or process reports ready. Other brokers get a short timeout, so that a roll does not delay limits.
+    `barred`: why the operator neither queries nor changes what answers there; empty for a broker that may be queried.
+    """
 
     broker_id: int
     host: str

@@ -1,7 +1,7 @@
-"""Asks each broker for its limits, and changes limits on brokers: dynamic configuration and client quotas.
+"""Read the limits of each broker, and change limits on brokers: dynamic configuration and client quotas.
 
-Brokers answer from their own view, and never from that of the controller. What differs, and what to do about it, is
-decided elsewhere.
+Brokers answer from their own view, never from that of the controller. Other modules compare limits and decide on
+changes.
 """
 
 import asyncio
@@ -31,12 +31,15 @@ from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
 SINGLES_MIN, SINGLES_SHARE = 8, 40
 """A request for one entity costs about as much as 40 entities in the answer to a request for all."""
 SINGLES_AT_A_TIME = 2
-"""The limit for one broker: a hundred brokers are asked in the same turn of the event loop."""
+"""Concurrent requests for each broker: a hundred brokers are queried in the same event loop iteration."""
 
 STRAGGLER_A_QUOTA_S = 0.0001
-"""A broker that is asked for everything may take longer than the others by this time for each client quota."""
+"""Additional seconds for each client quota that a broker may take longer than the others.
+
+They apply to a broker whose whole configuration is read.
+"""
 TIMED_OUT = "REQUEST_TIMED_OUT"
-"""A broker's answer when its controller has not answered it."""
+"""A broker's answer if its controller has not answered."""
 
 Unanswered = Callable[[int, Iterable[LimitKey]], None]
 """Called with a broker and with limits whose change it has received and not answered."""
@@ -52,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What to ask each broker for; None is everything. `total`: how many client quotas there may be."""
+    """The limits to read from each broker; None is all of them. `total`: how many client quotas there may be."""
 
     asked: Mapping[int, frozenset[LimitKey] | None]
     total: int
@@ -64,7 +67,7 @@ async def read_limits(
     pool: BrokerPool, questions: Questions, brokers: Iterable[BrokerAddress] | None = None
 ) -> dict[int, ObservedLimits | Unreachable]:
     async def look(broker: BrokerAddress, handle: BrokerHandle) -> ObservedLimits:
-        # Both of the broker's own view: the controller may be ahead of it.
+        # Both are the broker's own view: the controller may be ahead of it.
         asked = questions.asked[broker.broker_id]
         quotas, configs = await asyncio.gather(
             _quotas(handle, asked, questions), _configs(broker, handle, asked, questions)
@@ -86,7 +89,7 @@ async def _configs(
     if asked is None:
         return await handle.describe_broker_configs(broker.broker_id)
     keys = sorted(key for key in asked if isinstance(key, str))
-    # No keys at all would mean every key to Kafka.
+    # To Kafka, an empty list of keys means every key.
     return (
         await handle.describe_broker_configs(broker.broker_id, [*keys, LISTENERS])
         if keys or questions.listeners
@@ -103,14 +106,14 @@ async def _quotas(
         at_a_time = min(len(entities), SINGLES_AT_A_TIME)
         answers = await asyncio.gather(*(_single_quotas(handle, left) for _ in range(at_a_time)))
     else:
-        # Those of groups have an address as well in some entities, and no address alone.
+        # Entities of groups may have an address as well, so only entities of addresses are read strictly.
         all_of = (handle.describe_quotas(kind, strict=kind == IP) for kind in questions.entity_types)
         answers = await asyncio.gather(*all_of)
     return {key: value for answer in answers for key, value in answer.items()}
 
 
 async def _single_quotas(handle: BrokerHandle, left: Iterator[Entity]) -> Mapping[QuotaKey, float]:
-    """Several may take from what is left."""
+    """Read entities from `left` one after the other; several tasks may share it."""
     found: dict[QuotaKey, float] = {}
     for entity in left:
         found |= await handle.describe_quotas_of(entity)
@@ -120,14 +123,20 @@ async def _single_quotas(handle: BrokerHandle, left: Iterator[Entity]) -> Mappin
 async def observe_limits(
     pool: BrokerPool, keys: Collection[str] | None = None
 ) -> dict[int, ObservedLimits | Unreachable]:
-    """The limits that each broker shows. Without `keys` these are its whole dynamic configuration and the rates of all
-    addresses, also limits that no quota asks for."""
+    """Return the limits that each broker reports.
+
+    Without `keys` these are its whole dynamic configuration and the rates of all addresses, also limits that no quota
+    wants.
+    """
     asked = None if keys is None else frozenset(keys)
     return await read_limits(pool, Questions({broker.broker_id: asked for broker in pool.brokers}, 0, (IP,)))
 
 
 def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
-    """What one layer sets. The synonyms of a listener's key name the broker-wide key as well, which is another key."""
+    """Return the values that one layer sets.
+
+    The synonyms of a listener's key include the broker-wide key, which is another key.
+    """
     return {
         entry.name: synonym.value
         for entry in configs.values()
@@ -139,11 +148,11 @@ def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
 async def apply_actions(
     pool: BrokerPool, actions: Sequence[Action], unanswered: Unanswered = lambda broker_id, keys: None
 ) -> tuple[Failure, ...]:
-    """Make all changes at once. Returns the changes that could not be made. `unanswered` is called for brokers that may
-    still make a change, also if another broker has made it.
+    """Make all changes at once. Return the changes that could not be made.
 
-    A change for the whole cluster goes through any broker, so one that is down does not matter. The override of a
-    broker is taken away by that broker only.
+    `unanswered` is called for brokers that may still make a change, also if another broker has made it. A change for
+    the whole cluster goes through any broker, so a broker that is down does not matter. Only the broker itself removes
+    its override.
     """
     quotas = {action.key: action for action in actions if isinstance(action, SetQuota)}
     work = [_alter_configs(pool, action, unanswered) for action in actions if isinstance(action, SetBrokerConfigs)]
@@ -156,8 +165,11 @@ async def apply_actions(
 def _doubted(
     broker: BrokerAddress, handle: BrokerHandle, keys: Iterable[LimitKey], unanswered: Unanswered
 ) -> Iterator[None]:
-    """The context of one change: calls `unanswered` unless this broker has answered it. A broker that answered only the
-    second request counts as well, and so does one that is left because another broker has answered."""
+    """Call `unanswered` after one change unless this broker has answered it.
+
+    A broker that answered only the second request counts as unanswered. So does one that was cancelled because another
+    broker has answered.
+    """
     repeated, answered = handle.repeated, False
     try:
         yield
@@ -174,7 +186,10 @@ def _doubted(
 
 
 async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs, unanswered: Unanswered) -> list[Failure]:
-    """If a broker refuses all keys together, each is sent alone, so that one bad value does not stop the others."""
+    """Alter the configuration.
+
+    If a broker refuses the keys together, each is sent alone: one bad value stops no other.
+    """
     through = pool if action.broker_id is None else pool.only(action.broker_id)
     change = ConfigChange(action.set, action.delete)
 
@@ -198,7 +213,7 @@ async def _alter_configs(pool: BrokerPool, action: SetBrokerConfigs, unanswered:
 async def _alter_quotas(
     pool: BrokerPool, actions: Mapping[QuotaKey, SetQuota], unanswered: Unanswered
 ) -> list[Failure]:
-    """Each request has the time of one: thousands of limits are many."""
+    """Alter quotas, with one timeout for each request: thousands of limits need many requests."""
     left = {key: action.value for key, action in actions.items()}
     failures: list[Failure] = []
     for page in list(requests(left)):

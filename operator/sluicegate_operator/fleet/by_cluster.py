@@ -16,9 +16,9 @@ State = TypeVar("State")
 class ByCluster(Generic[State]):
     """One state for each BrokerCluster, by namespace and name. `make` returns the state of a new one.
 
-    A BrokerCluster may be deleted while a queue reconciles it, and another one may be created with its name. That one
-    has other pods, sessions and epochs. So a queue takes the state once, after it has read the cluster: then it changes
-    only that object, which no later cluster gets.
+    A BrokerCluster may be deleted while a queue reconciles it, and another one may be created with its name. The new
+    one has other pods, sessions and epochs. So a queue takes the state once, after it has read the cluster: then it
+    changes only that object, which no later cluster gets.
     """
 
     make: Callable[[], State]
@@ -26,7 +26,10 @@ class ByCluster(Generic[State]):
     """With the uid of the BrokerCluster that each state belongs to."""
 
     def of(self, cluster: BrokerCluster) -> State:
-        """The state of the BrokerCluster with this uid. The state of an earlier one with its name is forgotten."""
+        """Return the state of the BrokerCluster with this uid.
+
+        The state of an earlier one with its name is forgotten.
+        """
         key, uid = (cluster.namespace, cluster.name), cluster.metadata.uid
         known = self._states.get(key)
         if known is None or known[0] != uid:
@@ -34,11 +37,11 @@ class ByCluster(Generic[State]):
         return known[1]
 
     def __getitem__(self, key: Key) -> State:
-        """The state of the last BrokerCluster with this name. Raises KeyError before `of` was called for it."""
+        """Return the state of the last BrokerCluster with this name. Raises KeyError before `of` was called for it."""
         return self._states[key][1]
 
     def get(self, key: Key) -> State | None:
-        """As `__getitem__`, but None instead of KeyError."""
+        """Like `__getitem__`, but return None instead of raising KeyError."""
         known = self._states.get(key)
         return None if known is None else known[1]
 

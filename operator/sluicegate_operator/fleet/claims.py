@@ -1,8 +1,8 @@
-"""Looks at the volume claims that nodes will get: makes those that are missing, marks those of a cluster with its id,
-has them grow with spec.storage, and lets them go with the cluster. Claims of others are left alone.
+"""Manage the volume claims of nodes.
 
-Nobody here deletes a claim: the garbage collector does, when the owner that was written into it is gone. That may be so
-already when it is written.
+The module creates missing claims, marks a cluster's claims with its id, and grows them with spec.storage. It sets their
+owner if they are to be deleted with the cluster. Claims of other owners are left alone. The operator never deletes a
+claim: the garbage collector does, when the claim's owner is gone. The owner may already be gone when it is written.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _RESIZING = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimsSeen:
-    """`make`: claims that nodes need and that are not there; see `make_claims`."""
+    """The observed claims. `make`: claims that nodes need and that do not exist; see `make_claims`."""
 
     volumes: VolumesSeen
     make: tuple[NewVolume, ...] = ()
@@ -63,8 +63,10 @@ async def look_after_claims(
     started: bool,
     node_sets: Mapping[Role, Mapping[str, Any] | None] = _NONE,
 ) -> ClaimsSeen:
-    """`node_sets`: the StatefulSets that are there. Raises ClaimsTakenError if nodes would mount claims of others or
-    another cluster's data, and KubeError."""
+    """Bring the cluster's claims to their wanted state, but for missing ones. `node_sets`: the existing StatefulSets.
+
+    Raises ClaimsTakenError if nodes would mount other owners' claims or another cluster's data, and KubeError.
+    """
     counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
     found, going = await _needed_claims(kube, cluster, counts)
     plan = plan_claims(cluster, [claim for claim, _ in found], broker_count, started=started)
@@ -72,7 +74,7 @@ async def look_after_claims(
         await _keep_with_others(kube, cluster, node_sets)
         raise ClaimsTakenError(plan.taken)
     refused = await _mark(kube, cluster, plan)
-    # Read again, as some have just been marked.
+    # Read again, because some have just been marked.
     if plan.misowned and (why := await refusal(own_claims(kube, cluster))):
         refused.append(why)
     volumes = plan_volumes(cluster, [_volume(*one) for one in found], counts, going)
@@ -85,8 +87,10 @@ async def look_after_claims(
 
 
 async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
-    """Make claims with the operator's mark before the StatefulSet does it without. Raises KubeConflictError if another
-    claim has taken the name meanwhile, and KubeError."""
+    """Create claims with the operator's mark, before the StatefulSet creates them without it.
+
+    Raises KubeConflictError if another claim has taken the name meanwhile, and KubeError.
+    """
     for one in new:
         claim = volume_claim(cluster, one.role.value, one.ordinal, one.storage, cluster_id(cluster))
         try:
@@ -94,15 +98,18 @@ async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[Ne
         except KubeError as error:
             if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
                 raise
-            # A quota, for example. The StatefulSet is refused alike, and its Events reach the status.
+            # A quota, for example. The StatefulSet is refused as well, and its Events reach the status.
             log.info("a volume claim of cluster %s is not made: %s", cluster.name, error)
 
 
 async def _needed_claims(
     kube: KubeClient, cluster: BrokerCluster, counts: Mapping[Role, int]
 ) -> tuple[list[tuple[Claim, Mapping[str, Any]]], set[tuple[Role, int]]]:
-    """The claims with the cluster's label, and of the others those whose names nodes need; then nodes whose claim is
-    being deleted, by role and ordinal. Only what lacks the label is asked for by name: the cache does not hold it."""
+    """Return the needed claims, and the nodes whose claim is being deleted, by role and ordinal.
+
+    The needed claims are those with the cluster's label, and those without it whose names nodes need. Only the latter
+    are read by name, because the cache does not contain them.
+    """
     found = await _claims(kube, cluster)
     there = {(claim.role, claim.ordinal) for claim, _ in found}
     missing = [(role, ordinal) for role in Role for ordinal in range(counts[role]) if (role, ordinal) not in there]
@@ -123,7 +130,7 @@ async def _needed_claims(
 async def _keep_with_others(
     kube: KubeClient, cluster: BrokerCluster, node_sets: Mapping[Role, Mapping[str, Any] | None]
 ) -> None:
-    """A StatefulSet that an older operator made may delete the claims of others that its pods have mounted."""
+    """Correct a StatefulSet of an older operator that would delete other owners' claims mounted by its pods."""
     for node_set in node_sets.values():
         policy = {} if node_set is None else node_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         if node_set is not None and policy.get("whenDeleted") == "Delete":
@@ -133,7 +140,7 @@ async def _keep_with_others(
 
 
 async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan) -> list[str]:
-    """Returns what the API server says of the claims that it refuses to change."""
+    """Label and mark claims. Return the API server's messages about claims that it refuses to change."""
     refused = []
     for claim in plan.unlabelled:
         labels = {"labels": selector(cluster.name, claim.role.value)}
@@ -153,8 +160,11 @@ async def _patch(
     *,
     spec: Mapping[str, object] | None = None,
 ) -> None:
-    """Patch a claim as `KubeClient.patch_metadata` does. Raises KubeConflictError also if the claim has been deleted
-    since it was read: the next reconcile reads the claims again."""
+    """Patch a claim like `KubeClient.patch_metadata`.
+
+    Raises KubeConflictError also if the claim has been deleted since it was read: the next reconcile reads the claims
+    again.
+    """
     try:
         await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim, fields, seen, spec=spec)
     except KubeError as error:
@@ -164,7 +174,7 @@ async def _patch(
 
 
 def template_size(node_set: Mapping[str, Any]) -> str:
-    """Return the size of the volume claims that a StatefulSet makes; empty if it makes none."""
+    """Return the size of the volume claims that a StatefulSet creates; empty if it creates none."""
     templates = node_set["spec"].get("volumeClaimTemplates")
     if not templates:
         return ""
@@ -173,9 +183,9 @@ def template_size(node_set: Mapping[str, Any]) -> str:
 
 
 def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `child` as it can be applied to the existing StatefulSet, whose volumeClaimTemplates are immutable.
+    """Return `child` so that it can be applied to the existing StatefulSet: volumeClaimTemplates are immutable.
 
-    Raises KubeError if that StatefulSet makes no volume claims.
+    Raises KubeError if that StatefulSet creates no volume claims.
     """
     size, name = template_size(node_set), child["metadata"]["name"]
     if not size:
@@ -189,7 +199,7 @@ def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) ->
 
 
 async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> VolumesSeen:
-    """Each claim is asked, whatever became of the others: one may be of another StorageClass, or bound by hand."""
+    """Grow each claim, even if others are refused: a claim may have another StorageClass, or be bound by hand."""
     grown, refused = [], dict[str, str]()
     for growth in plan.grow:
         volume = growth.volume
@@ -206,10 +216,10 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> 
 
 
 async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
-    """Make the cluster an owner of the claims with its data, or take it off, as spec.storage.deleteClaims says.
+    """Make the cluster an owner of the claims with its data, or remove it, as in spec.storage.deleteClaims.
 
     `cluster` may be deleted already. A claim that another client changes or deletes meanwhile is left for the next
-    reconcile. Raises KubeError, when all other claims have been tried; one that may pass comes first.
+    reconcile. Raises KubeError after all other claims have been tried; an error that may pass takes precedence.
     """
     found = await _claims(kube, cluster)
     wrong = misowned(cluster, [claim for claim, _ in found])
@@ -227,7 +237,7 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
             log.info("volume claim %s is not owned yet: %s", claim.name, conflict)
         except KubeError as error:
             if error.status is None or isinstance(error, NamespaceGoingError):
-                # Requests for the other claims would fail alike.
+                # Requests for the other claims would fail as well.
                 raise
             refused.append(error)
     if refused:
@@ -257,7 +267,10 @@ def _volume(claim: Claim, found: Mapping[str, Any]) -> Volume:
 
 
 def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:
-    """None for what no node gets, and for what is going: its node waits until it is gone, and gets a new one."""
+    """Return the claim; None for a claim that no node gets, and for one that is being deleted.
+
+    The node of the latter waits until it is gone, and gets a new one.
+    """
     meta = found["metadata"]
     if meta.get("deletionTimestamp"):
         return None
@@ -268,7 +281,7 @@ def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:
             noted = (meta.get("annotations") or {}).get(CLUSTER_ID)
             owners = frozenset(str(owner["uid"]) for owner in meta.get("ownerReferences") or ())
             label = (meta.get("labels") or {}).get(CLUSTER_LABEL) or ""
-            # A StatefulSet may control its claims, and a pod those that go with it.
+            # A StatefulSet may control its claims, and a pod those that are deleted with it.
             controller = other_controller(found, node_set_name(cluster, role))
             return Claim(meta["name"], meta["uid"], role, int(match[1]), created, noted, owners, label, controller)
     return None

@@ -1,4 +1,4 @@
-"""Takes away the ConfigMaps of a cluster that no pod uses any more, nor will one that is yet to be made."""
+"""Delete the ConfigMaps of a cluster that neither an existing nor a future pod uses."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ Json = Mapping[str, Any]
 
 
 async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster) -> tuple[str, ...]:
-    """Delete the ConfigMaps of the cluster that no pod uses. Those that the cache shows are read again before.
+    """Delete the ConfigMaps of the cluster that no pod uses. Those found in the cache are read again before.
 
-    Returns a sentence for each ConfigMap that the API server refuses to delete: it does no harm, and the rest of the
-    cluster does not wait for it. Raises KubeError for what may pass.
+    Returns a sentence for each ConfigMap that the API server refuses to delete. Such a ConfigMap does no harm, and the
+    rest of the cluster does not wait for it. Raises KubeError for errors that may pass.
     """
     refused = []
     if await _unused(_Cached(kube, cluster)):
@@ -75,8 +75,11 @@ class _Fresh:
 
 
 async def _unused(looking: _Looking) -> list[Json]:
-    """Metadata of those that no pod uses, nor will. The order matters: once both StatefulSets' templates are taken up,
-    every pod that is not in the list yet is made of them."""
+    """Return metadata of the ConfigMaps that no pod uses or will use.
+
+    The order of reads matters: once both StatefulSets' templates are observed, every pod that is not in the list yet is
+    created from them.
+    """
     cluster = looking.cluster
     config_maps = [found for found in await looking.config_maps() if _is_ours(cluster, found)]
     if len(config_maps) <= len(Role):
@@ -91,15 +94,18 @@ async def _unused(looking: _Looking) -> list[Json]:
         expected |= {f"{name}-{ordinal}" for ordinal in range(node_set["spec"]["replicas"])}
     pods = await looking.pods()
     if expected - {pod["metadata"]["name"] for pod in pods}:
-        # One that has lost its label may run all the same.
+        # A pod that has lost its label may still run.
         return []
     used = set(config_maps_of([*templates, *pods]))
     return [found["metadata"] for found in config_maps if found["metadata"]["name"] not in used]
 
 
 def _is_ours(cluster: BrokerCluster, found: Json) -> bool:
-    """Whether the cluster controls the ConfigMap, or an earlier cluster of the name has left it without a controller,
-    as `kubectl delete --cascade=orphan` does. Such a ConfigMap is known by its labels and by its name."""
+    """Return whether the ConfigMap belongs to the cluster.
+
+    The cluster controls it, or an earlier cluster of the name has left it without a controller, as `kubectl delete
+    --cascade=orphan` does. The latter is recognized by its labels and its name.
+    """
     if is_controlled_by(found, cluster.metadata.uid):
         return True
     name = found["metadata"]["name"]
@@ -109,12 +115,12 @@ def _is_ours(cluster: BrokerCluster, found: Json) -> bool:
 
 
 def taken_up(node_set: Json) -> bool:
-    """The StatefulSet's controller makes pods of its newest template only."""
+    """Return whether the StatefulSet's controller creates pods from its newest template only."""
     return bool((node_set.get("status") or {}).get("observedGeneration", 0) >= node_set["metadata"]["generation"])
 
 
 def config_maps_of(pods: Iterable[Json]) -> Iterator[str]:
-    """Of pods or of templates of pods."""
+    """Yield the names of the ConfigMaps that pods or pod templates use."""
     for pod in pods:
         for volume in pod["spec"].get("volumes") or ():
             if "configMap" in volume:

@@ -1,4 +1,4 @@
-"""Ends the term of an active controller whose process is gone: its Lease need not run out (decision 15)."""
+"""End the term of an active controller whose process is gone: its Lease need not expire (decision 15)."""
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.finding_pods import all_pods
@@ -11,14 +11,14 @@ from sluicegate_operator.planning.fencing import BrokerPod
 
 
 async def end_term_of_gone(kube: KubeClient, cluster: BrokerCluster) -> str:
-    """Why the Lease has nobody who holds it from now on; empty where it is as it was. Raises KubeError."""
+    """Return why the Lease has no holder from now on; empty if it is unchanged. Raises KubeError."""
     name = journal_name(cluster)
     lease = await kube.get(LEASE, cluster.namespace, name)
     holder = None if lease is None else lease_holder(lease)
     if lease is None or holder is None:
         return ""
     ordinals = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + cluster.spec.controller_count)
-    # One beyond them is on its way out by a change of scale, and was not asked for by name.
+    # A controller with a higher id is being removed by a change of scale, and was not read by name.
     if holder.node_id not in ordinals:
         return ""
     pods = {pod.node_id: pod for pod in await all_pods(kube, cluster, None, fresh=True) if pod.role is Role.CONTROLLER}
@@ -27,7 +27,7 @@ async def end_term_of_gone(kube: KubeClient, cluster: BrokerCluster) -> str:
     why = why_holder_gone(holder, found)
     if not why:
         return ""
-    # Of the version that was read: one that was renewed since is its holder's.
+    # Replace the version that was read: if the holder has renewed it since, it keeps the Lease.
     ended = {**lease, "spec": {**lease["spec"], "holderIdentity": ""}}
     try:
         await kube.replace(LEASE, cluster.namespace, name, ended)

@@ -1,7 +1,7 @@
-"""The controllers' view of the brokers, asked of every controller at once, and what the operator tells them.
+"""Read the controllers' view of the brokers, from every controller at once, and send fence orders.
 
-Each controller is asked by its own address. One that was deposed a moment ago may still say 200, so of several answers
-the newest counts. What no controller says is a value (`unseen`), not an exception: callers go on without it.
+Each controller is queried at its own address. A controller that was deposed a moment ago may still answer 200, so the
+newest of several answers counts. A missing view is a value (`unseen`), not an exception: callers continue without it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ ASK_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class ControllerPlace:
-    """Where one controller is reached."""
+    """The address of one controller."""
 
     node_id: int
     host: str
@@ -36,7 +36,7 @@ class ControllerPlace:
 
 @dataclass(frozen=True, slots=True)
 class ControllerView:
-    """`overview` is None when no active controller answered; `unseen` is the sentence that says why."""
+    """The view of the active controller. `overview` is None if none answered; `unseen` then has the cause."""
 
     overview: ClusterOverview | None = None
     active: ControllerPlace | None = None
@@ -54,7 +54,7 @@ async def controller_view(controllers: Sequence[ControllerPlace], timeout_s: flo
 
 
 async def newer_view(active: ControllerPlace, version: str, wait_s: float) -> ControllerView:
-    """Of that controller, when it has something newer to show than `version`, or after `wait_s`."""
+    """Return that controller's view when it is newer than `version`, or after `wait_s`."""
     return await _ask(active, wait_s + ASK_TIMEOUT_S, f"{VIEW_PATH}?after={quote(version)}&wait={wait_s:g}")
 
 
@@ -82,7 +82,7 @@ async def _ask(place: ControllerPlace, timeout_s: float, path: str = VIEW_PATH) 
 async def fence(
     active: ControllerPlace, orders: Sequence[FenceOrder], may_write: Callable[[], bool] = lambda: True
 ) -> None:
-    """Tells the controller that these brokers are gone: their sessions end now. Raises KafkaAdminError."""
+    """Report to the controller that these brokers are gone: their sessions end now. Raises KafkaAdminError."""
     async with AdminClient([(active.host, active.port)], may_write=may_write) as client:
         handle = client.broker(active.host, active.port)
         for order in orders:

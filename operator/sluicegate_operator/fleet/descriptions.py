@@ -1,6 +1,6 @@
-"""What the brokers of one cluster say of themselves, asked of any of them over a connection of its own.
+"""Read the brokers' reports about themselves, from any broker of the cluster, over a separate connection.
 
-A broker of an earlier release closes a connection on which it is asked this: nothing else is asked on it.
+A broker of an earlier release closes the connection on this request, so nothing else is sent on it.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ ASK_TIMEOUT_S = 2.0
 
 
 async def ask_descriptions(brokers: Iterable[BrokerAddress]) -> dict[int, BrokerWords]:
-    """By broker id, also of those that are away. Raises KafkaAdminError."""
+    """Return the reports by broker id, including offline brokers. Raises KafkaAdminError."""
     ready_first = sorted(brokers, key=lambda broker: not broker.up)
     addresses = [(broker.host, broker.port) for broker in ready_first]
     async with AdminClient(addresses, request_timeout_s=ASK_TIMEOUT_S) as client:

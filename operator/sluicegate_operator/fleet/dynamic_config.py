@@ -1,7 +1,7 @@
-"""Dynamic broker configuration: looks at every broker, changes what differs, looks until every broker has it.
+"""Dynamic broker configuration: read every broker, change what differs, and read until every broker has it.
 
-The operator and `sluicegate up` use it alike; what differs is decided by planning.broker_config. A broker that is
-away learns the cluster's defaults when it is back; until it was seen the result is not complete.
+The operator and `sluicegate up` both use it; planning.broker_config decides what differs. An offline broker gets the
+cluster's defaults when it reconnects; the result is not complete before it was read.
 """
 
 import asyncio
@@ -16,12 +16,15 @@ from sluicegate_operator.planning.limits import ObservedLimits, SetBrokerConfigs
 READ_BACK_PAUSE_S = 0.05
 
 Remember = Callable[[tuple[str, ...]], Awaitable[None]]
-"""Keeps the managed keys for good: it has returned before any of them is set."""
+"""Function that stores the managed keys durably: it returns before any of them is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedConfig:
-    """`managed`, `own`: see planning.broker_config. `deadline_s`: how long brokers may take to show a change."""
+    """The wanted configuration. `managed`, `own`: see planning.broker_config.
+
+    `deadline_s`: seconds that brokers may take to report a change.
+    """
 
     desired: Mapping[str, str]
     managed: Collection[str]
@@ -33,8 +36,11 @@ class WantedConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResult:
-    """`changes` is what was found to differ. `lagging`: what each broker that answered lacks; `unseen`: why the others
-    did not answer."""
+    """The result of one run.
+
+    `changes` are the differences that were found. `lagging`: what each broker that answered lacks; `unseen`: why the
+    others did not answer.
+    """
 
     changes: tuple[SetBrokerConfigs, ...] = ()
     managed: tuple[str, ...] = ()
@@ -48,7 +54,7 @@ class ConfigResult:
 
 
 async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult:
-    """Raises nothing that a broker can cause."""
+    """Bring the brokers to the wanted configuration. Errors of brokers are in the result."""
     if not (wanted.desired or wanted.managed or wanted.own.keys):
         return ConfigResult()
     pool, planned, unseen = await _look(pool, wanted, wanted.managed)

@@ -1,8 +1,8 @@
-"""Brokers that others run: an Apache Kafka cluster by its bootstrap servers. DescribeCluster says which brokers there
-are and where, so that limits reach each of them.
+"""Brokers of external clusters: an Apache Kafka cluster, found by its bootstrap servers.
 
-A cluster is known by its id. What answers with another one is never given as an address, so nothing of it is changed.
-Soft state only: the id that counts is in the BrokerCluster.
+DescribeCluster reports which brokers exist and where, so that limits reach each of them. A cluster is identified by its
+id. If the bootstrap servers answer with another id, no addresses are returned. A single broker that does is barred. So
+nothing of another cluster is changed. The module has only soft state: the id that counts is in the BrokerCluster.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from sluicegate_operator.planning.external import (
 )
 
 FRESH_S = 1.0
-"""So long several that ask for one cluster have the same answer."""
+"""Seconds for which several callers get the same answer about a cluster."""
 REQUEST_TIMEOUT_S = 3.0
 METADATA_VERSION = "metadata.version"
 
@@ -37,14 +37,14 @@ Key = tuple[str, str]
 
 
 def server_address(server: str) -> Address:
-    """Of host:port, where an IPv6 address stands in brackets."""
+    """Parse host:port, with an IPv6 address in brackets."""
     host, _, port = server.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is kept of one cluster from look to look."""
+    """The state of one cluster that is kept between reads."""
 
     servers: tuple[str, ...] = ()
     client: AdminClient | None = None
@@ -54,8 +54,10 @@ class _Known:
 
 
 class ExternalFleet:
-    """Clusters that others run. Belongs to one event loop; `may_write` is asked before anything is changed, and
-    `siblings` are all BrokerClusters that are known."""
+    """External clusters. Belongs to one event loop.
+
+    `may_write` is called before anything is changed, and `siblings` returns all known BrokerClusters.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,10 @@ class ExternalFleet:
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
 
     async def look(self, cluster: BrokerCluster) -> ExternalSeen:
-        """What the bootstrap servers say, and which brokers answer themselves. Raises nothing that they can cause."""
+        """Return the bootstrap servers' answer, and which brokers answer themselves.
+
+        Errors of brokers are in the result.
+        """
         known = self._known[cluster.namespace, cluster.name]
         async with known.asking:
             now_s = asyncio.get_running_loop().time()
@@ -79,15 +84,18 @@ class ExternalFleet:
             return known.seen
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
-        """None while the cluster does not answer, while it is not written down yet which one it is, when it is another
-        one, or when another BrokerCluster governs it."""
+        """Return the brokers' addresses; empty if the cluster must not be used.
+
+        That is while it does not answer, while its id is not yet in the status, if it is another cluster, or if another
+        BrokerCluster governs it.
+        """
         seen = await self.look(cluster)
         if seen.unseen or seen.governed or seen.cluster_id != governed_id(cluster):
             return ()
         return tuple(_address(broker) for broker in seen.brokers)
 
     async def count_replicas(self, cluster: BrokerCluster) -> Mapping[int, ReplicaCounts]:
-        """By broker; of those that lead nothing and hold nothing there is none. Raises KafkaAdminError."""
+        """Return the counts by broker, without brokers that have no replica. Raises KafkaAdminError."""
         known = self._known[cluster.namespace, cluster.name]
         client = await self._client(known, cluster.spec.bootstrap_servers or ())
         return _count((await client.describe_topics()).values())
@@ -147,7 +155,7 @@ async def _metadata_version(client: AdminClient) -> int | None:
 
 
 async def _brokers(client: AdminClient, view: ClusterView) -> tuple[ExternalBroker, ...]:
-    """Each that is not fenced is asked at the address that the cluster has told."""
+    """Query each broker that is not fenced, at the address that the cluster reports."""
     found = [ExternalBroker(one.id, one.host, one.port, one.rack, one.fenced) for one in view.brokers]
 
     async def ask(_: BrokerAddress, handle: BrokerHandle) -> str:
@@ -169,7 +177,7 @@ async def _brokers(client: AdminClient, view: ClusterView) -> tuple[ExternalBrok
 
 
 def _quorum(view: QuorumView) -> Quorum:
-    """By the active controller's own clock, which is in its own line."""
+    """Return the quorum with times relative to the active controller's clock, which is in its own entry."""
     leader = next((voter for voter in view.voters if voter.id == view.leader_id), None)
     voters = []
     for voter in view.voters:

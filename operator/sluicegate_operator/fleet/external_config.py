@@ -1,6 +1,6 @@
-"""Which keys of spec.config brokers that others run do not let anybody change while they run: they say so themselves.
+"""Find the keys of spec.config that external brokers do not let clients change while they run: brokers report them.
 
-Kafka takes a key that it does not know, and shows it to nobody afterwards, so it is asked before.
+Kafka accepts an unknown key, and does not show it to any client afterwards, so the keys are checked before.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from sluicegate_operator.kafka_admin.views import ConfigEntry, Configs
 
 
 async def why_not_dynamic(pool: BrokerPool, keys: Collection[str]) -> dict[str, str]:
-    """By key, a sentence for each that is not to be set. Raises what BrokerPool.ask_any raises."""
+    """Return a sentence for each key that must not be set, by key. Raises what BrokerPool.ask_any raises."""
     if not keys:
         return {}
 

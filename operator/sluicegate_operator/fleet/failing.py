@@ -1,7 +1,7 @@
-"""Which nodes of a cluster do not start: their pods say so, and what keeps a pod from being made or scheduled is asked.
+"""Find the nodes of a cluster that do not start, from their pods, and from Events about pods without node or volume.
 
-Events are not in the cache, for there are many of them and few are of use. They are asked for at once when other nodes
-have no pod or no volume, and less and less often while it is the same ones: a cluster that cannot start costs few
+Events are not in the cache, because there are many of them and few are needed. They are read at once when other nodes
+lack a pod or a volume, and less and less often while it is the same ones. So a cluster that cannot start costs few
 requests.
 """
 
@@ -42,7 +42,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was said of `nodes`, and when it is asked for again."""
+    """The last answer about `nodes`, and when to ask again."""
 
     nodes: tuple[str, ...]
     generation: int
@@ -52,23 +52,25 @@ class _Asked:
 
 
 class SetEvents:
-    """Answers of the API server about nodes without a pod and pods without a volume. Forgotten answers are only asked
-    for again."""
+    """Answers of the API server about nodes without a pod and pods without a volume.
+
+    A forgotten answer is only requested again.
+    """
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, Role, str], _Asked] = {}
-        """By uid of the cluster, role and question; only of those that have lacked something lately."""
+        """By uid of the cluster, role and question; only for clusters that have lacked something lately."""
 
     async def refused(
         self, kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
     ) -> list[FailingNode]:
-        """Why these nodes have no pod."""
+        """Return why these nodes have no pod."""
         return await self._paced(cluster, role, "pods", missing, lambda: _without_pod(kube, cluster, role, missing))
 
     async def unbound(
         self, kube: KubeClient, cluster: BrokerCluster, role: Role, waiting: Sequence[NodePod]
     ) -> list[FailingNode]:
-        """Why these pods, which are not scheduled, have no volume; those that have one are left out."""
+        """Return why these pods, which are not scheduled, have no volume; pods with a volume are left out."""
         names = [pod.name for pod in waiting]
         return await self._paced(cluster, role, "volumes", names, lambda: _without_volume(kube, cluster, waiting))
 
@@ -82,7 +84,7 @@ class SetEvents:
     ) -> list[FailingNode]:
         key, now_s = (cluster.metadata.uid, role, question), asyncio.get_running_loop().time()
         before = self._asked.pop(key, None)
-        # Also those of clusters that have gone.
+        # Also those of clusters that are gone.
         self._asked = {of: one for of, one in self._asked.items() if now_s < one.again_s + LONGEST_PAUSE_S}
         if not nodes:
             return []
@@ -97,7 +99,7 @@ class SetEvents:
         except KubeError as error:
             if error.retriable:
                 raise
-            # The status says the rest: that a node is missing, and which.
+            # The status reports the rest: which node is missing.
             log.info("cluster %s: why nodes do not start is not known: %s", cluster.name, error)
             found = []
         self._asked[key] = _Asked(*attempt, found, pause_s, now_s + pause_s)
@@ -106,7 +108,7 @@ class SetEvents:
 
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
-    """`unwell`: uids of all pods that are not ready, and names of nodes that have none."""
+    """The failing nodes. `unwell`: uids of all pods that are not ready, and names of nodes without a pod."""
 
     failing: tuple[FailingNode, ...]
     unwell: frozenset[str]
@@ -115,8 +117,10 @@ class NodesSeen:
 async def failing_nodes(
     kube: KubeClient, events: SetEvents, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
 ) -> NodesSeen:
-    """A pod that is still to be restarted is left out: how it does says nothing of what is wanted now. `cluster` names
-    its images, see planning.images."""
+    """Return the nodes that do not start. `cluster` names its images, see planning.images.
+
+    A pod that still has to be restarted is left out: its state says nothing about the wanted configuration.
+    """
     failing: list[FailingNode] = []
     unwell: set[str] = set()
     # Brokers wait for controllers.
@@ -135,7 +139,7 @@ async def failing_nodes(
 
 
 def _waits_for_volume(failure: StartFailure) -> bool:
-    """The scheduler says no more than that a claim is not bound."""
+    """Return whether a claim is not bound; the scheduler reports no more than that."""
     return failure.reason == UNSCHEDULABLE and "persistentvolumeclaim" in failure.message.lower()
 
 
@@ -153,7 +157,10 @@ def _failing(cluster: BrokerCluster, layout: ClusterLayout, pod: NodePod) -> Fai
 
 
 def _raise_limit(cluster: BrokerCluster, layout: ClusterLayout, role: Role, container: str) -> str:
-    """`container` of a pod of that role: the node's own, or the lander beside it."""
+    """Return the advice to raise a memory limit.
+
+    `container` is the node's own container of that role, or the lander beside it.
+    """
     landing = cluster.spec.landing
     if landing is not None and container != role.value:
         where, limit = "spec.audit.landing", memory_limit(landing.resources, "lander")
@@ -173,7 +180,7 @@ def _missing(layout: ClusterLayout, role: Role, pods: Sequence[NodePod]) -> list
 async def _without_pod(
     kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]
 ) -> list[FailingNode]:
-    """Why these nodes have no pod: another pod has the name, or the Events of the cluster's StatefulSet say why."""
+    """Return why these nodes have no pod: another pod has the name, or the StatefulSet's Events have the cause."""
     name = node_set_name(cluster.name, role)
     node_set = await kube.cache.get(STATEFUL_SET, cluster.namespace, name)
     events: list[Json] = []

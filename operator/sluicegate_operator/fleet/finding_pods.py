@@ -1,7 +1,7 @@
-"""The pods of a cluster: those that a label selects, and those that are known by name and were not selected.
+"""Find the pods of a cluster: those that a label selects, and those that are known by name and were not selected.
 
-Anybody who may edit a pod may take a label away, and the pod runs on: that it is not in a list proves nothing. So
-whoever acts on the absence of a node's pod has asked for it by name.
+Any user who may edit a pod may remove a label, and the pod still runs: its absence from a list proves nothing. So code
+that acts on the absence of a node's pod must have read it by name.
 """
 
 import asyncio
@@ -25,8 +25,11 @@ ABSENT_FOR_S = 60.0
 
 
 async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool = False) -> list[NodePod]:
-    """Nodes with the cluster's label and one of its names, also those that are being deleted; from the cache, or with
-    `fresh` from the API server. A pod is left out for the reasons of `why_not_a_node`. Raises KubeError."""
+    """Return nodes with the cluster's label and one of its names, also those that are being deleted.
+
+    They are read from the cache, or with `fresh` from the API server. A pod is left out for the reasons of
+    `why_not_a_node`. Raises KubeError.
+    """
     found: Sequence[Json]
     if fresh:
         found = await kube.list(POD, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
@@ -47,8 +50,10 @@ async def listed_pods(kube: KubeClient, cluster: BrokerCluster, *, fresh: bool =
 
 
 class AbsentPods:
-    """Names that the API server had no pod of, and had none with our label since: they are not asked for again at each
-    look. Made for looks that nothing but a later fresh one acts on."""
+    """Names that had no pod at the API server, and no labelled one since: they are not read again at each reconcile.
+
+    Use it only for reads that nothing acts on before a later fresh read.
+    """
 
     def __init__(self) -> None:
         self._since_s: dict[tuple[str, str], float] = {}
@@ -75,8 +80,11 @@ async def all_pods(
     *,
     fresh: bool = False,
 ) -> list[NodePod]:
-    """With those that lack a label. With `fresh`, where `overview` must have been read before: a session that it shows
-    belongs to a pod that is found, or is gone. Raises KubeError."""
+    """Return the cluster's pods including those that lack a label. Raises KubeError.
+
+    With `fresh`, `overview` must have been read before: then a session in it belongs to a pod that is found, or its pod
+    is gone.
+    """
     listed = await listed_pods(kube, cluster, fresh=fresh)
     names, now_s = {node.name for node in listed}, asyncio.get_running_loop().time()
     absent = AbsentPods() if absent is None or fresh else absent
@@ -110,18 +118,18 @@ async def _by_name(kube: KubeClient, cluster: BrokerCluster, name: str, role: Ro
 
 
 async def why_not_a_node(kube: KubeClient, cluster: BrokerCluster, role: Role, pod: Json) -> str:
-    """Why a pod with the name of a node is not that node; empty if it is, or has been. Raises KubeError.
+    """Return why a pod with the name of a node is not that node; empty if it is, or has been. Raises KubeError.
 
-    A StatefulSet releases a pod that lacks a label. Such a pod keeps the annotation, which only our StatefulSets'
-    templates have. A pod without it needs our StatefulSet as its controller, by uid. Where there is no StatefulSet,
-    its name has to do.
+    A StatefulSet releases a pod that lacks a label. The released pod keeps the annotation, which only the templates of
+    the cluster's StatefulSets have. A pod without it needs the cluster's StatefulSet as its controller, by uid. Without
+    a StatefulSet, the name is enough.
     """
     why = _why_not_by_itself(cluster, role, pod)
     return why if why is not None else _why_not_of(cluster, role, pod, await _node_set(kube, cluster, role))
 
 
 def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | None:
-    """As `why_not_a_node`; None where the StatefulSet has to be looked at."""
+    """Like `why_not_a_node`, from the pod alone; None if the StatefulSet is needed to decide."""
     if other := other_controller(pod, node_set_name(cluster.name, role)):
         return f"{other} controls it"
     if REVISION in (pod["metadata"].get("annotations") or {}):
@@ -130,7 +138,7 @@ def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | N
 
 
 def _why_not_of(cluster: BrokerCluster, role: Role, pod: Json, node_set: Json | None) -> str:
-    """`node_set` is the StatefulSet that there is now by the name of ours."""
+    """Like `why_not_a_node`; `node_set` is the present StatefulSet with the name of the cluster's own."""
     if node_set is None:
         return ""
     name = node_set["metadata"]["name"]

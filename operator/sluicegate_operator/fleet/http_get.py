@@ -1,4 +1,4 @@
-"""GET of what nodes serve (/readyz, /metrics, /brokers): one request a connection, bounded in time and size."""
+"""GET requests to nodes (/readyz, /metrics, /brokers): one for each connection, with limits of time and size."""
 
 import asyncio
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ class HttpAnswer:
 
 
 async def http_get(address: Address, path: str, *, timeout_s: float = 2.0) -> HttpAnswer:
-    """`address` is host and port. Raises OSError, TimeoutError included, when there is no whole answer in time."""
+    """Send a GET request; `address` is host and port.
+
+    Raises OSError (TimeoutError included) without a complete answer in time.
+    """
     host, port = address
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(host, port)

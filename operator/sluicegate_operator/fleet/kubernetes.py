@@ -1,6 +1,6 @@
-"""Brokers as pods: applies a cluster's children and finds its brokers by their pods' addresses.
+"""Brokers as pods: apply a cluster's children, and find its brokers by their pods' addresses.
 
-Brokers are reached by pod address, so neither DNS nor endpoints stand between the operator and a limit.
+Brokers are reached by pod address, so limits depend on neither DNS nor endpoints.
 """
 
 import asyncio
@@ -42,7 +42,10 @@ from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What was seen in one look, `view` before `pods`: see planning.fencing for why. `session_pods` is of all looks."""
+    """The result of one observation, with `view` read before `pods`: see planning.fencing.
+
+    `session_pods` has the results of all observations.
+    """
 
     view: ControllerView
     pods: tuple[NodePod, ...]
@@ -60,7 +63,7 @@ class Sighting:
         return _broker_pods(self.pods)
 
     def fence_orders(self, told: Collection[tuple[int, int]] = ()) -> tuple[FenceOrder, ...]:
-        """The sessions of brokers that are gone, without those in `told`, by id and epoch."""
+        """Return orders for the sessions of brokers that are gone, without those in `told`, by id and epoch."""
         if self.view.overview is None:
             return ()
         return tuple(plan_fencing(self.view.overview, self.broker_pods, told, self.session_pods))
@@ -68,9 +71,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class AppliedNodes:
-    """`scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed.
+    """The result of `apply`.
 
-    `uncollected`: a sentence for each unused ConfigMap that cannot be deleted.
+    `scaled_by_others`: a sentence for each StatefulSet whose number of pods another client had changed. `uncollected`:
+    a sentence for each unused ConfigMap that cannot be deleted.
     """
 
     scaled_by_others: tuple[str, ...]
@@ -80,14 +84,14 @@ class AppliedNodes:
 
 @dataclass(slots=True)
 class KubernetesFleet:
-    """Clusters as children of their objects in the API server. Nothing here is durable: all is read again."""
+    """Clusters as children of their objects in the API server. Nothing is durable: everything is read again."""
 
     _kube: KubeClient
     _operator_namespace: str = "default"
     _images: Images = field(default_factory=Images)
     _looked: ByCluster["_Looked"] = field(default_factory=lambda: ByCluster(_Looked))
     _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
+    """Two queues apply one cluster's children; neither may undo the other's number of brokers."""
     listeners: KubernetesListeners = field(init=False)
     racks: KubernetesRacks = field(init=False)
     look_every_s: float = 1.0
@@ -102,10 +106,14 @@ class KubernetesFleet:
         broker_count: int | None = None,
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> AppliedNodes:
-        """Raises KubeError, for claims and templates of pods before anything is applied; what was applied before it
-        stays, and nothing is applied that may need what was refused. Without `broker_count` there are never fewer
-        brokers than before: which may go is planning.scale's decision. `check` raises when that was decided for what
-        is no more; it is asked while nobody else applies anything of this cluster."""
+        """Apply the children of a cluster. Raises KubeError.
+
+        Claims and pod templates are checked before anything is applied. After a later error, earlier children stay
+        applied, and nothing is applied that may need the refused one.
+
+        Without `broker_count` there are never fewer brokers than before: planning.scale decides which may be removed.
+        `check` raises if that decision is outdated; it is called while no other task applies children of this cluster.
+        """
         async with self._applying[cluster.namespace, cluster.name]:
             if check is not None:
                 await check()
@@ -138,7 +146,7 @@ class KubernetesFleet:
             return AppliedNodes(tuple(scaled), claims.volumes, uncollected)
 
     async def _check_landing(self, cluster: BrokerCluster) -> None:
-        """Raises LandingTakenError if an older object keeps the place of the cluster's landing."""
+        """Raise LandingTakenError if an older object keeps the place of the cluster's landing."""
         if cluster.spec.landing is None or cluster.spec.landing.uri is None:
             return
         clusters = await self._kube.cache.everywhere(BROKER_CLUSTER, BrokerCluster)
@@ -149,7 +157,7 @@ class KubernetesFleet:
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
     ) -> None:
-        """What only the API server can say of templates of pods it says before anything is written."""
+        """Let the API server check changed pod templates before anything is written."""
         for child in children:
             if child["kind"] != STATEFUL_SET.kind:
                 continue
@@ -158,8 +166,11 @@ class KubernetesFleet:
                 await self._kube.try_out(child)
 
     async def _hold_code_name(self, cluster: BrokerCluster) -> None:
-        """Broker pods mount this ConfigMap and import what is in it, so it is made, empty, before them: another user's
-        must not have its name. Raises NameTakenError if it has. Its contents: handlers.observer_code."""
+        """Create the empty ConfigMap for observer code before the pods that import modules from it.
+
+        So another user's ConfigMap cannot have its name. Raises NameTakenError if it has. Its contents:
+        handlers.observer_code.
+        """
         if not cluster.spec.allows_config_map_code:
             return
         wanted = observer_code(cluster, {})
@@ -168,7 +179,7 @@ class KubernetesFleet:
             found = await ask(CONFIG_MAP, cluster.namespace, name)
             if found is not None and not why_not_ours(found, wanted):
                 return
-        # Raises for one that is not ours.
+        # Raises for a ConfigMap of another owner.
         await self._kube.apply(wanted)
 
     async def _apply_network_policies(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
@@ -177,7 +188,7 @@ class KubernetesFleet:
                 await self._kube.apply(policy)
 
     async def _remove_network_policies(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        """Removed last: no node waits for it if the API server refuses."""
+        """Remove policies last: no node waits for it if the API server refuses."""
         if cluster.spec.network_policies:
             return
         for policy in network_policies(cluster, listeners, self._operator_namespace):
@@ -189,8 +200,10 @@ class KubernetesFleet:
     async def node_sets(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], *, fresh: bool = False
     ) -> dict[Role, NodeSetSeen] | None:
-        """Both StatefulSets as they are, against what they should be; None before there are both. From the cache, or
-        with `fresh` from the API server."""
+        """Return both StatefulSets compared with their wanted state; None before both exist.
+
+        They are read from the cache, or with `fresh` from the API server.
+        """
         seen = {}
         wanted, layout = self._images.of_cluster(cluster), plan_cluster(cluster, listeners)
         for role in Role:
@@ -201,12 +214,15 @@ class KubernetesFleet:
         return seen
 
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:
-        """Also those that are going."""
+        """Return the pods, also those that are being deleted."""
         return await listed_pods(self._kube, cluster)
 
     async def look(self, cluster: BrokerCluster, *, fresh: bool = False) -> Sighting:
-        """Pods are those of the cache, or with `fresh` those of the API server: that a pod is not in the cache proves
-        nothing. Raises KubeError; what controllers do not say is in the view."""
+        """Observe controllers and pods. Raises KubeError; errors of controllers are in the view.
+
+        Pods are read from the cache, or with `fresh` from the API server: a pod's absence from the cache proves
+        nothing.
+        """
         looked = self._looked.of(cluster)
         places = looked.controllers or _controllers(await self.pods(cluster))
         view = await controller_view(places)
@@ -219,7 +235,7 @@ class KubernetesFleet:
         if view.overview is not None:
             now_in = session_pods(view.overview, _broker_pods(pods), seen_in)
             if not fresh and now_in.keys() - seen_in.keys():
-                # A new session may be that of a pod that the cache does not show yet, at its predecessor's address.
+                # A new session may belong to a pod that the cache does not have yet, at its predecessor's address.
                 pods = await all_pods(self._kube, cluster, view.overview, fresh=True)
                 now_in = session_pods(view.overview, _broker_pods(pods), seen_in)
             seen_in = looked.session_pods = now_in
@@ -251,7 +267,7 @@ class KubernetesFleet:
         )
 
     async def check(self, cluster: BrokerCluster, seen: NodesSeen) -> None:
-        """Also finds pods without the cluster's label, as `look` does."""
+        """Implement `Fleet.check`; it also finds pods without the cluster's label, like `look`."""
         pods = await all_pods(self._kube, cluster, seen.view.overview, fresh=True)
         found = {(pod.uid, pod.ready, pod.deleting) for pod in pods}
         known = seen.incarnations.items()
@@ -260,7 +276,7 @@ class KubernetesFleet:
             raise KubeConflictError(f"{', '.join(changed)} changed meanwhile")
 
     async def restart(self, cluster: BrokerCluster, seen: NodesSeen, name: str) -> None:
-        """Deletes the pod; its StatefulSet makes the next one."""
+        """Delete the pod; its StatefulSet creates the next one."""
         pod = seen.incarnations[name]
         await self._kube.delete(POD, cluster.namespace, name, uid=pod.id, resource_version=pod.version)
 
@@ -287,16 +303,16 @@ class KubernetesFleet:
         return (await self.apply(cluster, listeners, brokers, unchanged)).scaled_by_others
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
-        """Of the brokers that have an address now, in order of id."""
+        """Return the brokers that have an address now, in order of id."""
         return broker_addresses(await self.pods(cluster))
 
 
 @dataclass(slots=True)
 class _Looked:
-    """What looks at one BrokerCluster leave to later looks."""
+    """The state of one BrokerCluster that is kept between observations."""
 
     controllers: tuple[ControllerPlace, ...] = ()
-    """Where the controllers were at the last look, so that one look lists the pods once."""
+    """The controllers' last known addresses, so that one observation lists the pods once."""
     session_pods: dict[tuple[int, int], str] = field(default_factory=dict)
     absent: AbsentPods = field(default_factory=AbsentPods)
 
@@ -311,7 +327,7 @@ def _with_claims_as_they_are(
 
 
 async def has_started(kube: KubeClient, cluster: BrokerCluster) -> bool:
-    """Whether a StatefulSet of the cluster is there, by the cache. Raises KubeError."""
+    """Return whether a StatefulSet of the cluster exists in the cache. Raises KubeError."""
     names = [node_set_name(cluster.name, role) for role in Role]
     return _any_of(cluster, [await kube.cache.get(STATEFUL_SET, cluster.namespace, name) for name in names])
 
@@ -332,9 +348,9 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
 
 
 def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
-    """A sentence if `found` is a StatefulSet and another client has set its number of pods to another than the spec's.
+    """Return a sentence if another client has set the StatefulSet's number of pods to another than the spec's.
 
-    Brokers are taken away by planning.scale only, so the number may be put back later.
+    It is empty for other objects. Only planning.scale removes brokers, so the number may be reset later.
     """
     who = who_set(found, "spec", "replicas") if found["kind"] == STATEFUL_SET.kind else ""
     if not who:
@@ -349,8 +365,10 @@ def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
 
 
 def _check_not_fewer(found: Mapping[str, Any], cluster: BrokerCluster, brokers: int) -> None:
-    """Raises KubeConflictError where `found` asks for more brokers than were planned: the cache was behind, and nobody
-    has decided which of them may go."""
+    """Raise KubeConflictError if `found` asks for more brokers than were planned.
+
+    The cache was outdated then, and no plan has decided which of them may be removed.
+    """
     ours = (STATEFUL_SET.kind, node_set_name(cluster.name, Role.BROKER))
     if (found["kind"], found["metadata"]["name"]) == ours and int(found["spec"]["replicas"]) > brokers:
         raise KubeConflictError(f"StatefulSet {ours[1]} asks for {found['spec']['replicas']} brokers by now")
@@ -362,12 +380,12 @@ def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSee
 
 
 def _revision(node_set: Mapping[str, Any]) -> str | None:
-    """What its pods are started with from now on."""
+    """Return the revision that its pods are started with from now on."""
     return _of_pods(node_set).get(REVISION)
 
 
 def _of_pods(node_set: Mapping[str, Any]) -> Mapping[str, str]:
-    """Annotations that its pods get."""
+    """Return the annotations that its pods get."""
     annotations: Mapping[str, str] = node_set["spec"]["template"]["metadata"].get("annotations") or {}
     return annotations
 

@@ -1,4 +1,4 @@
-"""Listeners of brokers in pods: their Services, the addresses that clients get, and what each broker has open.
+"""Listeners of brokers in pods: their Services, the addresses that clients get, and each broker's open listeners.
 
 A broker opens and closes listeners while it runs (decision 31). It gets all of its listeners at once.
 """
@@ -43,7 +43,7 @@ from sluicegate_operator.resources.listener_services import broker_service_name
 
 Wish = TypeVar("Wish", Address, str)
 Wishes = Mapping[int, Mapping[str, Address | str]]
-"""For each broker, by Kafka's name of the listener: the address that clients should get, or why it is not known."""
+"""For each broker, by Kafka's name of the listener: the address for clients, or why it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class KubernetesListeners:
     ) -> ListenersSeen:
         all_pods = await listed_pods(self._kube, cluster)
         pods = [pod for pod in all_pods if pod.role is Role.BROKER and not pod.deleting]
-        # A broker that is to go keeps its Services, also while its pod is being replaced.
+        # A broker to be removed keeps its Services, also while its pod is being replaced.
         count = max(broker_count(cluster, pods), await broker_replicas(self._kube, cluster))
         layout = plan_cluster(cluster, listeners, count)
         services = await self._services(cluster, listeners, len(layout.broker_ids), lasts, held=held)
@@ -75,7 +75,7 @@ class KubernetesListeners:
     async def _services(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, lasts: Lasts, *, held: bool
     ) -> dict[str, ListenerServices]:
-        """By the listener's name in Kubernetes. Listeners that clash are left out."""
+        """Return the Services by the listener's name in Kubernetes. Listeners that clash are left out."""
         children = listener_children(cluster, listeners, count)
         there = await read_services(self._kube, cluster)
         look = held_services if held else apply_services
@@ -90,14 +90,14 @@ class KubernetesListeners:
         return services
 
     async def _places(self, listeners: Sequence[BrokerListener], pods: Sequence[NodePod]) -> list[BrokerPlace]:
-        """Reads Kubernetes nodes only if a listener needs their addresses."""
+        """Return where brokers run. Kubernetes nodes are read only if a listener needs their addresses."""
         needed = any(one.spec.exposure == "NodePort" and not one.spec.advertised_host for one in listeners)
         names = sorted({pod.node for pod in pods if pod.node}) if needed else ()
         nodes = dict(zip(names, await asyncio.gather(*map(self._node, names)), strict=True))
         return [BrokerPlace(pod.ordinal, pod.host, nodes.get(pod.node)) for pod in pods if pod.host]
 
     async def _node(self, name: str) -> NodeSeen:
-        """The address of a Kubernetes node. A node that cannot be read delays only listeners that need its address."""
+        """Return a Kubernetes node's address. An unreadable node delays only listeners that need its address."""
         try:
             read = await read_node(self._kube, name)
         except KubeError as error:
@@ -114,7 +114,7 @@ async def _open(
     *,
     held: bool,
 ) -> tuple[list[BrokerSeen], dict[int, Told]]:
-    """Configure each broker that has an address. Returns the ready brokers as they are then."""
+    """Configure each broker that has an address. Return the ready brokers with their resulting listeners."""
     pool = await pool_of(broker_addresses(pods))
     if pool is None:
         return [], {}
@@ -168,8 +168,11 @@ def _only(kind: type[Wish], wishes: Wishes) -> dict[int, dict[str, Wish]]:
 def _front(
     listener: BrokerListener, found: ListenerServices | None, seen: ListenerSeen, new: Sequence[KubeError]
 ) -> ServicesSeen:
-    """`found` is None for a listener that clashes: it gets no Service, and clients wait for none. `new` are refusals
-    to delete a Service that may pass and have not lasted: the status does not report them."""
+    """Return what clients see of the listener's Services.
+
+    `found` is None for a listener that clashes: it gets no Service, and clients wait for none. `new` are refusals to
+    delete a Service that may pass and have not lasted: the status does not report them.
+    """
     if found is None:
         return ServicesSeen(hiding=hiding(listener, {}))
     left_over = None if found.left_over in new else found.left_over

@@ -1,4 +1,4 @@
-"""Brings the Services of listeners to what they should be, and reads what has been made of them."""
+"""Bring the Services of listeners to their wanted state, and read the addresses that they got."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,10 +20,12 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListenerServices:
-    """`seen` by the Service's name. `name_taken`, `refusal` and `not_applied` say why one of them is not there, or not
-    as it should be; `not_applied` is a refusal that may pass and has lasted.
+    """The Services of one listener.
 
-    `left_over` is the first refusal to delete a Service that the listener does not want any more."""
+    `seen` is by the Service's name. `name_taken`, `refusal` and `not_applied` are why one of them is missing or
+    outdated; `not_applied` is a refusal that may pass and has lasted. `left_over` is the first refusal to delete a
+    Service that the listener does not need any more.
+    """
 
     seen: Mapping[str, ServiceSeen] = field(default_factory=dict)
     name_taken: str = ""
@@ -33,7 +35,10 @@ class ListenerServices:
 
 
 async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
-    """All that the operator has made for the cluster, also those of no listener. Raises KubeError."""
+    """Return all Services that the operator has created for the cluster, with or without a listener.
+
+    Raises KubeError.
+    """
     return await kube.cache.list(SERVICE, cluster.namespace, cluster.name, **{MANAGED_BY_LABEL: MANAGER})
 
 
@@ -43,7 +48,7 @@ def services_of(listener: BrokerListener, services: Sequence[Json]) -> ListenerS
 
 
 def _is_own(listener: BrokerListener, service: Json) -> bool:
-    """Whether the operator has made `service` for the listener.
+    """Return whether the operator has created `service` for the listener.
 
     A Service that was orphaned, as by `kubectl delete --cascade=orphan`, has no controller, or one that is gone. It
     counts if it has all labels of the listener's Services and a name that the operator gives to them.
@@ -59,10 +64,11 @@ def _is_own(listener: BrokerListener, service: Json) -> bool:
 async def held_services(
     kube: KubeClient, listener: BrokerListener, wanted: Sequence[Json], services: Sequence[Json]
 ) -> ListenerServices:
-    """The listener's Services as they are, for a look that changes nothing. `name_taken` says which name another
-    object has. Raises KubeError.
+    """Return the listener's Services without changing them. Raises KubeError.
 
-    The look ends at the first Service that is not there, so it costs one request at most."""
+    `name_taken` is about the name that another object has. The function returns at the first missing Service, so it
+    costs at most one request.
+    """
     own = services_of(listener, services)
     for child in wanted:
         name = child["metadata"]["name"]
@@ -77,10 +83,11 @@ async def held_services(
 async def apply_services(
     kube: KubeClient, listener: BrokerListener, wanted: Sequence[Json], services: Sequence[Json]
 ) -> ListenerServices:
-    """Applies the wanted Services and deletes the listener's other ones. `services` are those of read_services.
+    """Apply the wanted Services and delete the listener's other ones. `services` are those of read_services.
 
-    A Service whose change is refused counts as it is. A refused deletion is in the result, and nothing waits for it.
-    Raises KubeError if an apply is refused and may pass."""
+    A Service whose change is refused counts in its present state. A refused deletion is in the result, and nothing
+    waits for it. Raises KubeError if an apply is refused and may pass.
+    """
     there = services_of(listener, services).seen
     seen, taken, refusal = {}, "", ""
     for child in wanted:
@@ -104,7 +111,7 @@ async def apply_services(
 
 
 async def _delete(kube: KubeClient, listener: BrokerListener, services: Sequence[Json]) -> KubeError | None:
-    """Deletes these Services. Returns the first refusal. Raises KubeError if the API server does not answer."""
+    """Delete these Services. Return the first refusal. Raises KubeError if the API server does not answer."""
     refused: KubeError | None = None
     for meta in (service["metadata"] for service in services):
         if meta.get("deletionTimestamp"):

@@ -1,5 +1,7 @@
-"""Asks brokers which listeners they have open, and tells each which it should have. One that is slow or away holds up
-nobody, and what it did not say is a value."""
+"""Read which listeners brokers have open, and set which they should have.
+
+A slow or unreachable broker delays no other broker, and its missing answer is a value.
+"""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -23,8 +25,10 @@ from sluicegate_operator.planning.listeners import (
 
 
 async def ask_listeners(pool: BrokerPool, names: Collection[str]) -> dict[int, OpenListeners]:
-    """By broker id; a broker that does not answer is left out. `names`: those of which more than ports and addresses is
-    to be known."""
+    """Return the open listeners by broker id; a broker that does not answer is left out.
+
+    `names`: listeners whose trusted proxies are read as well.
+    """
     keys = asked_keys(sorted(names))
 
     async def look(broker: BrokerAddress, handle: BrokerHandle) -> OpenListeners:
@@ -37,8 +41,10 @@ async def ask_listeners(pool: BrokerPool, names: Collection[str]) -> dict[int, O
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of the listeners of one broker. `refused`: by name, what the broker says; `changed` those that are
-    another way now."""
+    """The outcome for the listeners of one broker.
+
+    `refused`: the broker's message by name; `changed`: changed listeners.
+    """
 
     changed: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -47,8 +53,10 @@ class Told:
 async def tell_listeners(
     pool: BrokerPool, now: Mapping[int, OpenListeners], wanted: Mapping[int, OpenListeners]
 ) -> dict[int, Told]:
-    """Brokers that have what is wanted already are told nothing and left out. Raises nothing that a broker can cause:
-    who does not answer has changed nothing, as far as is known."""
+    """Set the listeners of brokers that differ; other brokers are left out. Errors of brokers are in the result.
+
+    A broker that does not answer counts as unchanged.
+    """
     todo = [b for b in pool.brokers if b.broker_id in now and differing(now[b.broker_id], wanted[b.broker_id])]
     told = await asyncio.gather(
         *(_tell(pool.only(b.broker_id), b, now[b.broker_id], wanted[b.broker_id]) for b in todo)
@@ -73,13 +81,13 @@ async def _tell(pool: BrokerPool, broker: BrokerAddress, now: OpenListeners, wan
                 changed.append(name)
                 now = target
     except (KafkaAdminError, NoBrokerError):
-        # It is asked again in a moment, and shown as not having them until then.
+        # The broker is read again in a moment, and until then is reported without them.
         return Told()
     return Told(tuple(changed), refused)
 
 
 async def _alter(pool: BrokerPool, broker: BrokerAddress, change: ListenersChange | None) -> str:
-    """What the broker says against it; empty when it has done so. Raises for what may pass."""
+    """Change the listeners. Return the broker's refusal, empty if it succeeded. Raises errors that may pass."""
     if change is None:
         return ""
     request = ConfigChange(set=change.set, delete=change.delete)

@@ -1,7 +1,7 @@
 """A fleet of processes on this machine: one for each controller and broker of each cluster, all on loopback.
 
-planning.cluster_layout says what a node is; here it gets ports, files and a process. A node whose configuration has
-changed keeps the old one until `restart`: the engine decides when that may be.
+planning.cluster_layout defines a node; this module adds ports, files and a process. A node whose configuration has
+changed keeps the old one until `restart`: the engine decides when it may restart.
 """
 
 import asyncio
@@ -39,13 +39,15 @@ READY_TIMEOUT_S = 60.0
 SHUTDOWN_TIMEOUT_MS = 8_000
 """Limit of a controlled shutdown. It is below the deadline after which a process is killed."""
 FENCE_TIMEOUT_S = 2.0
-"""Limit for fencing a broker whose process ended. After it the session ends by itself."""
+"""Limit in seconds for fencing a broker whose process ended. After it, the session times out normally."""
 HTTP = "http"
 
 
 class LocalFleet:
-    """Implements fleet.protocol.Fleet. Processes that end are started again; everything else is done when it is called.
-    `aclose` stops all processes."""
+    """Implements fleet.protocol.Fleet. Processes that end are restarted; everything else happens in a call.
+
+    `aclose` stops all processes.
+    """
 
     look_every_s = 0.2
 
@@ -61,7 +63,7 @@ class LocalFleet:
         self._namespaces: dict[str, str] = {}
         """The namespace of each cluster that runs here, by the cluster's name. Only one cluster of a name runs."""
         self._applying: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Two queues apply the nodes of one cluster; neither may undo the number of brokers that the other has set."""
+        """Two queues apply the nodes of one cluster; neither may undo the other's number of brokers."""
         self.listeners, self.racks = LocalListeners(self.brokers), NoRacks()
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
@@ -71,7 +73,7 @@ class LocalFleet:
         )
 
     def brokers(self, cluster: BrokerCluster) -> list[RunningNode]:
-        """In order of id; none of another cluster of the name."""
+        """Return the brokers in order of id, without those of another cluster of the name."""
         return [running for running in self._of_cluster(cluster) if running.node.role is Role.BROKER]
 
     def _controllers(self, cluster: str) -> tuple[ControllerPlace, ...]:
@@ -83,13 +85,15 @@ class LocalFleet:
         )
 
     async def start(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        """Starts every node; returns when all are ready or late."""
+        """Start every node; return when each is ready or has timed out."""
         await self.apply(cluster, listeners)
         await asyncio.gather(self._fence_earlier(cluster.name), self._wait_ready(cluster.name))
 
     async def apply(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        """Starts missing nodes. Nodes with a changed configuration need a restart from now on. There are never fewer
-        brokers than before: `scale` says which may go. Raises KubeConflictError while another cluster of the name runs.
+        """Start missing nodes. Nodes with a changed configuration need a restart from now on.
+
+        There are never fewer brokers than before: `scale` decides which may be removed. Raises KubeConflictError while
+        another cluster of the name runs.
         """
         async with self._applying[cluster.name]:
             asked = cluster.spec.broker_count
@@ -126,15 +130,17 @@ class LocalFleet:
                 self._start(node)
 
     async def remove(self, namespace: str, name: str) -> None:
-        """Stops the nodes of this cluster."""
+        """Stop the nodes of this cluster."""
         async with self._applying[name]:
             if self._namespaces.get(name) == namespace:
                 await self._stop([key for key in self._running if key[0] == name])
                 del self._namespaces[name]
 
     async def nodes(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> NodesSeen | None:
-        """Compares with the configuration that was applied last, whatever `listeners` are. A process that waits for its
-        next start is there: another configuration may mend it."""
+        """Compare nodes with the configuration that was applied last; `listeners` is not used.
+
+        A process that waits for its next start counts as present: another configuration may fix it.
+        """
         if not self._of_cluster(cluster):
             return None
         view = await controller_view(self._controllers(cluster.name))
@@ -157,7 +163,7 @@ class LocalFleet:
             raise KubeConflictError(f"{', '.join(changed)} changed meanwhile")
 
     async def restart(self, cluster: BrokerCluster, seen: NodesSeen, name: str) -> None:
-        """Waits until the process has ended."""
+        """Restart the process, and wait until the old one has ended."""
         running = next((one for one in self._of_cluster(cluster) if one.node.name == name), None)
         if running is None or running.leaving or running.incarnation != seen.incarnations[name]:
             raise KubeConflictError(f"{name} changed meanwhile")
@@ -166,10 +172,10 @@ class LocalFleet:
             self._start(running.wanted)
 
     async def respell(self, cluster: BrokerCluster, seen: NodesSeen, name: str, revision: str) -> None:
-        """Processes say nothing of their revision."""
+        """Do nothing: processes do not report their revision."""
 
     def _place(self, layout: ClusterLayout) -> list[LocalNode]:
-        """Ports of every node first: the properties of brokers name the ports of their controllers."""
+        """Place all nodes. Ports come first: the properties of brokers contain the ports of their controllers."""
         nodes = [(role, node_id) for role in (Role.CONTROLLER, Role.BROKER) for node_id in layout.node_ids(role)]
         ports = {node_id: self._node_ports(layout, role, node_id) for role, node_id in nodes}
         http = {node_id: self._ports.port_for(f"{layout.name}/{node_id}/{HTTP}", None) for _, node_id in nodes}
@@ -193,11 +199,15 @@ class LocalFleet:
         return placed
 
     def _node_ports(self, layout: ClusterLayout, role: Role, node_id: int) -> dict[str, int]:
-        """All nodes share one host: a client listener's own port is the first broker's, the next one the second's."""
+        """Return the ports of a node.
+
+        All nodes share one host: the port of a client listener is the first broker's, the next port the second
+        broker's.
+        """
         ports = {}
         for listener in layout.role_listeners(role):
             wanted = None if listener.resource is None else listener.port + node_id
-            # The wanted port is part of what is remembered, so that another port in the manifest is another port here.
+            # The wanted port is part of the stored key, so a changed port in the manifest gets another port here.
             key = f"{layout.name}/{node_id}/{listener.name}:{listener.port}"
             ports[listener.name] = self._ports.port_for(key, wanted)
         return ports
@@ -225,9 +235,9 @@ class LocalFleet:
         child.start()
 
     async def _fence(self, node: LocalNode) -> None:
-        """Fences a broker at once when its process ended, so that clients use the other brokers meanwhile.
+        """Fence a broker at once when its process ended, so that clients use the other brokers meanwhile.
 
-        The process is not started again before this returns, so the session that the controller knows is a dead one.
+        The process is not restarted before this returns, so the session that the controller knows has no process.
         """
         if node.role is not Role.BROKER:
             return
@@ -245,8 +255,10 @@ class LocalFleet:
         self._say(f"{node.name} is fenced: its process ended")
 
     async def _fence_earlier(self, cluster: str) -> None:
-        """Ends the sessions of earlier processes. They would keep their broker ids until they time out, because their
-        controller ended together with them. Waits for the answer of the new one."""
+        """End the sessions of earlier processes, as soon as the new controller answers.
+
+        They would keep their broker ids until they time out, because their controller ended together with them.
+        """
         deadline_s = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         while (view := await controller_view(self._controllers(cluster))).overview is None or view.active is None:
             if asyncio.get_running_loop().time() >= deadline_s:
@@ -266,7 +278,7 @@ class LocalFleet:
                 await fence(view.active, orders)
                 break
             except KafkaAdminError as error:
-                # A controller may be active before its listener takes connections.
+                # A controller may be active before its listener accepts connections.
                 if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:
                     self._say(
                         f"{cluster}: earlier processes of brokers {ids}"
@@ -284,7 +296,7 @@ class LocalFleet:
                 self._say(f"{child.spec.name} is not ready after {READY_TIMEOUT_S:g} s: {reason}")
 
     async def _stop(self, keys: Sequence[NodeKey]) -> None:
-        """Brokers first: a broker that stops tells its controller."""
+        """Stop nodes, brokers first: a broker that stops notifies its controller."""
         stopping = {key: self._running[key] for key in keys}
         for running in stopping.values():
             running.leaving = True
@@ -297,5 +309,5 @@ class LocalFleet:
         await self._stop(list(self._running))
 
     def describe(self, cluster: str) -> list[dict[str, Any]]:
-        """Plain data for state.json: what runs where."""
+        """Return plain data about the nodes for state.json."""
         return [running.describe() for running in self._of(cluster)]

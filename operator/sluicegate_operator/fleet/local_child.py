@@ -1,7 +1,8 @@
-"""Run as a program by local_process.py: ties this process to its parent's life, then becomes the given command.
+"""Program that local_process.py runs: it ties this process to its parent's life, then becomes the given command.
 
-It imports nothing of the package, so that it costs milliseconds. On Linux the kernel kills the process when the parent
-dies, however it died (prctl PR_SET_PDEATHSIG, which survives exec); elsewhere it lives on and is stopped by hand.
+It imports nothing of the package, so that it starts in milliseconds. On Linux the kernel kills the process when the
+parent dies, for whatever reason (prctl PR_SET_PDEATHSIG, which survives exec). On other systems it survives the parent,
+and the user must stop it.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ def main() -> None:
     if sys.platform == "linux":
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-        # The parent may have died before prctl took hold.
+        # The parent may have died before prctl took effect.
         if os.getppid() != parent:
             sys.exit(EXIT_ORPHAN)
     os.execv(command[0], command)

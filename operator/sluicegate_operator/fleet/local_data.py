@@ -1,4 +1,4 @@
-"""The data folder of `sluicegate up`: who owns it, which ports its nodes have, where each node's files are.
+"""The data folder of `sluicegate up`: its owner, the ports of its nodes, and the files of each node.
 
 DIR/lock                     held by the running `up`; holds its pid
 DIR/state.json               what runs where, for `sluicegate status`
@@ -19,20 +19,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    # Models bring pydantic and YAML, which `sluicegate audit` does without.
+    # Models import pydantic and YAML, which `sluicegate audit` does not need.
     from sluicegate_operator.api.metadata import Resource
 
 LOOPBACK = "127.0.0.1"
 FREE_PORTS = range(20_000, 32_000)
-"""Below the range that Linux takes the ports of outgoing connections from."""
+"""Below the range from which Linux takes the ports of outgoing connections."""
 
 
 class DataDirError(Exception):
-    """The data folder cannot be used; the message says what to do."""
+    """The data folder cannot be used; the message includes what to do."""
 
 
 class DataDir:
-    """Use as a context manager: it holds the lock meanwhile."""
+    """The data folder. Use it as a context manager, which holds the lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -80,7 +80,7 @@ class DataDir:
         _write_json(self.path / "state.json", state)
 
     def write_manifests(self, resources: "Iterable[Resource]") -> None:
-        """As a list of Kubernetes, without what only an API server would know."""
+        """Write a Kubernetes List, without the fields that only an API server would set."""
         items = [
             {
                 "apiVersion": resource.api_version,
@@ -110,10 +110,10 @@ def manifests_file(path: Path) -> Path:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The state of the `up` that runs in that folder; raises DataDirError when none does."""
+    """Return the state of the `up` that runs in that folder. Raises DataDirError if none does."""
     lock = path / "lock"
     owner = lock.read_text().strip() if lock.exists() else ""
-    # Asking for the lock itself would be surer, but could refuse an `up` that starts in the same moment.
+    # Taking the lock itself would be more reliable, but could refuse an `up` that starts at the same moment.
     if not owner.isdigit() or not _is_alive(int(owner)):
         raise DataDirError(
             f"no `sluicegate up` runs in {path.absolute()}; start one, or name its folder with --data-dir"
@@ -134,7 +134,7 @@ def _is_alive(pid: int) -> bool:
 
 
 class PortBook:
-    """Hands out loopback ports: the remembered one, else the wanted one, else any that is free."""
+    """Assigns loopback ports: the remembered one, else the wanted one, else any free one."""
 
     def __init__(self, remembered: Mapping[str, int], is_free: Callable[[int], bool] | None = None) -> None:
         self._ports = dict(remembered)
@@ -146,7 +146,10 @@ class PortBook:
         return dict(self._ports)
 
     def port_for(self, key: str, wanted: int | None) -> int:
-        """Stable for the life of this book; a remembered port that somebody else took meanwhile is given up."""
+        """Return the port for `key`, the same for the life of this book.
+
+        A remembered port that another process uses meanwhile is replaced.
+        """
         if (known := self._ports.get(key)) in self._taken and known is not None:
             return known
         mine = {port for other, port in self._ports.items() if other != key} | self._taken
@@ -188,7 +191,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Whole or not at all: readers never see half of it."""
+    """Write the file atomically: readers never see half of it."""
     draft = path.with_suffix(".tmp")
     draft.write_text(json.dumps(value, indent=2) + "\n")
     draft.replace(path)

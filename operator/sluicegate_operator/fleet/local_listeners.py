@@ -17,8 +17,10 @@ from sluicegate_operator.planning.racks import RacksPlan, Telling
 
 @dataclass(frozen=True, slots=True)
 class LocalListeners:
-    """A process has the listeners of its configuration: `restart` opens and closes them. See
-    fleet.protocol.ListenerFleet."""
+    """Processes have the listeners of their configuration: only `restart` opens and closes them.
+
+    See fleet.protocol.ListenerFleet.
+    """
 
     _brokers: Callable[[BrokerCluster], Sequence[RunningNode]]
 
@@ -41,7 +43,7 @@ def _open(node: LocalNode) -> dict[str, OpenListener]:
 
 
 class NoRacks:
-    """One machine has no racks. See fleet.protocol.RackFleet."""
+    """Racks of one machine, which has none. See fleet.protocol.RackFleet."""
 
     async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
         return RacksPlan()

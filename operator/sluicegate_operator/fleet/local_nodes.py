@@ -32,7 +32,10 @@ class LocalNode:
 
 @dataclass(slots=True)
 class RunningNode:
-    """`node` is what the process was started with, `wanted` what it should be. `leaving`: it is not started again."""
+    """A node with a process.
+
+    `node` is what the process was started with, `wanted` what it should run. `leaving`: it is not restarted.
+    """
 
     node: LocalNode
     wanted: LocalNode
@@ -44,7 +47,10 @@ class RunningNode:
         return Incarnation(str(self.child.pid))
 
     async def view(self) -> NodeView:
-        """A process that waits for its next start is there: another configuration may mend it."""
+        """Return the node as planning sees it.
+
+        A process that waits for its next start counts as present: another configuration may fix it.
+        """
         problem = await self.child.why_not_ready()
         return NodeView(
             name=self.node.name,
@@ -56,7 +62,7 @@ class RunningNode:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Plain data for state.json: what runs where."""
+        """Return plain data about the node for state.json."""
         return {
             "id": self.node.key[1],
             "role": str(self.node.role),

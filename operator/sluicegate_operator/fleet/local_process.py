@@ -1,7 +1,7 @@
-"""One child process that is kept alive: started, watched, started again with back-off when it ends, stopped cleanly.
+"""Keep one child process alive: start it, watch it, restart it with back-off when it ends, stop it cleanly.
 
-It knows nothing of Kafka: a command, a log file, a question whether it is ready. The child gets a process group of its
-own, so that a terminal's Ctrl-C reaches only the supervisor, which then stops its children in the right order.
+The module does not know Kafka, only a command, a log file and a readiness check. The child gets its own process group,
+so that Ctrl-C in a terminal reaches only the supervisor, which then stops its children in the right order.
 """
 
 import asyncio
@@ -25,14 +25,17 @@ CRASH_LOOP_EXITS = 3
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Until a child that ended is started again: doubled each time, and `first_s` again once it ran `steady_s`."""
+    """Delay before a child that ended is restarted.
+
+    It doubles each time, and is `first_s` again after the child ran for `steady_s`.
+    """
 
     first_s: float = 1.0
     max_s: float = 30.0
     steady_s: float = 60.0
 
     def delay_s(self, exits_in_a_row: int) -> float:
-        """1 is the first."""
+        """Return the delay in seconds; the first exit has number 1."""
         # No need to count further: 2 ** 30 s are decades.
         return min(self.first_s * 2.0 ** min(exits_in_a_row - 1, 30), self.max_s)
 
@@ -43,8 +46,11 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """`say` gets one line for everything a person wants to know; `changed` is called when the pid changed; `died` when
-    the child ended by itself: it is not started again before that has returned."""
+    """Callbacks of a child.
+
+    `say` gets one line for each event that users want to know. `changed` is called when the pid changed. `died` is
+    called when the child ended without being stopped: it is not restarted before that returns.
+    """
 
     say: Callable[[str], None]
     changed: Callable[[], None]
@@ -53,7 +59,7 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """`http` is where /readyz answers."""
+    """A command to keep alive. `http` is the address that serves /readyz."""
 
     name: str
     command: Sequence[str]
@@ -62,8 +68,11 @@ class ChildSpec:
 
 
 class Child:
-    """`failing` says why it does not stay up: empty until it is a crash loop, and again once it was ready. `began_ms`:
-    when its process was started last, by the wall clock."""
+    """One child process.
+
+    `failing`: why it does not stay up; empty before it is a crash loop, and after it was ready. `began_ms`: when its
+    process was last started, by the wall clock.
+    """
 
     def __init__(self, spec: ChildSpec, watcher: Watcher, back_off: BackOff) -> None:
         self.spec = spec
@@ -100,7 +109,7 @@ class Child:
         again = f"it is started again in {delay_s:g} s"
         if exits < CRASH_LOOP_EXITS:
             self.failing = ""
-            # Of a child that a signal ended the last line tells nothing.
+            # If a signal ended the child, its last line does not explain it.
             words = f"; its last words: {lines[-1]} (see {self.spec.log_file})" if code > 0 and lines else ""
             self._watcher.say(f"{name} {describe_exit(code)}; {again}{words}")
             return
@@ -143,7 +152,7 @@ class Child:
             self._watcher.changed()
 
     async def why_not_ready(self) -> str | None:
-        """None when /readyz says so; otherwise half a sentence."""
+        """Return None if /readyz reports ready, otherwise half a sentence with the cause."""
         if self.pid is None:
             return self.failing or "not running"
         try:
@@ -156,7 +165,7 @@ class Child:
         return answer.body.strip() or f"HTTP {answer.status}"
 
     async def wait_ready(self, timeout_s: float) -> str | None:
-        """None when it became ready in time, otherwise why not."""
+        """Return None if it became ready in time, otherwise the cause."""
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         while (reason := await self.why_not_ready()) is not None:
             if asyncio.get_running_loop().time() >= deadline_s:
@@ -165,8 +174,8 @@ class Child:
         return None
 
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """SIGTERM, then SIGKILL when it takes longer than `deadline_s`. Also ends a pending restart."""
-        # A second SIGTERM would be an order to leave at once.
+        """Send SIGTERM, then SIGKILL after `deadline_s`. This also cancels a pending restart."""
+        # A second SIGTERM would order an immediate exit.
         is_first, self._stopping = not self._stopping, True
         # Two callers may wait for the same end.
         task = self._task

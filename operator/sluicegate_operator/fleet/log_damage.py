@@ -1,4 +1,4 @@
-"""Which offsets the brokers of one cluster cannot read, asked of each over a connection of its own."""
+"""Read the unreadable offsets of each broker of a cluster, over separate connections."""
 
 import asyncio
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _RANGES_NAMED_MAX = 3
 
 
 async def ask_log_damage(brokers: Iterable[BrokerAddress]) -> dict[int, BrokerDamage]:
-    """By broker id; a broker that does not answer is left out."""
+    """Return the damage by broker id; a broker that does not answer is left out."""
     slots = asyncio.Semaphore(ASKED_AT_A_TIME)
     found: dict[int, BrokerDamage] = {}
 

@@ -1,4 +1,4 @@
-"""Reads the StatefulSets of a cluster."""
+"""Read the StatefulSets of a cluster."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +14,18 @@ from sluicegate_operator.resources.statefulset import is_node_set_of
 async def read_node_set(
     kube: KubeClient, cluster: BrokerCluster, role: Role, *, fresh: bool = False
 ) -> Mapping[str, Any] | None:
-    """The cluster's own StatefulSet, from the cache or with `fresh` from the API server. Raises KubeError."""
+    """Return the cluster's own StatefulSet, from the cache or with `fresh` from the API server. Raises KubeError."""
     ask = kube.get if fresh else kube.cache.get
     found = await ask(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
     return found if found is not None and is_node_set_of(cluster, role, found) else None
 
 
 async def find_node_set(kube: KubeClient, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
-    """The cluster's StatefulSet, also one that lost its label: if the cache has none, the API server is asked."""
+    """Return the cluster's StatefulSet, from the API server if it is not in the cache because it lost its label."""
     return await read_node_set(kube, cluster, role) or await read_node_set(kube, cluster, role, fresh=True)
 
 
 async def broker_replicas(kube: KubeClient, cluster: BrokerCluster) -> int:
-    """How many brokers the StatefulSet has; 0 before there is one. Raises KubeError."""
+    """Return the StatefulSet's number of brokers; 0 before it exists. Raises KubeError."""
     found = await find_node_set(kube, cluster, Role.BROKER)
     return 0 if found is None else int(found["spec"]["replicas"])

@@ -1,4 +1,4 @@
-"""Reads the Kubernetes nodes that pods are on. The right to do so is apart from the others: an operator may lack it."""
+"""Read the Kubernetes nodes of pods. The operator may lack this right, which is separate from the others."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ FORBIDDEN = "the operator may not get nodes; deploy/README.md says how to let it
 
 @dataclass(frozen=True, slots=True)
 class NodeRead:
-    """`found` is None where it could not be read; `unseen` says why."""
+    """A Kubernetes node. `found` is None if it could not be read; `unseen` then has the cause."""
 
     found: Mapping[str, Any] | None
     unseen: str = ""
@@ -24,7 +24,7 @@ class NodeRead:
 
 
 async def read_node(kube: KubeClient, name: str) -> NodeRead:
-    """Raises KubeError for what may pass."""
+    """Read a Kubernetes node. Raises KubeError for errors that may pass."""
     try:
         found = await kube.get(NODE, None, name)
     except KubeError as error:
@@ -37,10 +37,10 @@ async def read_node(kube: KubeClient, name: str) -> NodeRead:
 
 
 async def lost_nodes(kube: KubeClient, pods: Sequence[NodePod]) -> tuple[LostNode, ...]:
-    """The Kubernetes nodes that some of these pods are on and that are NotReady or gone, by name.
+    """Return the Kubernetes nodes of these pods that are NotReady or gone, by name.
 
-    A pod only hints at it, and for a moment so does one that has just become ready: the Node is read. Nothing is
-    returned for a Node that the operator may not read. Raises KubeError for what may pass.
+    A pod is only a hint, and for a moment so is one that has just become ready: the Node is read. A Node that the
+    operator may not read is left out. Raises KubeError for errors that may pass.
     """
     on: dict[str, list[str]] = {}
     for pod in sorted(pods, key=lambda pod: pod.node_id):

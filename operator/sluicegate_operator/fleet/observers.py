@@ -1,7 +1,7 @@
-"""Observers of brokers: looks at every broker, changes what differs, looks until each says what has become of them.
+"""Observers of brokers: read every broker, change what differs, and read until each reports the outcome.
 
-The operator and `sluicegate up` use it alike; what differs is decided by planning.observers. Nothing here restarts a
-broker: classes are imported while it runs.
+The operator and `sluicegate up` both use it; planning.observers decides what differs. No broker is restarted: it
+imports classes while it runs.
 """
 
 import asyncio
@@ -34,14 +34,17 @@ from sluicegate_operator.planning.observers import (
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
 _SAID = "On this broker: {}: "
-"""Behind it in the documentation of an observer's class a broker says what has become of it: Failed (why)."""
+"""Prefix of a broker's report in the documentation of an observer's class; the report follows, as in: Failed (why)."""
 _REPORT = re.compile(r"(\w+)(?: \((.*)\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class ObserversResult:
-    """`changes` is what was found to differ. `observed`: what each broker that answered says; `unseen`: why the others
-    did not."""
+    """The result of one run.
+
+    `changes` are the differences that were found. `observed`: the reports of each broker that answered; `unseen`: why
+    the others did not.
+    """
 
     changes: tuple[SetBrokerConfigs, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -52,8 +55,10 @@ class ObserversResult:
 async def enforce_observers(
     pool: BrokerPool, plan: ObserverPlan, *, hold: bool = False, deadline_s: float = 5.0
 ) -> ObserversResult:
-    """Raises nothing that a broker can cause. `hold`: see diff_observers. `deadline_s`: how long brokers may take to
-    load what has changed."""
+    """Bring the observers of all brokers to the plan. Errors of brokers are in the result.
+
+    `hold`: see diff_observers. `deadline_s`: seconds that brokers may take to load changes.
+    """
     seen = await _look(pool, None)
     found = _answers(seen)
     actions = diff_observers(plan.configs, found, hold=hold)
@@ -70,7 +75,7 @@ async def enforce_observers(
 def plugin_reports(
     plan: ObserverPlan, verdict: PluginVerdict, expected: Sequence[int], result: ObserversResult
 ) -> PluginReports:
-    """What became of one observer on the brokers that should have it."""
+    """Return the reports on one observer from the brokers that should have it."""
     if verdict.outcome is not PluginOutcome.ACCEPTED:
         return PluginReports()
     found = reports_on(plan, verdict.observer, expected, result.observed)
@@ -79,7 +84,7 @@ def plugin_reports(
 
 
 def _refused(plan: ObserverPlan, observer: str, result: ObserversResult) -> str:
-    """What brokers say of a value that they will not take whenever they are asked."""
+    """Return the brokers' message about a value that they refuse permanently."""
     own = {*plan.keys[observer], NAMES}
     for failure in result.failures:
         refused = isinstance(failure.error, KafkaApiError) and not failure.error.retriable
@@ -92,7 +97,10 @@ def _refused(plan: ObserverPlan, observer: str, result: ObserversResult) -> str:
 async def _look_until(
     pool: BrokerPool, plan: ObserverPlan, keys: Collection[str], until_s: float
 ) -> dict[int, ObservedObservers | Unreachable]:
-    """The last look: all brokers that answer have loaded what is wanted, or failed to, or the time is over."""
+    """Read until all brokers that answer have loaded or failed to load the plan, or time is up.
+
+    Return the last answers.
+    """
     loop = asyncio.get_running_loop()
     pause_s = FIRST_PAUSE_S
     while True:
@@ -106,7 +114,7 @@ async def _look_until(
 
 
 def _waits(plan: ObserverPlan, found: Mapping[int, ObservedObservers]) -> bool:
-    """Whether a broker is loading what it is told to."""
+    """Return whether a broker is still loading an observer."""
     reports = (reports_on(plan, observer, sorted(found), found) for observer in plan.keys)
     return any(report.state == LOADING for by_broker in reports for report in by_broker.values())
 
@@ -116,7 +124,7 @@ def _answers(seen: Mapping[int, ObservedObservers | Unreachable]) -> dict[int, O
 
 
 async def _look(pool: BrokerPool, keys: Collection[str] | None) -> dict[int, ObservedObservers | Unreachable]:
-    """Without `keys` all of each broker's configuration, also observers that nobody wants."""
+    """Read the brokers' observers. Without `keys`, read each broker's whole configuration, also unwanted observers."""
 
     async def look(broker: BrokerAddress, handle: BrokerHandle) -> ObservedObservers:
         configs = await handle.describe_broker_configs(broker.broker_id, keys, with_documentation=True)
@@ -131,7 +139,7 @@ async def _look(pool: BrokerPool, keys: Collection[str] | None) -> dict[int, Obs
 
 
 def _reports(configs: Configs) -> dict[str, ObserverReport]:
-    """By observer, of those in observer.class.names."""
+    """Return the reports by observer, for those in observer.class.names."""
     names = configs[NAMES].value if NAMES in configs else None
     found = {}
     for name in (names or "").split(","):

@@ -1,7 +1,7 @@
-"""What a node's pod says of the node: pure readings of pod objects, nothing is asked here.
+"""Parse pod objects of nodes, without any request.
 
-A pod whose Kubernetes node is lost is told by the pod itself, so that the operator needs no rights on nodes: the node
-controller takes Ready away from it, while its own kubelet would do so only for a container or a gate that is not ready.
+A pod itself shows that its Kubernetes node is lost, so the operator needs no rights on nodes. The node controller sets
+the pod's Ready to False. The pod's own kubelet would do so only if a container or a readiness gate is not ready.
 """
 
 import re
@@ -35,9 +35,15 @@ class PodCondition:
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """A broker's or controller's pod; `host` is empty before it has an address, `node` before it is on a Kubernetes
-    node. `ready` is the pod's own Ready, `containers_ready` leaves the readiness gates out. `failure` says why it does
-    not start, `ended` when its container last ended. `lost_labels`: those that it should have and has not."""
+    """A broker's or controller's pod.
+
+    - `host`: empty before it has an address.
+    - `node`: empty before it is scheduled.
+    - `ready`: the pod's own Ready; `containers_ready` excludes the readiness gates.
+    - `failure`: why it does not start.
+    - `ended`: the last end of its container.
+    - `lost_labels`: labels that it should have and lacks.
+    """
 
     name: str
     role: Role
@@ -66,27 +72,30 @@ class NodePod:
 
     @property
     def address(self) -> BrokerAddress | None:
-        """Where the operator asks; nobody asks a pod that is going."""
+        """The address for the operator's requests; None for a pod that is being deleted."""
         if self.role is not Role.BROKER or not self.host or self.deleting:
             return None
         return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, up=self.ready)
 
 
 def broker_count(cluster: BrokerCluster, pods: Sequence[NodePod]) -> int:
-    """How many there are: one that is to go counts while it is there."""
+    """Return the number of brokers; one that is to be removed counts while its pod exists."""
     wanted = cluster.spec.broker_count
     return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.role is Role.BROKER)])
 
 
 def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
-    """In order of id."""
+    """Return the addresses in order of id."""
     addresses = [address for pod in pods if (address := pod.address) is not None]
     return tuple(sorted(addresses, key=lambda address: address.broker_id))
 
 
 def node_pod(pod: Json, of_role: Role | None = None) -> NodePod | None:
-    """None for a pod that is no node of a cluster, or whose containers have all ended for good. Its role is that of its
-    label, unless it is known."""
+    """Return the parsed pod.
+
+    Returns None for a pod that is not a node of a cluster, or whose containers have all ended for good. Its role is
+    that of its label, unless `of_role` is given.
+    """
     meta = pod["metadata"]
     ordinal = _ORDINAL.search(meta["name"])
     role = of_role or (meta.get("labels") or {}).get(ROLE_LABEL)
@@ -134,13 +143,13 @@ def _node_lost(status: Json, conditions: Mapping[str, PodCondition], gates: Sequ
 
 
 def _ended(status: Json, container_name: str) -> ContainerEnd | None:
-    """Of the node's own container, which has its role's name: what runs beside it may come and go."""
+    """Return the end of the node's own container, which has its role's name: sidecars may start and end."""
     named = (one for one in status.get("containerStatuses") or () if one.get("name") == container_name)
     container: Json = next(named, {})
     state = container.get("state") or {}
     end = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     if not end.get("finishedAt"):
-        # It has not ended, or the kubelet has lost sight of it.
+        # It has not ended, or the kubelet has lost its record.
         return None
     at_ms = _milliseconds(end["finishedAt"])
     began = (state.get("running") or {}).get("startedAt")

@@ -1,7 +1,7 @@
-"""A fleet, as the engine's reconcilers see it: the nodes of clusters, wherever they run.
+"""The interface of a fleet for the engine's reconcilers: the nodes of clusters, wherever they run.
 
-There are two implementations: pods (`kubernetes`) and processes on this machine (`local`). Neither decides anything:
-planning says which node may be restarted, and how many brokers there should be. tests/contract/test_fleets.py checks
+There are two implementations: pods (`kubernetes`) and processes on this machine (`local`). Neither makes decisions:
+planning decides which node may be restarted, and how many brokers there should be. tests/contract/test_fleets.py checks
 both.
 """
 
@@ -28,13 +28,15 @@ PoolOf = Callable[[tuple[BrokerAddress, ...]], Awaitable[BrokerPool | None]]
 
 
 Lasts = Callable[[KubeError], bool]
-"""Notes a refusal that may pass. Returns whether refusals have lasted for long."""
+"""Records a refusal that may pass. Returns whether refusals have lasted for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """One of the pods or processes that have the same name one after the other. `id` is a pod's uid or a process's pid,
-    `version` a pod's resourceVersion."""
+    """One of the pods or processes that have the same name one after the other.
+
+    `id` is a pod's uid or a process's pid, `version` a pod's resourceVersion.
+    """
 
     id: str
     version: str = ""
@@ -44,28 +46,28 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
-    """The nodes of one cluster. `view` is older than the rest; planning.fencing says why."""
+    """The nodes of one cluster. `view` is older than the rest, see planning.fencing."""
 
     view: ControllerView
     nodes: Sequence[NodeView]
-    """Every node that should be there."""
+    """Every node that should exist."""
     incarnations: Mapping[str, Incarnation]
-    """What runs, by the node's name, also what should not be there."""
+    """The running pods or processes, by the node's name, also those that should not exist."""
     addresses: tuple[BrokerAddress, ...]
     broker_count: int
-    """How many brokers the fleet keeps running."""
+    """Number of brokers that the fleet keeps running."""
     broker_ids: Collection[int]
-    """The brokers that run, also those that are to go."""
+    """The running brokers, also those that are to be removed."""
     fences: tuple[FenceOrder, ...] = ()
     template_observed: bool = True
     """Whether a node that is restarted now gets the wanted configuration."""
     respelled: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that run the wanted configuration and state it in an older spelling: their names and the new spelling."""
+    """Nodes with the wanted configuration in an older spelling: their names and the new spelling."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenersSeen:
-    """The listeners of one cluster. `layout` is the wanted state, `told` what this look has changed on brokers."""
+    """The listeners of one cluster. `layout` is the wanted state, `told` has the changes just made on brokers."""
 
     layout: ClusterLayout
     brokers: Sequence[BrokerSeen]
@@ -77,28 +79,29 @@ class ListenersSeen:
 
 
 class ListenerFleet(Protocol):
-    """What clients connect to."""
+    """The listeners that clients connect to."""
 
     async def look(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
     ) -> ListenersSeen:
-        """Brings the listeners of running brokers, and what is in front of them, to the wanted state, where the fleet
-        can do that without a restart. Changes nothing if `held`. Raises KubeError, but not for a refusal of which
-        `lasts` is true."""
+        """Bring listeners and their Services to the wanted state, as far as that needs no restart.
+
+        Changes nothing if `held`. Raises KubeError, but not for a refusal for which `lasts` returns true.
+        """
 
 
 class RackFleet(Protocol):
     """The racks of brokers."""
 
     async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
-        """Which brokers wait for their rack. Raises KubeError."""
+        """Return which brokers wait for their rack. Raises KubeError."""
 
     async def tell(self, cluster: BrokerCluster, telling: Telling) -> None:
-        """Tells a broker its rack. Raises KubeError, also if the broker has gone."""
+        """Give a broker its rack. Raises KubeError, also if the broker is gone."""
 
 
 class Fleet(Protocol):
-    """All methods raise KubeError if an API server is asked and does not do it."""
+    """The nodes of clusters. All methods raise KubeError if the API server fails or refuses."""
 
     @property
     def listeners(self) -> ListenerFleet: ...
@@ -108,23 +111,25 @@ class Fleet(Protocol):
 
     @property
     def look_every_s(self) -> float:
-        """Seconds until nodes that change are read again."""
+        """Seconds until changing nodes are read again."""
 
     async def nodes(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> NodesSeen | None:
-        """Compares the nodes with what the manifests want. None before the fleet has any node of the cluster."""
+        """Compare the nodes with the manifests. None before the fleet has any node of the cluster."""
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
-        """The brokers that have an address, in order of id."""
+        """Return the brokers that have an address, in order of id."""
 
     async def check(self, cluster: BrokerCluster, seen: NodesSeen) -> None:
-        """Raises KubeConflictError if a node is not as it was seen: another node may be down by now."""
+        """Raise KubeConflictError if a node has changed since it was observed: another node may be down now."""
 
     async def restart(self, cluster: BrokerCluster, seen: NodesSeen, name: str) -> None:
-        """Restarts one node with the wanted configuration, and does not wait until it is ready. Raises
-        KubeConflictError if the node is not as it was seen."""
+        """Restart one node with the wanted configuration, without waiting until it is ready.
+
+        Raises KubeConflictError if the node has changed since it was observed.
+        """
 
     async def respell(self, cluster: BrokerCluster, seen: NodesSeen, name: str, revision: str) -> None:
-        """Writes a revision of `seen.respelled` to its node."""
+        """Write a revision of `seen.respelled` to its node."""
 
     async def scale(
         self,
@@ -134,7 +139,8 @@ class Fleet(Protocol):
         brokers: int,
         check: Callable[[], Awaitable[None]],
     ) -> Sequence[str]:
-        """Sets the number of brokers. Returns a sentence for each set of nodes that another hand had scaled.
+        """Set the number of brokers. Return a sentence for each set of nodes that another client had scaled.
 
         `check` raises KubeConflictError if the decision is outdated. So does this method if the number of brokers is
-        not `seen.broker_count` any more. No other call scales the cluster in between."""
+        not `seen.broker_count` any more. No other call scales the cluster in between.
+        """

@@ -1,4 +1,4 @@
-"""The racks of brokers in pods: from the labels of the Kubernetes nodes that the pods are on."""
+"""The racks of brokers in pods, from the labels of the pods' Kubernetes nodes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class KubernetesRacks:
 
 
 def rack_pods(pods: Sequence[NodePod]) -> list[RackPod]:
-    """The brokers' pods, without those that are being deleted."""
+    """Return the brokers' pods, without those that are being deleted."""
     return [
         RackPod(pod.name, pod.uid, pod.node, pod.annotations.get(RACK, ""), pod.failing)
         for pod in pods
@@ -42,12 +42,12 @@ def rack_pods(pods: Sequence[NodePod]) -> list[RackPod]:
 
 
 def placed_brokers(pods: Sequence[NodePod]) -> dict[int, str]:
-    """The Kubernetes node of each broker that is on one and is not going."""
+    """Return the Kubernetes node of each broker that is scheduled and not being deleted."""
     return {pod.node_id: pod.node for pod in pods if pod.role is Role.BROKER and pod.node and not pod.deleting}
 
 
 async def read_labels(kube: KubeClient, node: str) -> NodeLabels:
-    """Raises KubeError for what may pass."""
+    """Read the labels of a Kubernetes node. Raises KubeError for errors that may pass."""
     read = await read_node(kube, node)
     return (
         NodeLabels(None, read.unseen) if read.found is None else NodeLabels(read.found["metadata"].get("labels") or {})

@@ -1,6 +1,6 @@
-"""A topic's partitions are brought to the number of replicas that its Topic says, a step at each look.
+"""Bring a topic's partitions to the number of replicas in its Topic, one step at each reconcile.
 
-What is sent is decided by planning.reassignment; here are the questions and the requests.
+planning.reassignment decides what is sent; this module reads the state and sends the requests.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ from sluicegate_operator.planning.topics import ObservedTopic, PartitionLayout
 
 @dataclass(frozen=True, slots=True)
 class BrokersWanted:
-    """`expected`: how many brokers the cluster should have. `staying_below`: see `BrokersSeen`."""
+    """The wanted brokers. `expected`: how many the cluster should have. `staying_below`: see `BrokersSeen`."""
 
     expected: int
     staying_below: int | None = None
 
 
 def plan_of(topic: Topic, observed: ObservedTopic | None) -> ReplicasPlan:
-    """How far the change of the number of replicas is, without any move."""
+    """Return the progress of the change of the number of replicas, without any move."""
     if topic.spec.replicas is None or observed is None or not observed.layout:
         return NO_CHANGE
     return plan_replicas(topic.topic_name, topic.spec.replicas, observed.layout)
@@ -39,9 +39,9 @@ def plan_of(topic: Topic, observed: ObservedTopic | None) -> ReplicasPlan:
 async def reassign_replicas(
     pool: BrokerPool, topic: Topic, observed: ObservedTopic | None, brokers: BrokersWanted
 ) -> ReplicasPlan:
-    """Send the next moves of the topic. Returns what is left to do, and why partitions were refused.
+    """Send the next moves of the topic. Return what is left to do, and why partitions were refused.
 
-    Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached.
+    Raises KafkaAdminError if the brokers refuse, NoBrokerError if none can be reached.
     """
     wanted = topic.spec.replicas
     if wanted is None or observed is None:
@@ -72,10 +72,10 @@ async def reassign_replicas(
 def _as_of_now(
     partition: PartitionLayout, now: PartitionView | None, change: ReassignmentView | None
 ) -> PartitionLayout:
-    """The partition with the reassignment that the controller has of it, or else as a broker has described it since.
+    """Return the partition with the controller's reassignment of it, or else as a broker has described it since.
 
-    What was observed may be from before a reassignment began, or from just before one of another client ended: then it
-    has the replicas of before and after together.
+    The observed state may be from before a reassignment began. Or it is from just before another client's reassignment
+    ended, and has the old and the new replicas together.
     """
     if change is not None:
         return replace(partition, replicas=change.replicas, adding=change.adding, removing=change.removing)
@@ -87,7 +87,7 @@ def _as_of_now(
 async def _look(
     handle: BrokerHandle, wanted: BrokersWanted
 ) -> tuple[BrokersSeen, Mapping[Partition, ReassignmentView], Mapping[str, TopicView]]:
-    """The brokers, the reassignments under way in the cluster, and after them all topics."""
+    """Return the brokers, the reassignments under way in the cluster, and all topics, read in this order."""
     cluster = await handle.describe_cluster_with_fenced()
     moving = await handle.list_reassignments()
     topics = await handle.describe_topics()
@@ -96,7 +96,7 @@ async def _look(
 
 
 def _seen(cluster: ClusterView, wanted: BrokersWanted) -> BrokersSeen:
-    """Without the replicas that brokers have."""
+    """Return the brokers without the replicas that they have."""
     return BrokersSeen(
         expected=wanted.expected,
         racks={broker.id: broker.rack for broker in cluster.brokers},

@@ -1,6 +1,7 @@
-"""What a roll or a change of scale must know of the brokers and pods, gathered for planning.roll and planning.scale.
+"""Read the state of brokers and pods for planning.roll and planning.scale.
 
-Nothing is decided here. What cannot be learned is None with a sentence, for a roll must not go on without it.
+The module decides nothing. A state that cannot be read is None with a sentence, because a roll must not continue
+without it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +27,7 @@ BEHIND = "the brokers' metadata is not what the controller has"
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """`states` is None where they could not be read; `unseen` says why. `moving`: reassignments under way."""
+    """`states` is None if they could not be read; `unseen` then has the cause. `moving`: reassignments under way."""
 
     states: tuple[PartitionState, ...] | None = None
     moving: Collection[Partition] = ()
@@ -34,7 +35,10 @@ class Partitions:
 
 
 async def read_partitions(pool: BrokerPool | None, overview: ClusterOverview | None) -> Partitions:
-    """Of the brokers only those are asked that the controller has online: one that is cut off remembers what was."""
+    """Read the partitions, only from brokers that the controller has online.
+
+    A broker that is cut off returns old metadata.
+    """
     if pool is None or overview is None:
         return Partitions(unseen="no broker can be asked for the partitions")
     asked = replace(pool, brokers=tuple(b for b in pool.brokers if b.broker_id in overview.online))
@@ -51,7 +55,7 @@ async def read_partitions(pool: BrokerPool | None, overview: ClusterOverview | N
 
 
 def partition_states(topics: Mapping[str, TopicView], min_isr: Mapping[str, int]) -> tuple[PartitionState, ...]:
-    """A topic that went between the two requests is left out."""
+    """Return the states. A topic that was deleted between the two requests is left out."""
     return tuple(
         PartitionState(name, part.index, part.leader, part.replicas, part.isr, min_isr[name])
         for name, topic in sorted(topics.items())
@@ -61,7 +65,7 @@ def partition_states(topics: Mapping[str, TopicView], min_isr: Mapping[str, int]
 
 
 def agrees(overview: ClusterOverview, states: Sequence[PartitionState]) -> bool:
-    """Whether the replicas in and out of sync are as many as the controller counts, broker by broker."""
+    """Return whether the numbers of replicas, and of those out of sync, equal the controller's for each broker."""
     replicas = dict.fromkeys((broker.id for broker in overview.brokers), 0)
     out_of_sync = dict(replicas)
     for state in states:
@@ -76,18 +80,18 @@ def agrees(overview: ClusterOverview, states: Sequence[PartitionState]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeSetSeen:
-    """The StatefulSet of one role as it is now: how many nodes there should be, and what new ones will run."""
+    """The present StatefulSet of one role: its number of nodes, and the revision of new ones."""
 
     replicas: int
     revision: NodeRevision
     observed: bool
-    """Kubernetes has taken up its newest template."""
+    """Whether Kubernetes has observed its newest template."""
     restart_requested_at: str = ""
-    """What `kubectl rollout restart` has written into it last."""
+    """The time that the last `kubectl rollout restart` has written into it."""
 
 
 def respelled(wanted: NodeSetSeen, pods: Sequence[NodePod]) -> list[NodePod]:
-    """Pods that run what is wanted, and whose annotation says it in another spelling: an older operator's."""
+    """Return pods with the wanted configuration whose annotation has it in an older operator's spelling."""
     text = wanted.revision.encode()
     given = [pod for pod in pods if not pod.deleting and pod.annotations.get(REVISION) not in (None, text)]
     return [pod for pod in given if not restart_reasons(decode_revision(pod.annotations[REVISION]), wanted.revision)]

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster in Kubernetes were started with, for a preview of what would restart them."""
+"""Read the revisions that the nodes of a cluster in Kubernetes were started with, to preview restarts."""
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.finding_pods import listed_pods
@@ -11,7 +11,7 @@ from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION
 
 
 async def running_nodes(kube: KubeClient, cluster: BrokerCluster) -> RunningNodes | None:
-    """None before the cluster has StatefulSets of its own. Raises KubeError."""
+    """Return the running nodes; None before the cluster has its own StatefulSets. Raises KubeError."""
     replicas, wanted, requested_at = {}, {}, {}
     for role in Role:
         found = await read_node_set(kube, cluster, role, fresh=True)

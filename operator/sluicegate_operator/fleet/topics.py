@@ -1,7 +1,7 @@
-"""Topics: look at one on the brokers, change what differs, and wait until the brokers show it.
+"""Topics: read one on the brokers, change what differs, and wait until the brokers report it.
 
-What differs is decided by planning.topics; here are the requests. Partitions that cannot be taken away are the caller's
-to report, see judge_observed. How a number of replicas is changed: fleet.reassigning.
+planning.topics decides what differs; this module sends the requests. The caller reports partitions that cannot be
+removed, see judge_observed. Numbers of replicas are changed by fleet.reassigning.
 """
 
 import asyncio
@@ -42,24 +42,27 @@ from sluicegate_operator.planning.topics import (
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.2
 DEADLINE_S = 5.0
-"""How long brokers may take to show a change."""
+"""Seconds that brokers may take to report a change."""
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 BROKERS_DEFAULT = -1
-"""Kafka's number for as many replicas as default.replication.factor says."""
+"""Kafka's number for default.replication.factor replicas."""
 NOT_MOVING = ReassignmentView((), (), ())
 
 
 SeenTopics = Mapping[str, ObservedTopic | None]
-"""By Kafka's name; None: there is no such topic."""
+"""By Kafka's name; None if the topic does not exist."""
 NOT_SEEN: SeenTopics = MappingProxyType({})
 Remember = Callable[[tuple[str, ...]], Awaitable[None]]
-"""Keeps the managed keys for good: it has returned before any of them is set."""
+"""Function that stores the managed keys durably: it returns before any of them is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicResult:
-    """`found` is what was there before. `settled`: the brokers show everything that can be had; otherwise the deadline
-    passed first. `replicas`: how far a change of their number is."""
+    """The result of one run.
+
+    `found` is the state before. `settled`: the brokers report everything that can be achieved; otherwise the deadline
+    passed first. `replicas`: the progress of a change of their number.
+    """
 
     found: ObservedTopic | None
     observed: ObservedTopic | None
@@ -69,7 +72,7 @@ class TopicResult:
 
 
 class TooFewBrokersError(Exception):
-    """A topic that were made now would have all its leaders and replicas on the brokers that happen to be first."""
+    """A topic that is created now would have all its leaders and replicas on the few brokers that are online."""
 
     def __init__(self, online: int, wanted: int) -> None:
         super().__init__(
@@ -86,10 +89,13 @@ async def enforce_topic(
     create_on: int = 0,
     seen: SeenTopics = NOT_SEEN,
 ) -> TopicResult:
-    """`seen` is what was just seen of several; one that is not in it is looked at. Without `brokers` the number of
-    replicas stays as it is. Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached,
-    TooFewBrokersError where the topic is to be made and fewer than `create_on` brokers are Online, and what `remember`
-    raises."""
+    """Bring a topic to its Topic.
+
+    `seen` are topics that were just read together; a topic that is not in it is read first. Without `brokers` the
+    number of replicas stays unchanged. Raises KafkaAdminError if the brokers refuse, NoBrokerError if none can be
+    reached, and what `remember` raises. Raises TooFewBrokersError if the topic must be created and fewer than
+    `create_on` brokers are Online.
+    """
     managed = topic.status.config_keys
     name = topic.topic_name
     found = observed = seen[name] if name in seen else await observe_topic(pool, name)
@@ -114,17 +120,17 @@ async def enforce_topic(
 
 
 async def _enough_brokers(pool: BrokerPool, wanted: int) -> None:
-    # Kafka names in it those that clients are sent to.
+    # In the answer, Kafka lists the brokers that clients may use.
     online = len((await pool.ask_any(lambda _, handle: handle.describe_cluster())).brokers)
     if online < wanted:
         raise TooFewBrokersError(online, wanted)
 
 
 async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics:
-    """What is there of each name, without those of which a broker says anything else.
+    """Return the state of each name, without topics for which a broker reports another error.
 
-    Two requests for up to configs.TOPICS_A_PAGE topics, and a third one while a partition is not in sync. Raises
-    KafkaAdminError and NoBrokerError.
+    This takes two requests for up to configs.TOPICS_A_PAGE topics, and a third one while a partition is not in sync.
+    Raises KafkaAdminError and NoBrokerError.
     """
 
     async def look(_: BrokerAddress, handle: BrokerHandle) -> SeenTopics:
@@ -139,7 +145,7 @@ async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics
 
 
 async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
-    """None when there is no such topic. Raises as enforce_topic does."""
+    """Return the topic's state; None if it does not exist. Raises the same errors as enforce_topic."""
 
     async def look(_: BrokerAddress, handle: BrokerHandle) -> ObservedTopic | None:
         view = (await handle.describe_topics([name])).get(name)
@@ -150,7 +156,7 @@ async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
         try:
             configs = await handle.describe_topic_configs(name)
         except KafkaApiError as error:
-            # Deleted between the two questions.
+            # Deleted between the two requests.
             if error.name == UNKNOWN:
                 return None
             raise
@@ -160,8 +166,10 @@ async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
 
 
 async def _moving(handle: BrokerHandle, views: Iterable[TopicView]) -> Mapping[Partition, ReassignmentView]:
-    """Reassignments under way, which are asked for only if there may be one: replicas that are added are not in sync.
-    Empty if the brokers refuse to list them."""
+    """Return reassignments under way; empty if the brokers refuse to list them.
+
+    They are requested only if there may be one: replicas that are added are not in sync.
+    """
     partitions = (partition for view in views for partition in view.partitions)
     if all(set(partition.replicas) <= set(partition.isr) for partition in partitions):
         return {}
@@ -175,7 +183,7 @@ def _layout(view: TopicView, moving: Mapping[Partition, ReassignmentView]) -> tu
     layout = []
     for one in view.partitions:
         change = moving.get((view.name, one.index), NOT_MOVING)
-        # The controller may have ended or begun it since the broker's metadata.
+        # The controller may have ended or begun it since the broker's metadata was written.
         adding = tuple(replica for replica in change.adding if replica in one.replicas)
         removing = tuple(replica for replica in change.removing if replica in one.replicas)
         layout.append(PartitionLayout(one.index, one.leader, one.replicas, one.isr, adding, removing))
@@ -198,12 +206,15 @@ def _observed(view: TopicView, configs: Configs, moving: Mapping[Partition, Reas
 
 
 def kafka_form(topic_id: UUID | None) -> str:
-    """As Kafka's tools show it: 22 characters of base64; empty for none."""
+    """Return the id as Kafka's tools show it: 22 characters of base64; empty for None."""
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id else ""
 
 
 async def apply_topic_actions(pool: BrokerPool, actions: Sequence[TopicAction]) -> None:
-    """In order. What is already so (the topic exists, or is gone) is no error: the next look says what is missing."""
+    """Send the actions in order.
+
+    If a topic already exists or is already gone, that is not an error: the next read finds the remaining differences.
+    """
     for action in actions:
         try:
             await pool.ask_any(_request(action))
@@ -229,7 +240,7 @@ def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awa
 
 
 async def delete_topic(pool: BrokerPool, name: str) -> bool:
-    """Whether the brokers show it gone within the deadline."""
+    """Delete a topic. Return whether the brokers report it gone within the deadline."""
     await apply_topic_actions(pool, [DeleteTopic(name)])
     gone, _observed = await _read_back(pool, name, lambda seen: seen is None)
     return gone

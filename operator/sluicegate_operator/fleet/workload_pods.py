@@ -1,4 +1,4 @@
-"""Pods as quotas on workloads see them: what is kept of a pod of anybody, out of all that the API server says of it."""
+"""Pods as workload quotas see them: the few fields of any user's pod that are kept."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from sluicegate_operator.planning.workloads import FINISHED_PHASES, WorkloadPod,
 
 
 def workload_pod(body: Mapping[str, Any]) -> WorkloadPod | None:
-    """None of one that has ended: its address is somebody else's by now, or nobody's."""
+    """Return the kept part of a pod; None after it has ended, because another pod may have its address."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     if status.get("phase") in FINISHED_PHASES:
         return None
@@ -29,7 +29,7 @@ def _addresses(status: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def trimmed(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What workload_pod reads of a pod, and no more: a cluster has many pods that are none of ours."""
+    """Return only what workload_pod reads of a pod: a cluster has many pods that the operator did not create."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     kept = ("uid", "namespace", "name", "labels", "resourceVersion", "deletionTimestamp", "creationTimestamp")
     return {
