@@ -1,7 +1,7 @@
-"""Answers that are not there when their request was decided: a join that waits for others, a sync for its leader. Pure.
+"""Answers that are sent after the decision of their request, such as a join that waits for other members. Pure.
 
-A decision returns a `Later`. Who decides its result sends it by the `Outbox`, which the shard empties when everything
-that was decided is durable: so no answer tells of what a coordinator that takes over would not know.
+A decision returns a `Later`. A later decision gives it the result through the `Outbox`, which the shard flushes when
+all decisions are durable. So no answer depends on records that the next coordinator would not have.
 """
 
 from collections.abc import Callable
@@ -13,32 +13,38 @@ T = TypeVar("T")
 
 
 class Later(Generic[T]):
-    """One answer, given once; whoever waits for it gives `then`. A client that has gone away makes it `abandoned`."""
+    """One answer, which is given once. The waiting task passes a callback to `then`.
+
+    If its client has disconnected, the answer is `abandoned`.
+    """
 
     __slots__ = ("_then", "abandoned", "result")
 
     def __init__(self) -> None:
         self.result: T | KafkaError | None = None
-        """None until the answer has left."""
+        """The answer; None until it is given."""
         self.abandoned = False
         self._then: Callable[[T | KafkaError], None] | None = None
 
     @classmethod
     def of(cls, result: T) -> "Later[T]":
-        """One that is there already: it leaves with the decision itself."""
+        """An answer that is known already: it is sent together with the decision itself."""
         later: Later[T] = cls()
         later.give(result)
         return later
 
     def then(self, callback: Callable[[T | KafkaError], None]) -> None:
-        """Called with the answer, at once where it is there already."""
+        """Call `callback` with the answer, immediately if there is one already."""
         if self.result is not None:
             callback(self.result)
         else:
             self._then = callback
 
     def give(self, result: T | KafkaError) -> None:
-        """The first counts. For the outbox, and for what nobody else has seen yet."""
+        """Set the answer; only the first call counts.
+
+        Only the outbox calls it, and code that has not shared the answer yet.
+        """
         if self.result is not None:
             return
         self.result = result
@@ -48,7 +54,7 @@ class Later(Generic[T]):
 
 
 class Outbox:
-    """Answers that wait until what they tell of is durable."""
+    """Answers that wait until the records they depend on are durable."""
 
     def __init__(self) -> None:
         self._waiting: list[Callable[[], None]] = []
@@ -57,15 +63,15 @@ class Outbox:
         self.then(lambda: later.give(result))
 
     def then(self, action: Callable[[], None]) -> None:
-        """What else is to be done only then, in the same order."""
+        """Run `action` when the records are durable, in the same order as the answers."""
         self._waiting.append(action)
 
     def flush(self) -> None:
-        """Everything decided is durable: let the answers go, in the order in which they were sent."""
+        """Everything decided is durable: give the answers in the order in which they were sent."""
         waiting, self._waiting = self._waiting, []
         for give in waiting:
             give()
 
     def drop(self) -> None:
-        """Nobody knows whether what they tell of is durable; their requests are refused by whoever holds them."""
+        """Drop the answers: whether their records are durable is unknown. `Term.end` refuses their requests."""
         self._waiting.clear()

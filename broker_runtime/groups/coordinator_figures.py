@@ -1,12 +1,12 @@
-"""What a broker coordinates, counted."""
+"""Figures of the group coordinator of a broker."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorFigures:
-    """Of the partitions of __consumer_offsets that this broker leads, how many are in which phase, and what those that
-    are active hold."""
+    """Number of led partitions of __consumer_offsets in each phase, and number of groups and offsets in the active
+    ones."""
 
     loading: int
     active: int

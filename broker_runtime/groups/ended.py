@@ -1,7 +1,7 @@
-"""A member that has left and a group that has ended have no timers left. Pure.
+"""Cancels the timers of members that have left and of groups that have ended. Pure.
 
 Only a record in the log removes a member, so its timers are cancelled when that record is applied. A timer that stays
-does nothing, but it keeps the id of the member in memory for up to 24 days (RebalanceTimeoutMs).
+does nothing, but it keeps the member's id in memory for up to 24 days (RebalanceTimeoutMs).
 """
 
 from broker_runtime.groups.classic import rebalance

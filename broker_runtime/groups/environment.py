@@ -1,4 +1,4 @@
-"""What decisions about groups may use beside the state: settings, time, timers, and the cluster's metadata."""
+"""The environment of decisions about groups: configuration, time, timers and the metadata of the cluster."""
 
 from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
@@ -13,20 +13,21 @@ from broker_runtime.metadata.image import MetadataImage
 T = TypeVar("T")
 
 GroupTimer = Callable[[GroupsState], Deciding[GroupRecord, None]]
-"""What is decided when a timer is due: it comes in its turn, and must look whether it still means anything."""
+"""The decision of a timer that is due. It is queued like a request, so it must check that it is still relevant."""
 
 
 class GroupTimers(Protocol):
     """`coordination.timer_service.TimerService`, one for each shard. Keys begin with the group's id."""
 
     def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
-        """In the place of the key's timer, if it has one."""
+        """Schedule the action; it replaces a timer with the same key."""
         ...
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None: ...
 
     def go_on(self, key: Hashable, action: GroupTimer) -> None:
-        """The next slice of what is being decided: before all who wait, once the log has taken this one."""
+        """Decide the next slice of the current decision: before all queued requests, once the log has taken this
+        slice."""
         ...
 
     def once_taken(self, act: Callable[[], None]) -> None:
@@ -37,7 +38,7 @@ class GroupTimers(Protocol):
 
 
 class GroupEnvironment(Protocol):
-    """Of one shard. `shard.GroupShard` gives it to decisions; tests have their own with a manual clock."""
+    """The environment of one shard. `shard.GroupShard` passes it to decisions; tests use one with a manual clock."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -52,7 +53,7 @@ class GroupEnvironment(Protocol):
     def outbox(self) -> Outbox: ...
 
     def now_ms(self) -> int:
-        """Wall time, for what is written."""
+        """Wall-clock time in milliseconds, for records."""
         ...
 
     def new_id(self) -> str:
@@ -60,9 +61,10 @@ class GroupEnvironment(Protocol):
         ...
 
     def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
-        """For what would hold the event loop too long: an assignor, the topics of a regular expression.
+        """Run `work` in a thread, because it would block the event loop too long: an assignor, or matching a regular
+        expression.
 
-        `work` runs in a thread, on what nobody changes meanwhile. The decision that `then` makes of its result, or of
-        what it raised, comes in its turn like that of a timer. Nothing comes when the term has ended meanwhile.
+        `work` must only use data that does not change meanwhile. `then` gets its result or its exception, and returns a
+        decision that is queued like that of a timer. If the term has ended meanwhile, nothing follows.
         """
         ...

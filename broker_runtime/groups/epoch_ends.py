@@ -1,7 +1,7 @@
-"""The offsets where leader epochs end, from this broker's own logs and by OffsetForLeaderEpoch from other leaders.
+"""The end offsets of leader epochs, from this broker's logs and by OffsetForLeaderEpoch from other leaders.
 
 Push groups compare the offsets of their consumers with them (`push.log_ends`). Thousands of consumers send offsets at
-once: questions to one leader wait for the answer before, and go together then.
+the same time, so questions for one leader wait for its previous response and are then sent together.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ _CLIENT = -1
 
 
 class _Question:
-    """Partitions of one caller that other brokers lead."""
+    """The questions of one caller about partitions that other brokers lead."""
 
     def __init__(self, then: Callable[[Ends], None]) -> None:
         self.left = 1
-        """Answers that have not come, and 1 until all are asked for."""
+        """Number of pending answers, plus 1 until all questions are asked."""
         self._ends: dict[Partition, End] = {}
         self._then = then
 
@@ -44,16 +44,19 @@ class _Question:
 
 
 class _Lane:
-    """What waits for one leader."""
+    """The questions that wait for one leader."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Partition, int, _Question]] = deque()
         self.task: asyncio.Task[None] | None = None
         self.trouble = ""
-        """Why the last question was not answered; empty if it was."""
+        """Why the last request failed; empty if it was answered."""
 
     def page(self) -> dict[Partition, tuple[int, list[_Question]]]:
-        """The next questions. Two about one partition and different epochs go into different requests."""
+        """Take the questions of the next request.
+
+        Questions about the same partition and different epochs go into different requests.
+        """
         taken: dict[Partition, tuple[int, list[_Question]]] = {}
         while self.waiting and len(taken) < PAGE:
             at, epoch, question = self.waiting[0]
@@ -65,7 +68,7 @@ class _Lane:
 
 
 class EpochEnds:
-    """Owns the questions that wait, a task for each leader that is asked, and the connections to these."""
+    """Owns the pending questions, and a task and a connection for each leader that has questions."""
 
     def __init__(
         self,
@@ -74,7 +77,8 @@ class EpochEnds:
         own: Callable[[str, int, int], int | None],
         leaders: PartitionLeaders,
     ) -> None:
-        """`own` is the end of a leader epoch in a log that this broker leads: topic, partition, epoch to offset."""
+        """`own` returns the end of a leader epoch in a log that this broker leads: topic, partition, epoch to
+        offset."""
         self._node_id = node_id
         self._image = image
         self._own = own
@@ -82,7 +86,7 @@ class EpochEnds:
         self._lanes: dict[int, _Lane] = {}
 
     def known_ends(self, asked: Asked) -> tuple[Ends, Asked]:
-        """The ends in logs that this broker leads, and the questions that other leaders have to answer."""
+        """The ends in the logs that this broker leads, and the questions that other leaders have to answer."""
         known: dict[Partition, End] = {}
         others: dict[Partition, int] = {}
         for at, epoch in asked.items():
@@ -96,8 +100,11 @@ class EpochEnds:
         return known, others
 
     def ask_ends(self, asked: Asked, then: Callable[[Ends], None]) -> None:
-        """Ask other leaders. `then` gets the answers in a later iteration of the event loop, at the latest after the
-        time limit of a request. Partitions without an answer are left out."""
+        """Ask other leaders.
+
+        `then` gets the answers in a later iteration of the event loop, at the latest after the time limit of a request.
+        Partitions without an answer are left out.
+        """
         question = _Question(then)
         for at, epoch in asked.items():
             leader = self._leaders.leader(*at)
@@ -110,7 +117,7 @@ class EpochEnds:
         asyncio.get_running_loop().call_soon(question.one_less)
 
     async def of(self, asked: Asked) -> Ends:
-        """All of them, from this broker and others."""
+        """Return all ends, from this broker and from other leaders."""
         known, others = self.known_ends(asked)
         if not others:
             return known
@@ -132,7 +139,10 @@ class EpochEnds:
         self._leaders.close()
 
     async def _run(self, leader: int, lane: _Lane) -> None:
-        """Until nothing waits. A leader that does not answer leaves all without an answer that wait for it."""
+        """Send requests until no question waits.
+
+        If the leader does not answer, all of its questions end without an answer.
+        """
         while lane.waiting:
             page = lane.page()
             answers: dict[Partition, End] | None = None
@@ -142,7 +152,7 @@ class EpochEnds:
             except KafkaError as error:
                 _note(leader, lane, str(error))
             except Exception as error:
-                # Without an answer consumers would wait for ever.
+                # Consumers would wait forever without an answer.
                 if repr(error) != lane.trouble:
                     log.exception("the question to broker %d where logs end has failed", leader)
                 _note(leader, lane, repr(error))
@@ -157,7 +167,10 @@ class EpochEnds:
         lane.task = None
 
     async def _asked(self, leader: int, page: Asked) -> dict[Partition, End]:
-        """Without partitions that it does not lead in the epoch that this broker knows. Raises KafkaError."""
+        """Send one request. Raises KafkaError.
+
+        Partitions that the leader does not lead in the epoch that this broker knows are left out of the result.
+        """
         topics: dict[str, list[Fields]] = {}
         for (topic, index), epoch in page.items():
             known = self._image.topics.get(topic)
@@ -177,7 +190,7 @@ class EpochEnds:
 
 
 def _note(leader: int, lane: _Lane, trouble: str) -> None:
-    """Log each failure once, and its end."""
+    """Log each failure once, and the recovery once."""
     if trouble != lane.trouble:
         said = f"cannot be checked: {trouble}" if trouble else "can be checked again"
         log.info("the ends of logs that broker %d leads %s", leader, said)

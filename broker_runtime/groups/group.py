@@ -1,4 +1,4 @@
-"""What the coordinator asks of a group, whatever protocol its members speak. Pure."""
+"""The interface of a group, common to all protocols. Pure."""
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
@@ -9,14 +9,15 @@ from broker_runtime.groups.kinds import GroupType as GroupType
 from broker_runtime.groups.records import GroupRecord
 
 CONSUMER = "consumer"
-"""The protocol type of those who read topics, whichever protocol they speak."""
+"""The protocol type of groups that read topics, common to all protocols."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Who commits or asks for offsets: member id and generation (or member epoch), as the request says them.
+    """The client that commits or fetches offsets: its member id and its generation (or member epoch), as in the
+    request.
 
-    An empty id and -1 are a client that is no member.
+    An empty id and -1 stand for a client that has not joined the group.
     """
 
     member_id: str = ""
@@ -26,15 +27,16 @@ class Committer:
 
 
 Partitions = Iterable[tuple[UUID | None, int]]
-"""Topics by id; None where there is no such topic."""
+"""Topic ids and partition numbers. The id is None if the topic does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRetention:
-    """Of a group now: offsets expire `retention` after `base_ms`, or after their commit where it is None.
+    """The current rule by which offsets of a group expire: `retention` after `base_ms`, or after their commit if it is
+    None.
 
-    `subscribed` topics do not expire. They are those of the group, and not a copy: this holds for one decision. None
-    instead of all of this: nothing expires now.
+    Offsets of `subscribed` topics do not expire. The set is the group's own and not a copy, so that it is valid for one
+    decision only. None in place of an OffsetRetention: no offset of the group expires now.
     """
 
     base_ms: int | None
@@ -42,7 +44,7 @@ class OffsetRetention:
 
 
 class Group(Protocol):
-    """Implemented by `classic.group.ClassicGroup` and `consumer.group.ConsumerGroup`."""
+    """Implemented by `classic.group.ClassicGroup`, `consumer.group.ConsumerGroup` and `push.group.PushGroup`."""
 
     @property
     def group_id(self) -> str: ...
@@ -57,28 +59,28 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """In the words of ListGroups: Empty, PreparingRebalance, CompletingRebalance, Assigning, Stable ..."""
+        """The state as ListGroups names it: Empty, PreparingRebalance, CompletingRebalance, Assigning, Stable ..."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
         ...
 
     def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
-        """Raises KafkaError where the committer may not commit, or not for all of these partitions."""
+        """Raise KafkaError if the committer may not commit, or may not commit for one of these partitions."""
         ...
 
     def check_fetch(self, committer: Committer) -> None:
-        """Raises KafkaError where the member may not ask for offsets (OffsetFetch 9)."""
+        """Raise KafkaError if the member may not fetch offsets (OffsetFetch 9)."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic: its offsets must not be deleted (KIP-496)."""
+        """Whether a member subscribes to the topic. If so, its offsets must not be deleted (KIP-496)."""
         ...
 
     def offset_retention(self) -> OffsetRetention | None: ...
 
     def tombstones(self) -> Sequence[GroupRecord]:
-        """What ends the group in the log, its offsets aside."""
+        """The records that end the group in the log, except the tombstones of its offsets."""
         ...

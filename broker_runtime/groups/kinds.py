@@ -1,13 +1,13 @@
-"""Types of groups and the longest text of a record, for modules that every broker imports. Pure data."""
+"""Types of groups and the maximum length of a text in a record, for modules that every broker imports. Pure data."""
 
 from enum import Enum
 
 TEXT_BYTES_MAX = 0x7FFF
-"""Longest text of a record, such as the id of a group, in bytes. Apache Kafka reads no longer ones."""
+"""Maximum length of a text in a record, such as a group id, in bytes. Apache Kafka reads no longer ones."""
 
 
 class GroupType(Enum):
-    """By the protocol of the members; the values are the words of ListGroups (KIP-848)."""
+    """The protocol of the group's members. The values are those of ListGroups (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -15,5 +15,8 @@ class GroupType(Enum):
 
     @property
     def told(self) -> str:
-        """To tools, which leave out groups of types that they do not know: push groups are classic ones to them."""
+        """The type shown to tools.
+
+        They leave out groups of unknown types, so a push group is shown as a classic one.
+        """
         return GroupType.CLASSIC.value if self is GroupType.PUSH else self.value

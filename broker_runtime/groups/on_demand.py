@@ -1,7 +1,7 @@
-"""The coordinator of groups of a broker that may have none: imported when it is first needed (decision 45). Shell.
+"""The group coordinator of a broker, imported when it is first needed (decision 45). Shell.
 
-It is needed from when this broker first leads a partition of __consumer_offsets, or when a client first asks it as a
-coordinator. Until then a broker holds none of the code of groups and of their protocols.
+It is needed when this broker first leads a partition of __consumer_offsets, or when a client first sends it a request
+for a coordinator. Until then, the broker loads no code of groups and of their protocols.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 SERVICE = "broker_runtime.groups.service"
 _RETRY_S = 5.0
 EndsMadeOf = tuple[int, Callable[[str, int, int], int | None], PartitionLeaders]
-"""What `epoch_ends.EpochEnds` is made of, beside the image: this broker's id, the ends of its own logs, and the way to
-other leaders."""
+"""The arguments of `epoch_ends.EpochEnds` besides the image: the id of this broker, the ends of its own logs, and the
+connections to other leaders."""
 
 
 class GroupsOnDemand:
-    """Owns the GroupCoordinatorService from when it is first needed, and the partitions that it leads from then on.
+    """Owns the GroupCoordinatorService once it is needed, and until then the partitions that this broker leads.
 
-    Implements `replication.manager.LeadershipObserver`. All calls come on the event loop. Nothing of it is durable.
+    Implements `replication.manager.LeadershipObserver`. All calls are made on the event loop. Its state is not durable.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class GroupsOnDemand:
         ends_made_of: EndsMadeOf,
         is_to_lead: Callable[[str, int], bool],
     ) -> None:
-        """`config` gives the configuration as it is in force, `is_to_lead` is the ReplicaManager's."""
+        """`config` returns the configuration in force; `is_to_lead` is the ReplicaManager's method."""
         self._made_of = config, image, clock
         self._is_to_lead = is_to_lead
         self._ends_made_of = ends_made_of
         self._importer = importer
         self._service: GroupCoordinatorService | None = None
         self._led: dict[int, LedPartition] = {}
-        """By partition, until there is a service."""
+        """Led partitions by their number, until the service exists."""
         self._importing: asyncio.Task[None] | None = None
         self._problem = ""
         self._closed = False
@@ -63,7 +63,7 @@ class GroupsOnDemand:
         self.census = Census(self.states)
 
     def coordinator(self) -> "GroupCoordinatorService":
-        """The service. Makes it, and imports its module, when that has not been done yet."""
+        """Return the service. The first call imports its module and creates it."""
         if self._service is None:
             module = import_module(SERVICE)
             node_id, own_end, leaders = self._ends_made_of
@@ -92,7 +92,10 @@ class GroupsOnDemand:
             self._importing = asyncio.get_running_loop().create_task(self._import(), name="import of groups")
 
     async def _import(self) -> None:
-        """Retries while it fails, for example while no file can be opened."""
+        """Import the service's module.
+
+        Retries until that succeeds: it may fail while no file can be opened, for example.
+        """
         while True:
             try:
                 await self._importer.load(SERVICE)
@@ -106,7 +109,7 @@ class GroupsOnDemand:
             self.coordinator()
 
     def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
-        """As of the service."""
+        """See `GroupCoordinatorService.topics_changed`."""
         if self._service is not None:
             self._service.topics_changed(changed, removed)
 
@@ -121,11 +124,11 @@ class GroupsOnDemand:
 
     @property
     def push_consumers(self) -> int:
-        """Consumers of the push protocol that are registered here."""
+        """Number of consumers of the push protocol that are registered here."""
         return 0 if self._service is None else len(self._service.callers)
 
     def notes(self) -> list[str]:
-        """As of the service; and why there is none, when it cannot be imported."""
+        """The notes of the service, or the reason why it cannot be imported."""
         if self._service is not None:
             return self._service.notes()
         return [self._problem] if self._problem else []
@@ -134,7 +137,7 @@ class GroupsOnDemand:
         return iter(()) if self._service is None else self._service.states()
 
     def committed(self) -> "Iterator[CommittedOffsets]":
-        """Of the same partitions."""
+        """The committed offsets of the same partitions."""
         return (state.offsets for state in self.states())
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Requests of a coordinator to the leaders of partitions, over connections of its own."""
+"""Requests that a coordinator sends to the leaders of partitions, over its own connections."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 
 PAGE = 250
-"""Partitions of one request, and of one iteration of the event loop: encoding it takes 1 ms."""
+"""Partitions of one request and of one iteration of the event loop: encoding it takes 1 ms."""
 
 
 class Link(Protocol):
-    """A way to one broker, as `replication.peer` has it."""
+    """A connection to one broker, as implemented in `replication.peer`."""
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview: ...
 
@@ -21,10 +21,10 @@ class Link(Protocol):
 
 
 class PartitionLeaders:
-    """Owns a connection to each broker that was asked."""
+    """Owns a connection to each broker that has been sent a request."""
 
     def __init__(self, image: MetadataImage, link_to: Callable[[int], Link], timeout_s: float) -> None:
-        """`timeout_s` is that of one request."""
+        """`timeout_s` is the time limit of one request."""
         self._image = image
         self._link_to = link_to
         self._timeout_s = timeout_s
@@ -37,7 +37,10 @@ class PartitionLeaders:
         return None if partition is None or partition.leader < 0 else partition.leader
 
     async def ask(self, leader: int, api_key: int, version: int, content: Fields) -> Entity:
-        """The answer. Raises KafkaError if the leader cannot be reached, or does not answer in time."""
+        """Send the request to the leader and return its response.
+
+        Raises KafkaError if the leader cannot be reached or does not answer in time.
+        """
         if leader not in self._links:
             self._links[leader] = self._link_to(leader)
         try:
@@ -46,7 +49,7 @@ class PartitionLeaders:
                 answer = await self._links[leader].exchange(api_key, version, body)
             return decode_response(api_key, version, answer)
         except (TimeoutError, ProtocolError) as error:
-            # The requests behind it on the same connection would fare no better.
+            # The next requests on the same connection would fail too.
             self._links.pop(leader).close()
             why = str(error) or f"no answer within {self._timeout_s:g} s"
             raise KafkaError(

@@ -1,7 +1,8 @@
-"""What a partition of __consumer_offsets says, as keys and values. Pure; `record_codec` has their bytes.
+"""The keys and values of the records in a partition of __consumer_offsets. Pure; `record_codec` has their bytes.
 
-The names are those of Apache Kafka's record schemas. A value of None is a tombstone: what the key names is gone. What
-groups have thousands of refers to nothing that refers to it, and the garbage collector does not look at it.
+The names are those of Apache Kafka's record schemas. A value of None is a tombstone: the object that the key names is
+gone. Objects that a group has by the thousand contain no reference cycles, and the garbage collector does not track
+them.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 
 class OffsetCommitKey(Struct, frozen=True, gc=False):
-    """Type 1; 0, which older brokers wrote, is read as this."""
+    """Type 1. Type 0, which older brokers wrote, is read as type 1."""
 
     group_id: str
     topic: str
@@ -22,20 +23,22 @@ class OffsetCommitKey(Struct, frozen=True, gc=False):
 
 
 class OffsetCommitValue(Struct, frozen=True, gc=False):
-    """What a group has committed for a partition."""
+    """The offset that a group has committed for a partition."""
 
     offset: int
     leader_epoch: int
-    """-1 where the client said none."""
+    """-1 if the client did not send one."""
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None
-    """Only where a client of an old version asked for a retention of its own."""
+    """Set only if a client of an old version asked for a retention of its own."""
     topic_id: UUID | None = None
 
     def is_of(self, topic_id: UUID) -> bool:
-        """Whether it was committed for that topic, and not for an earlier one of the name. Older clients and brokers
-        have left it open."""
+        """Whether the offset was committed for this topic, and not for an earlier one with the same name.
+
+        Older clients and brokers store no topic id: then it counts as committed for this topic.
+        """
         return self.topic_id in (None, topic_id)
 
 
@@ -47,7 +50,7 @@ class GroupMetadataKey:
 
 
 class ClassicMember(Struct, frozen=True, gc=False):
-    """A member as it was when its rebalance was complete."""
+    """A member as of the end of its last rebalance."""
 
     member_id: str
     group_instance_id: str | None
@@ -56,23 +59,23 @@ class ClassicMember(Struct, frozen=True, gc=False):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     subscription: bytes
-    """Its metadata for the protocol that was chosen."""
+    """The member's metadata for the protocol of the group."""
     assignment: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """A group of the classic protocol, as its last rebalance has left it."""
+    """A group of the classic protocol as of the end of its last rebalance."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
     current_state_timestamp_ms: int
-    """-1 where it is not known."""
+    """-1 if it is not known."""
     members: tuple[ClassicMember, ...]
     packed_members: bytes | None = field(default=None, compare=False, repr=False)
-    """The members' bytes where they are there already: to pack thousands at once would hold the event loop too long."""
+    """The encoded members, if they exist already: encoding thousands at once would block the event loop too long."""
 
 
 class ConsumerGroupMetadataKey(Struct, frozen=True, gc=False):
@@ -82,14 +85,14 @@ class ConsumerGroupMetadataKey(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupMetadataValue(Struct, frozen=True, gc=False):
-    """The group epoch, and what the topics that it reads looked like then."""
+    """The group epoch, and a hash of the topics that the group read at that epoch."""
 
     epoch: int
     metadata_hash: int = 0
 
 
 class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, gc=False):
-    """Type 4, which brokers before 4.1 wrote: read and forgotten."""
+    """Type 4, which brokers before 4.1 wrote. It is read and ignored."""
 
     group_id: str
 
@@ -109,14 +112,14 @@ class ClassicProtocol(NamedTuple):
 
 
 class ClassicMemberMetadata(Struct, frozen=True, gc=False):
-    """Of a member of a KIP-848 group that speaks the classic protocol."""
+    """The classic protocol's data of a member of a KIP-848 group that speaks that protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
 
 
 class ConsumerGroupMemberMetadataValue(Struct, frozen=True, gc=False):
-    """What a member has said of itself."""
+    """The subscription and the properties that a member has sent."""
 
     instance_id: str | None
     rack_id: str | None
@@ -130,11 +133,11 @@ class ConsumerGroupMemberMetadataValue(Struct, frozen=True, gc=False):
 
 
 Assignment = Mapping[UUID, tuple[int, ...]]
-"""Partitions by topic id, in order; a topic without partitions does not stand in it."""
+"""Partitions by topic id, in ascending order; topics without partitions are left out."""
 
 AssignmentEpochs = Mapping[UUID, tuple[int, ...]]
-"""By topic id, and in the order of its partitions: since which epoch the member has each (Kafka 4.3, a tagged field).
-A topic of which that is not known does not stand in it."""
+"""By topic id and in the order of its partitions: the epoch since which the member has each (Kafka 4.3, a tagged
+field). Topics whose epochs are unknown are left out."""
 
 _UNKNOWN_EPOCHS: AssignmentEpochs = {}
 
@@ -146,11 +149,11 @@ class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, gc=False):
-    """For which group epoch the target assignment was computed."""
+    """The group epoch that the target assignment was computed for."""
 
     assignment_epoch: int
     assignment_timestamp_ms: int = 0
-    """When it was computed, from Apache Kafka 4.3 on (a tagged field); 0 where that is not known."""
+    """Time of the computation, since Apache Kafka 4.3 (a tagged field); 0 if it is not known."""
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, gc=False):
@@ -161,7 +164,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, gc=False):
-    """What a member is to have."""
+    """The target assignment of a member."""
 
     topic_partitions: Assignment
 
@@ -174,7 +177,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
-    """What a member has, and how far it is on its way to what it is to have."""
+    """The current assignment of a member, and its progress towards the target assignment."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -194,7 +197,7 @@ class ConsumerGroupRegularExpressionKey(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupRegularExpressionValue(Struct, frozen=True, gc=False):
-    """The topics that a regular expression has been found to match."""
+    """The topics that a regular expression matched when it was last evaluated."""
 
     topics: tuple[str, ...]
     version: int
@@ -202,14 +205,17 @@ class ConsumerGroupRegularExpressionValue(Struct, frozen=True, gc=False):
 
 
 class PushMemberKey(Struct, frozen=True, gc=False):
-    """Type 30001, which is ours: a consumer of the push protocol (decision 35). Other coordinators leave it alone."""
+    """Type 30001, Sluicegate's own: a consumer of the push protocol (decision 35). Other coordinators ignore it."""
 
     group_id: str
     consumer_id: str
 
 
 class PushMemberValue(Struct, frozen=True, gc=False):
-    """What a consumer has registered with. What it owns is not written: a coordinator that takes over assigns anew."""
+    """The registration of a consumer.
+
+    The partitions that it owns are not recorded: a coordinator that takes over assigns them again.
+    """
 
     topic_count: str
     auto_commit: bool

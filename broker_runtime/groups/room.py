@@ -1,4 +1,4 @@
-"""How many groups a coordinator takes: whoever brings one more is refused, and those that are there stay. Pure."""
+"""The limit on the number of groups of a coordinator: a new group beyond it is refused, existing ones stay. Pure."""
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.environment import GroupEnvironment
@@ -6,10 +6,10 @@ from broker_runtime.groups.state import GroupsState
 
 
 def check_room_for_group(state: GroupsState, environment: GroupEnvironment, group_id: str) -> None:
-    """Raises KafkaError (GROUP_MAX_SIZE_REACHED) where the group is not there and would be one too many.
+    """Raise KafkaError (GROUP_MAX_SIZE_REACHED) if the group does not exist and would exceed the limit.
 
-    Clients give up on that error and say it. On COORDINATOR_NOT_AVAILABLE they would ask again for ever without a word,
-    all of them, though no coordinator is going to have room by itself.
+    Clients give up on this error and report it. On COORDINATOR_NOT_AVAILABLE all of them would retry forever without a
+    message, although retries do not make room on the coordinator.
     """
     most = environment.config.sluicegate_group_coordinator_groups_max
     if len(state.groups) >= most and group_id not in state.groups:

@@ -1,7 +1,7 @@
-"""Which groups this broker coordinates: those of the partitions of __consumer_offsets that it leads.
+"""The groups that this broker coordinates: those in the partitions of __consumer_offsets that it leads.
 
-A term begins with each leader epoch and ends with it. One that fails is begun anew, later and later; nothing that was
-decided in it counts then but what its log has.
+A term begins and ends with each leader epoch. A term that fails is started again after a growing delay; of its
+decisions only those in the log are kept.
 """
 
 import asyncio
@@ -42,20 +42,20 @@ IsToLead = Callable[[str, int], bool]
 
 _RETRY_MAX_S = 30.0
 _LOADS_AT_ONCE = 2
-"""All of them share one event loop: more would only keep each of them waiting."""
+"""Logs that are loaded at the same time. They share one event loop: more of them would only delay each other."""
 _THREADS = 1
 _NOTES_MAX = 3
 _GROUPS_REMEMBERED = 10_000
 _REMEMBERED_CHARACTERS_MAX = 256
-"""Of an id: who makes up long ones is not to fill the memory with them."""
+"""Longest group id whose partition is cached: clients that invent long ids must not fill the memory."""
 
 _partition_of = lru_cache(_GROUPS_REMEMBERED)(partition_of)
 
 
 class GroupCoordinatorService:
-    """Owns a term, and the task that runs it, for each partition of __consumer_offsets that this broker leads.
+    """Owns a term and its task for each partition of __consumer_offsets that this broker leads.
 
-    Implements `replication.manager.LeadershipObserver`. All calls come on the event loop.
+    Implements `replication.manager.LeadershipObserver`. All calls are made on the event loop.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class GroupCoordinatorService:
         clock: Clock,
         ends: EpochEnds,
     ) -> None:
-        """`config` returns the configuration in force. `ends` is closed with this."""
+        """`config` returns the configuration in force. `close` also closes `ends`."""
         self._is_to_lead = is_to_lead
         self._image = image
         self._clock = clock
@@ -86,9 +86,9 @@ class GroupCoordinatorService:
             ends,
         )
         self.terms: dict[int, Term] = {}
-        """By partition."""
+        """Terms by partition."""
         self.problems: dict[int, str] = {}
-        """Why groups of a partition are not served, where its last term has failed."""
+        """The reason why the groups of a partition are not served, by partition, if its last term has failed."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -112,7 +112,7 @@ class GroupCoordinatorService:
         self.problems.pop(index, None)
 
     async def _govern(self, leader: LedPartition, epoch: int) -> None:
-        """Term after term, until it is cancelled."""
+        """Run one term after another until the task is cancelled or the leader epoch changes."""
         index, backoff = leader.index, Backoff(_RETRY_MAX_S)
         while leader.leader_epoch == epoch:
             term = self.terms[index] = Term(self._surroundings, leader)
@@ -123,7 +123,7 @@ class GroupCoordinatorService:
                     log.info("the groups of %s-%d are coordinated again", leader.topic, index)
                 await term.run()
             except LeadershipLostError as error:
-                # Whoever follows the metadata, or looks after the disk, says what comes next.
+                # The metadata log or the check of the disks determines what follows.
                 log.info("%s", error)
                 self.problems[index] = str(error)
             except Exception as error:
@@ -136,16 +136,21 @@ class GroupCoordinatorService:
             await asyncio.sleep(backoff.failed())
 
     def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
-        """Topics of these names are new, have other partitions, or are gone; those that were `removed`, by name."""
+        """Notify all active terms of topics that were created, resized or deleted.
+
+        `removed` has the ids of deleted topics.
+        """
         for term in self.terms.values():
             if term.phase is TermPhase.ACTIVE:
                 term.shard.topics_changed(changed, removed)
 
     def term_of(self, group_id: str) -> Term:
-        """Raises KafkaError where this broker does not coordinate the group, or no record has room for its id.
+        """Return the term of the group.
 
-        Clients come as soon as FindCoordinator names this broker, which may be before its replica is opened. Some of
-        them repeat a request only when the coordinator is loading.
+        Raises KafkaError if this broker does not coordinate the group, or if the id is longer than a record allows.
+
+        Clients connect as soon as FindCoordinator names this broker, which may be before its replica is opened. Some
+        clients repeat a request only on COORDINATOR_LOAD_IN_PROGRESS.
         """
         if len(group_id) > TEXT_BYTES_MAX:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
@@ -159,7 +164,7 @@ class GroupCoordinatorService:
         return term
 
     def awaited(self) -> list[int]:
-        """Partitions that this broker begins to lead, and that have no term yet."""
+        """Partitions that this broker is about to lead and that have no term yet."""
         topic = self._image.topics.get(GROUPS_TOPIC)
         return [] if topic is None else [index for index in topic.partitions if self._awaits(index)]
 
@@ -178,16 +183,22 @@ class GroupCoordinatorService:
         return look(group_id, len(topic.partitions))
 
     def at_once(self, group_id: str, look: GroupLook[T]) -> T | None:
-        """What `look` finds, where that needs no turn; None: it is to be submitted, see `CoordinatorRuntime`."""
+        """The result of `look` if the state is durable and no request waits. None: the request must be submitted.
+
+        See `CoordinatorRuntime.at_once`.
+        """
         term = self._find(group_id)
         return None if term is None else term.at_once(look)
 
     async def submit(self, group_id: str, decide: GroupDecision[T]) -> T:
-        """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told."""
+        """The answer of the decision once its records are durable.
+
+        Raises KafkaError with a code that members understand.
+        """
         return await self.term_of(group_id).submit(decide)
 
     async def submit_later(self, group_id: str, decide: GroupDecision[Later[T]]) -> T:
-        """The same for an answer that may have to wait for others, as long as that takes."""
+        """Like `submit`, for an answer that may wait for other members without a time limit."""
         return await self.term_of(group_id).submit_later(decide)
 
     def figures(self) -> CoordinatorFigures:
@@ -203,7 +214,8 @@ class GroupCoordinatorService:
         )
 
     def notes(self) -> list[str]:
-        """A sentence for what is not served (yet), for people; some of them when there are many."""
+        """A sentence for each partition that is not served (yet), for operators; only some of them if there are
+        many."""
         problems = [self.problems[index] for index in sorted(self.problems)]
         more = len(problems) - _NOTES_MAX
         notes = [*problems[:_NOTES_MAX], *([f"{more} more partitions of groups are not served"] if more > 0 else [])]
@@ -212,7 +224,7 @@ class GroupCoordinatorService:
         return notes
 
     def states(self) -> Iterator[GroupsState]:
-        """Of each partition that is loaded, as it was decided last: for figures."""
+        """The state of each loaded partition after its last decision, durable or not: for figures."""
         for term in list(self.terms.values()):
             if term.phase is TermPhase.ACTIVE:
                 yield term.state
@@ -226,6 +238,6 @@ class GroupCoordinatorService:
 
 
 def is_push_group(groups: GroupCoordinatorService, group_id: str) -> bool:
-    """Whether this broker coordinates the group, and it has consumers of the push protocol."""
+    """Whether this broker coordinates the group and the group uses the push protocol."""
     term = groups._find(group_id)
     return term is not None and isinstance(term.state.groups.get(group_id), PushGroup)

@@ -1,6 +1,6 @@
-"""The coordinator of one partition of __consumer_offsets: how its groups are loaded, refused, and kept in time.
+"""The coordinator of one partition of __consumer_offsets: loading, refusals, and periodic work.
 
-What members of groups ask for is decided by `classic` and `consumer`, what is committed by `offsets`.
+`classic`, `consumer` and `push` decide the requests of members; `offsets` decides commits.
 """
 
 import logging
@@ -48,7 +48,7 @@ _REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
 
 
 def empty_state() -> GroupsState:
-    """That of an empty partition."""
+    """The state of an empty partition."""
     return GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS, **PUSH_APPLIERS}, ClassicGroup)
 
 
@@ -60,10 +60,14 @@ class GroupShard:
         self._surroundings = surroundings
         self._leader = leader
         self._expiring: set[Key] = set()
-        """What the last slice of a sweep wants to be gone; it counts once the log has taken that."""
+        """Keys of the offsets that the last slice of a sweep expires. They are counted once the log has taken the
+        tombstones."""
 
     async def load(self) -> GroupsState:
-        """Raises KafkaError where the log cannot be read, ValueError where it holds what cannot be."""
+        """Read the state from the log.
+
+        Raises KafkaError if the log cannot be read, ValueError if its records are invalid.
+        """
         state, durable = empty_state(), self._leader.log
         async with self._surroundings.loads:
             end = durable.log_end_offset
@@ -90,15 +94,16 @@ class GroupShard:
         self._expire_later()
 
     def close(self, state: GroupsState) -> None:
-        """The term ends. Consumers that are called look for the next coordinator at once, not when they suspect it."""
+        """End the term. Push consumers are disconnected, so that they look for the next coordinator immediately."""
         for connection in push.connections(state):
             self.environment.hang_up(connection, "this broker does not coordinate the group any more")
         self.environment.close()
 
     def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
-        """Topics are new, have other partitions, or are gone: groups that read them look again.
+        """Let groups that read topics which were created, resized or deleted check them again.
 
-        Offsets go with a topic that was removed, whose id stands by its name. All of it comes in its turn, like timers.
+        Offsets of a removed topic are deleted; `removed` has the topics' ids by name. All of this is decided in order
+        with other requests, like timers.
         """
         timers = self.environment.timers
 
@@ -122,7 +127,10 @@ class GroupShard:
         environment.timers.schedule(_EXPIRY, environment.config.offsets_retention_check_interval_ms / _MS, begin)
 
     def _go_on(self, key: str, sweep: Sweep, afterwards: Callable[[], None]) -> None:
-        """Slice by slice; others come between. What comes a second time was refused by the log."""
+        """Decide the sweep slice by slice, with other decisions in between.
+
+        A slice that is decided a second time was refused by the log.
+        """
         was_refused = False
 
         def decide(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
@@ -139,7 +147,7 @@ class GroupShard:
                 afterwards()
             return records, None
 
-        # A sweep that is under way is not replaced by the next one.
+        # The sweep is part of the key, so that the next sweep does not replace one that is under way.
         self.environment.timers.schedule((key, sweep), 0.0, decide)
 
     def encode(self, record: GroupRecord) -> KeyValue | Steps[KeyValue]:
@@ -148,14 +156,14 @@ class GroupShard:
     def applied(self, record: GroupRecord, state: GroupsState) -> None:
         if record.value is None:
             member_left(record, self.environment)
-        # To look for a key takes longer than all else here.
+        # The lookup takes longer than everything else here, so it is left out while no offset expires.
         expired = bool(self._expiring) and record.key in self._expiring
         if expired:
             self._expiring.remove(record.key)
         add_to(self._surroundings.tally, record, expired=expired)
 
     def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> Steps[Sequence[GroupRecord]] | None:
-        """No record of groups makes others, but long ones leave something to count."""
+        """Return the steps that long records have left to count. Records of groups cause no further records."""
         return state.count_the_rest() if state.uncounted else None
 
     def committed(self, state: GroupsState) -> None:
@@ -166,7 +174,7 @@ class GroupShard:
 
 
 def _take_over(state: GroupsState, item: Record, unknown: Counter[int]) -> None:
-    """`unknown` counts the records that nothing is made of, by their types."""
+    """Apply a record of the log. `unknown` counts records of types that this broker does not know, by type."""
     record = record_codec.decode(item.key, item.value)
     if record is None:
         unknown[int.from_bytes((item.key or b"")[:2])] += 1

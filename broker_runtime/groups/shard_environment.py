@@ -1,4 +1,4 @@
-"""What decisions of one shard may use, for as long as its term lasts: time, timers, threads."""
+"""The environment of decisions of one shard for one term: time, timers, threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,14 +30,14 @@ _ASIDE, _ENDS = "aside", "ends"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all shards of a broker share. `config` gives the configuration as it is in force."""
+    """Objects that all shards of a broker share. `config` returns the configuration in force."""
 
     config: Callable[[], BrokerConfig]
     image: MetadataImage
     clock: Clock
     threads: Executor
     loads: asyncio.Semaphore
-    """How many logs are read at a time."""
+    """Limits how many logs are read at the same time."""
     tally: Tally
     callers: Callers
     turns: DecidingTurns
@@ -45,27 +45,29 @@ class Surroundings:
 
 
 class ShardEnds:
-    """Implements `push.log_ends.LogEnds`: answers of other leaders come in their turn like timers."""
+    """Implements `push.log_ends.LogEnds`: answers of other leaders are queued like timers."""
 
     def __init__(self, ends: EpochEnds, timers: "TimerService[Decision[GroupsState, GroupRecord, None]]") -> None:
         self.known_ends = ends.known_ends
         self._ends = ends
         self._timers = timers
         self.closed = False
-        """No answer counts any more."""
+        """The term has ended: answers are ignored."""
 
     def ask_ends(self, asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:
         self._ends.ask_ends(asked, partial(self._answered, then))
 
     def _answered(self, then: Callable[[Ends], GroupTimer], ends: Ends) -> None:
         if not self.closed:
-            # As in `ShardEnvironment.run_aside`, each has a key of its own.
+            # Each answer has its own key, as in `ShardEnvironment.run_aside`.
             self._timers.on_due((_ENDS, object()), then(ends))
 
 
 class ShardEnvironment:
-    """Implements `push.calls.PushEnvironment`; its `calls` are itself. Nothing of it outlives `close`, which the end of
-    the term is."""
+    """Implements `push.calls.PushEnvironment` and is its own `calls`.
+
+    `close` ends it with the term: timers are removed and pending answers are dropped.
+    """
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.timers: TimerService[Decision[GroupsState, GroupRecord, None]] = TimerService()
@@ -84,11 +86,11 @@ class ShardEnvironment:
         return self
 
     def send(self, connection: int, call: Call) -> None:
-        """As of `push.calls.Calls`."""
+        """See `push.calls.Calls`."""
         self.outbox.then(partial(self._surroundings.callers.send, connection, call))
 
     def is_behind(self, connection: int) -> bool:
-        """As of `push.calls.Calls`. What was sent before the decision that asks has left the outbox by then."""
+        """See `push.calls.Calls`. Calls that earlier decisions have sent have left the outbox by then."""
         return self._surroundings.callers.is_behind(connection)
 
     @property
@@ -116,11 +118,11 @@ class ShardEnvironment:
             return
         if error is not None and not isinstance(error, Exception):
             error = RuntimeError(repr(error))
-        # A key of its own: one that the log refuses is tried again under it, and stands in nobody's way.
+        # Each result has its own key. A decision that the log refuses is tried again under it and delays no other one.
         self.timers.on_due((_ASIDE, done), then(done.result() if error is None else error))
 
     def hang_up(self, connection: int, why: str) -> None:
-        """At once, unless the term has ended: nothing is going to be durable any more."""
+        """Close the connection immediately, without waiting for a commit. Does nothing after the end of the term."""
         if not self._closed:
             self._surroundings.callers.send(connection, HangUp(why))
 

@@ -1,7 +1,7 @@
-"""All groups of one partition of __consumer_offsets. Pure: everything durable in it comes of the partition's records.
+"""All groups of one partition of __consumer_offsets. Pure: its durable part is computed from the partition's records.
 
-Groups carry soft state beside it (who waits, in what state a rebalance is), which decisions change and a fail-over
-loses, as in Apache Kafka.
+Groups also have soft state (pending requests, the phase of a rebalance). Decisions change it, and a fail-over loses it,
+as in Apache Kafka.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +12,14 @@ from broker_runtime.groups.records import GroupRecord, Key, OffsetCommitKey, Off
 from broker_runtime.steps import Steps
 
 Applier = Callable[["GroupsState", Any, Any], None]
-"""Takes over one record: state, key, value or None. Raises ValueError where the record cannot be."""
+"""Applies one record: state, key, value or None. Raises ValueError if the record is invalid in this state."""
 
 SimpleGroup = Callable[[str], Group]
-"""Makes the group of that id that only keeps offsets: an empty one of the classic protocol, without a protocol type."""
+"""Creates a group that only keeps offsets: an empty group of the classic protocol without a protocol type."""
 
 
 def _nothing(group: Group) -> None:
-    """Nobody has timers of the groups yet: the log is still being read."""
+    """Default of `GroupsState.on_end` while the log is read: groups have no timers yet."""
 
 
 def _no_simple_groups(group_id: str) -> Group:
@@ -27,7 +27,7 @@ def _no_simple_groups(group_id: str) -> Group:
 
 
 class CommittedOffsets:
-    """By group, then topic and partition."""
+    """Committed offsets by group, then by topic and partition."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[tuple[str, int], OffsetCommitValue]] = {}
@@ -55,26 +55,30 @@ class GroupsState:
     """Implements `coordination.seam.State` of GroupRecord."""
 
     def __init__(self, appliers: Mapping[type[Key], Applier], simple_group: SimpleGroup = _no_simple_groups) -> None:
-        """`appliers` has one for each kind of key but OffsetCommitKey: those of `classic` and of `consumer`.
+        """Create the state of an empty partition.
 
-        `simple_group` is asked when an offset is applied before its group: nothing else says that a group is there that
-        only keeps offsets, and a cleaned log may have offsets before their group. The appliers put another group in
-        the place of such a one.
+        `appliers` has one for each type of key except OffsetCommitKey: those of `classic`, `consumer` and `push`.
+
+        `simple_group` creates the group if an offset is applied before its group. No record announces a group that only
+        keeps offsets, and a compacted log may have offsets before their group. The appliers later replace such a group.
         """
         self.next_offset = 0
         self.groups: dict[str, Group] = {}
-        """By id. A group that only keeps offsets stands here too."""
+        """Groups by id, including those that only keep offsets."""
         self.offsets = CommittedOffsets()
         self.on_end: Callable[[Group], None] = _nothing
         """Called with each group that a tombstone has removed."""
         self.uncounted: list[Steps[None]] = []
-        """What long records have left to be done in steps, group by group. A group that is read before does it at
+        """Counting that long records have left to do in steps, group by group. If a group is read earlier, it counts at
         once."""
         self._appliers = appliers
         self._simple_group = simple_group
 
     def apply(self, record: GroupRecord, offset: int) -> None:
-        """Raises ValueError where `offset` is below `next_offset`: a log that was cleaned leaves offsets out."""
+        """Apply a record of the log. Raises ValueError if `offset` is below `next_offset`.
+
+        Offsets may have gaps, because a compacted log leaves records out.
+        """
         if offset < self.next_offset:
             raise ValueError(f"record {offset} of __consumer_offsets comes after {self.next_offset - 1}")
         if isinstance(record.key, OffsetCommitKey):
@@ -97,12 +101,13 @@ class GroupsState:
         self._keep_offsets(key.group_id)
 
     def count_the_rest(self) -> Steps[Sequence[GroupRecord]]:
-        """Do in steps what the last records have left. Returns no records."""
+        """Do in steps the counting that the last records have left. Returns no records."""
         while self.uncounted:
             yield from self.uncounted.pop()
         return ()
 
     def _keep_offsets(self, group_id: str) -> None:
-        """Of a group that ends and leaves offsets, as where it takes another protocol: they are a group, and expire."""
+        """Keep the offsets of a group that ends or changes its protocol as an empty group, so that they expire
+        normally."""
         if group_id not in self.groups and self.offsets.of(group_id):
             self.groups[group_id] = self._simple_group(group_id)

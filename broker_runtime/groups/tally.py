@@ -1,4 +1,4 @@
-"""What the coordinators of a broker have done and how many groups they have, for metrics."""
+"""Counters of what the coordinators of a broker have done, and the number of groups, for metrics."""
 
 import asyncio
 from collections import Counter
@@ -14,51 +14,51 @@ if TYPE_CHECKING:
 
 _LOOK_INTERVAL_S = 5.0
 _IN_A_ROW_MAX = 50
-"""To tell the state of a large group of KIP-848 takes a look at all of its members."""
+"""Groups counted without a break: the state of a large KIP-848 group is computed from all of its members."""
 
 
 class Loss(Enum):
-    """Why a consumer of the push protocol is no longer registered; the values are those of a metric's label."""
+    """Why a consumer of the push protocol lost its registration. The values are those of a metric's label."""
 
     CLOSED = "closed"
-    """Its connection has ended: it shut down, or broke."""
+    """Its connection has ended: the consumer shut down, or the connection broke."""
     SILENT = "silent"
-    """It left pings unanswered, or did not come back after a fail-over."""
+    """It left pings unanswered, or did not register again after a fail-over."""
     STUCK = "stuck"
-    """It answered pings, and neither stopped nor started when it was told to."""
+    """It answered pings, but did not answer a StopFetcher or StartFetcher."""
     WRONG = "wrong"
-    """It said that it has failed, or answered what it was not asked."""
+    """It reported an error, or sent an answer to a call that was not made."""
 
 
 @dataclass(slots=True)
 class PushTally:
-    """Of the groups that are called by their coordinator."""
+    """Counters of push groups."""
 
     rebalances: int = 0
-    """That were completed."""
+    """Rebalances that were completed."""
     rebalance_s: float = 0.0
-    """What they took together, from the plan to the last consumer's start."""
+    """Total duration of these rebalances, from the plan to the last consumer's start."""
     failed_rebalances: int = 0
-    """ConsumerRebalanceFailed: those that went on without consumers which did not stop or start."""
+    """ConsumerRebalanceFailed: rebalances that continued without consumers which did not stop or start."""
     pings: int = 0
     unanswered_pings: int = 0
-    """Not within two thirds of a session."""
+    """Pings without an answer within two thirds of a session."""
     losses: Counter[Loss] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was decided here and how long loads took, since this process began."""
+    """Decisions and load times of this process since it started."""
 
     offset_commits: int = 0
     offset_deletions: int = 0
     offset_expirations: int = 0
     classic_rebalances: int = 0
-    """Generations that were completed."""
+    """Completed generations."""
     consumer_rebalances: int = 0
-    """Epochs of groups of KIP-848."""
+    """New epochs of KIP-848 groups."""
     failures: int = 0
-    """Terms that ended by themselves, other than with the leadership."""
+    """Terms that ended with an error, and not because the leadership was lost."""
     loads: int = 0
     load_ms: float = 0.0
     load_max_ms: float = 0.0
@@ -71,19 +71,19 @@ class Tally:
 
 
 Counts = Mapping[tuple[GroupType, str], int]
-"""Groups by type and state."""
+"""Number of groups by type and state."""
 
 
 class Census:
-    """Owns the number of groups by type and state, as of a look at all of them that took many turns."""
+    """Owns the number of groups by type and state. Each count takes many iterations of the event loop."""
 
     def __init__(self, states: "Callable[[], Iterable[GroupsState]]") -> None:
-        """`states` are those of partitions that are loaded."""
+        """`states` returns the states of all loaded partitions."""
         self._states = states
         self.groups: Counts = {}
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Count the groups periodically until the task is cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(_LOOK_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""One leader epoch of a partition of __consumer_offsets on this broker: its shard, its runtime, and who waits."""
+"""One leader epoch of a partition of __consumer_offsets on this broker: its shard, its runtime and pending requests."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -21,10 +21,10 @@ from broker_runtime.steps import Steps
 T = TypeVar("T")
 
 GroupDecision = Callable[[GroupsState, PushEnvironment], Deciding[GroupRecord, T]]
-"""A `coordination.seam.Decision` that is given what it may use beside the state."""
+"""A `coordination.seam.Decision` that also gets the environment."""
 
 GroupLook = Callable[[GroupsState, GroupEnvironment], T | None]
-"""What would be decided without a record, see `CoordinatorRuntime.at_once`."""
+"""A decision that would write no record, see `CoordinatorRuntime.at_once`."""
 
 _TOLD: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -35,19 +35,20 @@ _TOLD: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What members are told of what the log says: clients know what to do about coordinators, not about partitions."""
+"""Error codes of the log, and the codes that members get instead: clients know how to handle coordinator errors
+only."""
 
 _QUEUED_S = 25.0
-"""How long a request waits for its turn: less than clients wait for an answer."""
+"""Longest time that a request is queued, in seconds: less than clients wait for an answer."""
 
 
 def told(error: KafkaError) -> KafkaError:
-    """As members hear of it."""
+    """The error as members get it."""
     return KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name)
 
 
 class Term:
-    """Owns the groups of its partition for as long as this broker leads it in one epoch. `load`, then `run`."""
+    """Owns the groups of its partition while this broker leads it in one epoch. Call `load`, then `run`."""
 
     def __init__(self, surroundings: Surroundings, leader: LedPartition) -> None:
         config = surroundings.config()
@@ -67,9 +68,10 @@ class Term:
             surroundings.turns,
         )
         self._stuck = False
-        """Replicas have taken too long for what was decided last: whoever comes then waits no longer than that."""
+        """Replicas took too long for the last decision: until the next decision, requests wait no longer than that
+        limit."""
         self._unanswered: set[asyncio.Future[Any]] = set()
-        """Of requests that were decided and wait for others: at most one for each connection."""
+        """Answers of decided requests that wait for other members; at most one for each connection."""
 
     @property
     def phase(self) -> TermPhase:
@@ -77,7 +79,7 @@ class Term:
 
     @property
     def state(self) -> GroupsState:
-        """As it was decided last, durable or not yet: for figures."""
+        """The state after the last decision, durable or not: for figures."""
         return self._runtime.state
 
     async def load(self) -> None:
@@ -86,11 +88,11 @@ class Term:
         self._tally.loaded(self._clock.monotonic() - began_s)
 
     async def run(self) -> None:
-        """Until it is cancelled, or the log fails, which it raises."""
+        """Decide requests until the task is cancelled. Raises the error of the log if the log fails."""
         await self._runtime.run()
 
     def end(self) -> None:
-        """Everybody who waits is told. Twice is once."""
+        """End the term: every pending request gets an error. A second call does nothing."""
         self._runtime.unload()
         for patience in (self._queued, self._queued_while_stuck, self._committing):
             patience.close()
@@ -101,11 +103,13 @@ class Term:
         self._unanswered.clear()
 
     async def submit(self, decide: GroupDecision[T]) -> T:
-        """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told.
+        """The answer of the decision once its records are durable. Raises KafkaError with a code that members
+        understand.
 
-        As in Apache Kafka the time that replicas may take begins with the decision: thousands who ask at once wait for
-        each other, and would all ask once more. Who has been told to ask again is not decided for any more; whose
-        client has gone, as one that leaves and closes, is.
+        As in Apache Kafka, the time limit of the replicas starts with the decision. Thousands of requests that arrive
+        together wait for each other, and would all time out and be sent again. A request that was already refused as
+        too late is not decided any more. A request whose client has disconnected is decided, because a client that
+        leaves closes its connection.
         """
         try:
             return await self.enqueue(decide)
@@ -113,7 +117,7 @@ class Term:
             raise told(error) from error
 
     def enqueue(self, decide: GroupDecision[T]) -> asyncio.Future[T]:
-        """The same for who has no task of its own, and makes of KafkaErrors what members are `told`."""
+        """Like `submit`, for a caller without a task of its own. The caller translates KafkaErrors with `told`."""
 
         def decide_in_time(state: GroupsState) -> Deciding[GroupRecord, T]:
             self._stuck = False
@@ -129,7 +133,10 @@ class Term:
         return answer
 
     def post(self, decide: GroupDecision[None]) -> None:
-        """As of `CoordinatorRuntime`: it is decided however long that takes. Raises KafkaError."""
+        """Queue a decision without an answer, see `CoordinatorRuntime.post`.
+
+        There is no time limit. Raises KafkaError.
+        """
         environment = self.shard.environment
         self._runtime.post(lambda state: decide(state, environment))
 
@@ -138,14 +145,14 @@ class Term:
         return _too_late()
 
     def at_once(self, look: GroupLook[T]) -> T | None:
-        """As of `CoordinatorRuntime`."""
+        """See `CoordinatorRuntime.at_once`."""
         environment = self.shard.environment
         return self._runtime.at_once(lambda state: look(state, environment))
 
     async def submit_later(self, decide: GroupDecision[Later[T]]) -> T:
-        """The same for an answer that may have to wait for others, as long as that takes.
+        """Like `submit`, for an answer that may wait for other members without a time limit.
 
-        Who is cancelled meanwhile, as its client has gone, leaves an answer that is abandoned.
+        If the caller is cancelled meanwhile, because its client has disconnected, the answer is marked as abandoned.
         """
         decided: list[Later[T]] = []
 
@@ -167,7 +174,7 @@ class Term:
                 each.abandoned = True
             raise
         if isinstance(result, KafkaError):
-            # Another error than the one that is kept: see `detached`.
+            # A new error and not the stored one: see `detached`.
             raise KafkaError(result.code, result.message or "")
         return result
 

@@ -1,4 +1,4 @@
-"""How far groups are behind, for metrics: by the coordinator, who asks the partitions' leaders from time to time.
+"""The lag of groups, for metrics. The coordinator measures it: it asks the leaders of the partitions periodically.
 
-docs/decisions/0034-*.md says why here.
+docs/decisions/0034-*.md gives the reasons.
 """

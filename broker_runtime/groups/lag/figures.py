@@ -1,7 +1,7 @@
-"""From what groups have committed and where logs end to their lag by topic. Pure.
+"""Computes the lag of groups by topic from their committed offsets and the ends of logs. Pure.
 
-What is shown is bounded: so many groups, and so many partitions of all of them together. A group is shown whole or not
-at all, and the same ones from look to look.
+The number of groups, and of their partitions together, is limited. A group is shown completely or not at all, and the
+same groups are shown each time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,27 +18,30 @@ Offsets = Mapping[Partition, int]
 
 @dataclass(frozen=True, slots=True)
 class LagFigures:
-    """As of one look. `by_group` has the records that are left to read, by group and topic."""
+    """The result of one measurement. `by_group` has the number of records left to read, by group and topic."""
 
     by_group: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     left_out: int = 0
-    """Groups with offsets beyond the limits."""
+    """Number of groups with offsets that are left out because of the limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the shown groups have committed, taken at one moment for each of them."""
+    """The committed offsets of the shown groups, each group at one moment."""
 
     committed: Mapping[str, Offsets]
     left_out: int
 
     def partitions(self) -> Iterator[Partition]:
-        """One that several groups read comes as often."""
+        """All partitions. A partition that several groups read occurs once for each of them."""
         return chain.from_iterable(self.committed.values())
 
 
 def sample(shards: "Iterable[CommittedOffsets]", groups_max: int, partitions_max: int) -> Iterator["Sampled | None"]:
-    """In steps of one group each, so that its caller may let others have their turn: None, and at last the result."""
+    """Read one group in each step, so that the caller can let the event loop run in between.
+
+    Yields None after each step, and the result at the end.
+    """
     committed: dict[str, Offsets] = {}
     left_out, partitions = 0, 0
     for shard in shards:
@@ -56,7 +59,10 @@ def sample(shards: "Iterable[CommittedOffsets]", groups_max: int, partitions_max
 
 
 def lag_by_topic(committed: Offsets, ends: Offsets) -> dict[str, int]:
-    """A partition whose end nobody has told counts for nothing, one that was committed beyond its end as 0."""
+    """Return the lag by topic.
+
+    A partition with an unknown end is left out. An offset beyond the end counts as a lag of 0.
+    """
     lag: dict[str, int] = {}
     for (topic, index), offset in committed.items():
         end = ends.get((topic, index))

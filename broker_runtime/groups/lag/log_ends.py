@@ -1,4 +1,4 @@
-"""Where logs end: by this broker's own replicas, and by ListOffsets of the brokers that lead the others."""
+"""The ends of logs, from this broker's own replicas and by ListOffsets from the other leaders."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -13,12 +13,12 @@ from broker_runtime.wire.versions import LIST_OFFSETS
 _VERSION = 7
 _LATEST = -1
 _CLIENT = -1
-"""As a client asks: up to the high watermark."""
+"""The replica id of a client: the end is the high watermark."""
 _ANY_EPOCH = -1
 
 
 class LogEnds:
-    """Owns a connection to each broker that it has had to ask."""
+    """Owns a connection to each broker that has been sent a request."""
 
     def __init__(
         self,
@@ -28,14 +28,19 @@ class LogEnds:
         link_to: Callable[[int], Link],
         timeout_s: float,
     ) -> None:
-        """`own` is the high watermark of a partition that this broker leads, None of another one; `timeout_s` of one
-        request."""
+        """`own` returns the high watermark of a partition that this broker leads, and None for others.
+
+        `timeout_s` is the time limit of one request.
+        """
         self._node_id = node_id
         self._own = own
         self._leaders = PartitionLeaders(image, link_to, timeout_s)
 
     async def of(self, partitions: Iterable[Partition]) -> tuple[dict[Partition, int], list[KafkaError]]:
-        """Those that could be had, and why others could not. Partitions of topics that are gone are in neither."""
+        """Return the ends that could be read, and the errors for the others.
+
+        Partitions of deleted topics are in neither.
+        """
         ends: dict[Partition, int] = {}
         errors: list[KafkaError] = []
         for leader, of_leader in (await self._by_leader(partitions)).items():
@@ -51,7 +56,7 @@ class LogEnds:
         self._leaders.close()
 
     async def _by_leader(self, partitions: Iterable[Partition]) -> dict[int, dict[Partition, None]]:
-        """Each once, in their order; others have their turns meanwhile."""
+        """Return each partition once, by leader and in the same order. The event loop runs in between."""
         led: dict[int, dict[Partition, None]] = {}
         for page in pages(partitions, PAGE):
             for partition in page:
@@ -66,7 +71,7 @@ class LogEnds:
         return {partition: end for partition, end in found if end is not None}
 
     async def _asked(self, leader: int, page: Sequence[Partition]) -> dict[Partition, int]:
-        """Without those that it does not lead any more. Raises KafkaError."""
+        """Send one request. Raises KafkaError. Partitions that the broker does not lead any more are left out."""
         topics: dict[str, list[Fields]] = {}
         for topic, index in page:
             asked = {"partition_index": index, "current_leader_epoch": _ANY_EPOCH, "timestamp": _LATEST}

@@ -1,4 +1,5 @@
-"""Looks at the lag of the groups that this broker coordinates, again and again: a scrape finds figures there."""
+"""Measures the lag of the groups that this broker coordinates periodically, so that a scrape finds the figures
+ready."""
 
 import asyncio
 import logging
@@ -28,22 +29,22 @@ class Ends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LagLook:
-    """What is shown: figures, and when the last look was over that all leaders had answered (monotonic seconds)."""
+    """The shown figures, and the end of the last measurement that all leaders answered (monotonic seconds)."""
 
     figures: LagFigures
     whole_at_s: float
 
 
 class LagWatch:
-    """Owns the figures; nothing of it is durable.
+    """Owns the figures; they are not durable.
 
-    A leader that does not answer leaves its partitions' ends as they were told last, and the look is not whole.
+    If a leader does not answer, the last known ends of its partitions are used, and the measurement is not complete.
     """
 
     def __init__(
         self, config: LagConfig, clock: Clock, shards: "Callable[[], Iterable[CommittedOffsets]]", ends: Ends
     ) -> None:
-        """`shards` are those that this broker coordinates and has loaded."""
+        """`shards` returns the committed offsets of the partitions that this broker coordinates and has loaded."""
         self._config = config
         self._clock = clock
         self._shards = shards
@@ -53,7 +54,7 @@ class LagWatch:
         self.shown = LagLook(LagFigures(), clock.monotonic())
 
     async def run(self) -> None:
-        """Until it is cancelled; at once over where no group is to be shown."""
+        """Measure periodically until the task is cancelled. Returns immediately if no group is to be shown."""
         while self._config.sluicegate_group_lag_groups_max > 0:
             await asyncio.sleep(self._config.sluicegate_group_lag_interval_ms / 1000)
             await self.look()
@@ -91,7 +92,7 @@ class LagWatch:
         raise AssertionError("a sample has an end")
 
     def _note(self, trouble: str) -> None:
-        """Once for each trouble, and when it is over."""
+        """Log each error once, and the recovery once."""
         if trouble != self._trouble:
             log.warning("the lag of groups %s", f"is not known whole: {trouble}" if trouble else "is known whole again")
         self._trouble = trouble

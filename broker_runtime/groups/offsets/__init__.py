@@ -1,1 +1,1 @@
-"""The offsets that groups commit: commit, fetch, delete, expire. Pure: each decision is a function of the state."""
+"""The offsets of groups: commit, fetch, delete, expire. Pure: each decision is a function of the state."""

@@ -1,4 +1,4 @@
-"""Which commits are taken, and what they write. Pure."""
+"""OffsetCommit: which commits are accepted, and the records that they write. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,11 +14,11 @@ from broker_runtime.groups.state import GroupsState
 Commits = Sequence[GroupRecord]
 _FIRST_THAT_KNOWS_GROUP_ID_NOT_FOUND = 9
 _TIME_MAX_MS = 2**63 - 1
-"""The latest that a record has room for: a retention may be for ever."""
+"""The latest time that fits into a record: a retention may be endless."""
 
 
 class OffsetToCommit(NamedTuple):
-    """One partition of an OffsetCommit. Without a topic id it is that of the topic of the name now."""
+    """One partition of an OffsetCommit. Without a topic id, the topic that has the name now is meant."""
 
     topic: str
     partition: int
@@ -37,10 +37,11 @@ def commit(
     offsets: Sequence[OffsetToCommit],
     retention_ms: int = -1,
 ) -> tuple[Commits, Sequence[ErrorCode]]:
-    """An error for each of `offsets`, in their order; raises KafkaError where the committer may not commit at all.
+    """Return the records and an error code for each of `offsets`, in their order.
 
-    `keep_session` is called when it may: the commit of a member counts as its heartbeat in the classic protocol.
-    `retention_ms` is what clients of OffsetCommit 2 to 4 may ask for, or -1.
+    Raises KafkaError if the committer may not commit at all. `keep_session` is called if it may: in the classic
+    protocol, the commit of a member counts as its heartbeat. `retention_ms` is the retention that clients of
+    OffsetCommit 2 to 4 may ask for, or -1.
     """
     topics, longest = environment.image.topics, environment.config.offset_metadata_max_bytes
 
@@ -75,7 +76,10 @@ def commit(
 
 
 def _no_such_group(committer: Committer, group_id: str) -> KafkaError:
-    """Those who commit with a generation were members once; older clients know only that it is not theirs any more."""
+    """The error for a commit with a generation to a group that does not exist.
+
+    The client was a member once. Older clients only know the error for a generation that is not theirs any more.
+    """
     if committer.api_version >= _FIRST_THAT_KNOWS_GROUP_ID_NOT_FOUND:
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     return KafkaError(
@@ -84,5 +88,5 @@ def _no_such_group(committer: Committer, group_id: str) -> KafkaError:
 
 
 def _java_length(text: str) -> int:
-    """What Kafka compares: UTF-16 code units."""
+    """Number of UTF-16 code units, which Kafka compares with the limit."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -9,16 +9,16 @@ from broker_runtime.groups.records import GroupRecord, OffsetCommitKey
 from broker_runtime.groups.state import GroupsState
 
 SLICE = 250
-"""Offsets that one decision looks at or deletes: a millisecond or two, with what is written of them."""
+"""Offsets that one decision reads or deletes: a millisecond or two, including writing their records."""
 
 
 def delete(
     state: GroupsState, group_id: str, partitions: Sequence[tuple[str, int]]
 ) -> tuple[Sequence[GroupRecord], Sequence[ErrorCode]]:
-    """OffsetDelete: an error for each of `partitions`. Raises KafkaError where nothing of the group may be deleted.
+    """OffsetDelete: return the tombstones and an error code for each of `partitions`.
 
-    A group of consumers may have members: only what they subscribe to is kept. Of other groups with members nobody
-    knows what they read (KIP-496).
+    Raises KafkaError if no offset of the group may be deleted. A group of consumers may have members: only offsets of
+    topics that they subscribe to are kept. For other groups with members it is not known what they read (KIP-496).
     """
     group = _group(state, group_id)
     if not group.is_empty and group.protocol_type != CONSUMER:
@@ -36,9 +36,9 @@ def delete(
 
 
 def delete_group(state: GroupsState, group_id: str) -> tuple[Sequence[GroupRecord], bool]:
-    """DeleteGroups, in slices: whether something remains, and the same is to be decided again, is the answer.
+    """DeleteGroups, in slices: return the tombstones of one slice, and whether the caller must decide the same again.
 
-    Raises KafkaError where the group is not there, or has members. The group goes with the last of its offsets.
+    Raises KafkaError if the group does not exist or has members. The group ends with the last of its offsets.
     """
     group = _group(state, group_id)
     if not group.is_empty:

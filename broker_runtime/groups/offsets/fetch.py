@@ -1,4 +1,4 @@
-"""What OffsetFetch answers. Pure; nothing here changes anything."""
+"""OffsetFetch. Pure; it changes nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from broker_runtime.groups.state import GroupsState
 
 
 class FetchedOffset(NamedTuple):
-    """One partition; an offset of -1 where nothing is committed."""
+    """One partition; the offset is -1 if none is committed."""
 
     partition: int
     offset: int = -1
@@ -25,11 +25,11 @@ def fetch(
     partitions: Sequence[tuple[str, int]],
     topic_ids: Mapping[str, UUID] | None = None,
 ) -> Sequence[FetchedOffset]:
-    """Each of `partitions`, of topics by their names, in their order.
+    """Return the committed offsets of `partitions`, which name topics by their names, in the same order.
 
-    A group that is not there has no offsets, and that is no error. Raises KafkaError where the member may not ask.
-    `topic_ids` are those of the topics that exist: what was committed for another topic of the name is not theirs, also
-    where a coordinator was not there to delete it with its topic. Whether stable offsets are asked for changes nothing:
+    A group that does not exist has no offsets, which is not an error. Raises KafkaError if the member may not fetch.
+    `topic_ids` has the ids of existing topics: an offset that was committed for another topic of the same name is left
+    out, even if no coordinator could delete it with its topic. A request for stable offsets changes nothing, because
     there are no transactions.
     """
     _check(state, member, group_id)
@@ -40,7 +40,7 @@ def fetch(
 def fetch_all(
     state: GroupsState, member: Committer, group_id: str
 ) -> Sequence[tuple[tuple[str, int], OffsetCommitValue]]:
-    """Everything that the group has committed, as it is now: whoever asks looks at it over many turns."""
+    """Return a copy of all committed offsets: the caller reads it over many iterations of the event loop."""
     _check(state, member, group_id)
     return list(state.offsets.of(group_id).items())
 

@@ -1,7 +1,7 @@
-"""Looking at every offset of a partition: what has expired, and what belongs to topics that are gone. Pure.
+"""Scans of all offsets of a partition, for expired offsets and for offsets of deleted topics. Pure.
 
-A partition may have hundreds of thousands of offsets, so a sweep is many decisions, each of a bounded slice; between
-them others commit, join and leave.
+A partition may have hundreds of thousands of offsets. A sweep therefore consists of many decisions, each about a
+bounded slice; commits, joins and leaves are decided between them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,30 +14,33 @@ from broker_runtime.groups.records import GroupRecord, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 
 _Step = Sequence[GroupRecord]
-"""What one look came to: the tombstones that belong together."""
+"""The result of one check: the tombstones that belong together."""
 _Judge = Callable[[str, OffsetCommitValue], bool]
-"""Whether that offset of a topic goes."""
+"""Whether to delete this offset of a topic."""
 _JudgeOf = Callable[[str], _Judge | None]
-"""Of a group as it is now; None where none of its offsets goes."""
+"""Returns the judge of a group in its current state; None if none of its offsets is to be deleted."""
 _STAYS: _Step = ()
 
 
 class Sweep:
-    """One look at everything that is there when it begins; `decide` until it says that nothing remains to look at."""
+    """One scan of everything that exists when it begins.
+
+    Call `decide` until it returns that nothing is left to check.
+    """
 
     def __init__(self, steps: "Callable[[GroupsState, Sweep], Iterator[_Step]]") -> None:
         self._begin = steps
         self._steps: Iterator[_Step] | None = None
         self.slice = 0
         self.decided: set[tuple[str, int]] = set()
-        """Offsets of the group in turn that have a tombstone in this slice."""
+        """Offsets of the current group that have a tombstone in this slice."""
 
     def begin_anew(self) -> None:
-        """The log has refused a slice: everything is looked at again, as it is then."""
+        """Start over with the current state, because the log has refused a slice."""
         self._steps = None
 
     def decide(self, state: GroupsState) -> tuple[Sequence[GroupRecord], bool]:
-        """The tombstones of the next slice, and whether there is more to look at."""
+        """Return the tombstones of the next slice, and whether there is more to check."""
         if self._steps is None:
             self._steps = self._begin(state, self)
         self.slice += 1
@@ -47,7 +50,7 @@ class Sweep:
 
 
 def expired(retention_ms: int, now_ms: int) -> Sweep:
-    """Offsets that are kept no longer (offsets.retention.minutes), and groups of which nothing remains."""
+    """Delete offsets that have expired (offsets.retention.minutes), and groups without members and offsets."""
 
     def steps(state: GroupsState, sweep: Sweep) -> Iterator[_Step]:
         def judge_of(group_id: str) -> _Judge | None:
@@ -63,9 +66,9 @@ def expired(retention_ms: int, now_ms: int) -> Sweep:
 
 
 def topics_deleted(topics: Mapping[str, UUID]) -> Sweep:
-    """The offsets of topics that are gone, which were called so: one made later under a name begins anew.
+    """Delete the offsets of deleted topics, so that a new topic of the same name starts without offsets.
 
-    An offset that was committed for another topic of the name stays.
+    `topics` has the ids of the deleted topics by name. Offsets that were committed for another topic of the name stay.
     """
 
     def goes(topic: str, value: OffsetCommitValue) -> bool:
@@ -80,7 +83,7 @@ def topics_deleted(topics: Mapping[str, UUID]) -> Sweep:
 
 
 def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf) -> Iterator[_Step]:
-    """Each offset of the group: its tombstone, or nothing where it stays."""
+    """Yield for each offset of the group its tombstone, or nothing if it stays."""
     sweep.decided.clear()
     judged, goes = -1, None
     for at in list(state.offsets.of(group_id)):
@@ -98,7 +101,8 @@ def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf
 
 
 def _end(state: GroupsState, sweep: Sweep, group_id: str) -> _Step:
-    """The group's own tombstones, where it has neither members nor offsets but those that go in this slice."""
+    """Return the tombstones of the group itself, if it has no members, and no offsets except those deleted in this
+    slice."""
     group = state.groups.get(group_id)
     if group is None or not group.is_empty or not sweep.decided.issuperset(state.offsets.of(group_id)):
         return _STAYS
