@@ -1,9 +1,9 @@
 """One group of the classic protocol. Pure.
 
-Hard state, which the group's record says (GroupMetadataValue): generation, protocol, leader, members and assignments,
-as they were when the leader's assignment came, or when the last member went. Everything that happens in between is
-soft: a coordinator that takes over has the generation that was last complete, as in Apache Kafka. A decision may change
-soft state; a group becomes Stable by its record only.
+The group's record (GroupMetadataValue) has the hard state: generation, protocol, leader, members and assignments, as of
+the leader's last assignment or the leaving of the last member. All changes in between are soft state: a coordinator
+that takes over has the generation that was last complete, as in Apache Kafka. A decision may change soft state; only a
+record makes a group Stable.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -18,7 +18,7 @@ from broker_runtime.groups.state import Applier, GroupsState
 
 
 class ClassicGroup:
-    """Implements `groups.group.Group`. Of a group that only keeps offsets everything stays as it is made."""
+    """Implements `groups.group.Group`. A group that only keeps offsets keeps its initial values."""
 
     type = GroupType.CLASSIC
 
@@ -27,25 +27,30 @@ class ClassicGroup:
         self.state = ClassicState.EMPTY
         self.previous_state = ClassicState.DEAD
         self.state_since_ms: int | None = None
-        """Wall time; None where it is not known."""
+        """Wall-clock time in milliseconds when the group entered its state; None if it is not known."""
         self.protocol_type = ""
-        """Kept when the last member goes."""
+        """The protocol type. It stays when the last member leaves."""
         self.protocol: str | None = None
-        """The one that the members of this generation speak."""
+        """The protocol that the members of this generation use."""
         self.generation = 0
         self.leader: str | None = None
-        """A member id, while there are members."""
+        """The member id of the leader; None if the group has no members, or if it is `is_unled`."""
         self.members = Members()
         self.newcomer = False
-        """Whether somebody has come since the initial rebalance was last put off."""
+        """Whether a member has joined since the initial rebalance was last delayed."""
         self.topics: Set[str] | None = None
-        """What the members read, once a generation is there; None while it is not known (`reading`). It never changes:
-        the next generation has another set."""
+        """The topics that the members of this generation read; None while they are not known (`reading`).
+
+        The set never changes: the next generation gets another one.
+        """
         self._decided: GroupMetadataValue | None = None
 
     @classmethod
     def restored(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
-        """As a coordinator that takes over finds it. Nobody has read yet what its members subscribe to."""
+        """The group as its record describes it, after a fail-over.
+
+        The topics that its members read are not known yet.
+        """
         group = cls(group_id)
         for recorded in value.members:
             group.members.add(Member.restored(recorded, value.protocol or ""))
@@ -64,12 +69,18 @@ class ClassicGroup:
 
     @property
     def is_unled(self) -> bool:
-        """Whether it was of KIP-848 until now. What its members are to have others may have still: they join first."""
+        """Whether the group was just downgraded from KIP-848.
+
+        Other members may still own partitions of its members' assignments, so all members have to join first.
+        """
         return bool(self.members) and self.leader is None
 
     def apply(self, value: GroupMetadataValue) -> bool:
-        """Takes the record over where it is what this group has just decided (`record`). False where it is another's:
-        then the group is `restored` by it, and who waited here is forgotten."""
+        """Apply the record if it is the one that this group has just decided (`record`).
+
+        Returns False for another record: the caller then replaces the group by a `restored` one, without pending
+        requests.
+        """
         if value is not self._decided:
             return False
         self._decided = None
@@ -92,21 +103,27 @@ class ClassicGroup:
         self.state_since_ms = None if since_ms == -1 else since_ms
 
     def enter(self, state: ClassicState, now_ms: int) -> None:
-        """A state that no record makes. Raises RuntimeError where the group may not come from its own."""
+        """Enter a state that does not need a record.
+
+        Raises RuntimeError if the transition from the current state is not allowed.
+        """
         if self.state not in PREVIOUS[state]:
             raise RuntimeError(f"group {self.group_id} cannot become {state.value}: it is {self.state.value}")
         self.previous_state, self.state = self.state, state
         self.state_since_ms = now_ms
 
     def record(self, members: Sequence[ClassicMember], now_ms: int, packed_members: bytes | None = None) -> GroupRecord:
-        """Of the group as it is, with these members: all of its own."""
+        """The record of the group in its current state. `members` must be all of its members."""
         self._decided = GroupMetadataValue(
             self.protocol_type, self.generation, self.protocol, self.leader, now_ms, tuple(members), packed_members
         )
         return GroupRecord(GroupMetadataKey(self.group_id), self._decided)
 
     def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
-        """Who is no member may commit to an empty group only, and nobody before the assignment is there."""
+        """Raise KafkaError if the client may not commit.
+
+        A client that has not joined may commit to an empty group only, and members only once the assignment is durable.
+        """
         if committer.generation_or_epoch < 0 and self.is_empty:
             return
         if committer.generation_or_epoch < 0 and not committer.member_id and committer.group_instance_id is None:
@@ -116,7 +133,7 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group_id} waits for its assignment")
 
     def _check_generation(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
-        """Raises KafkaError unless it is a member, and of this generation."""
+        """Raise KafkaError unless the client is a member of this generation."""
         refusal = self.members.refusal(member_id, group_instance_id)
         if refusal is not None:
             raise KafkaError(refusal, f"{member_id!r} is no member of group {self.group_id}")
@@ -127,7 +144,7 @@ class ClassicGroup:
             )
 
     def check_fetch(self, committer: Committer) -> None:
-        """Anybody may ask: this protocol has no such check."""
+        """Allow every client to fetch offsets: this protocol has no such check."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         if self.protocol_type != CONSUMER:
@@ -135,7 +152,7 @@ class ClassicGroup:
         return self.topics is None or topic in self.topics
 
     def offset_retention(self) -> OffsetRetention | None:
-        """While it rebalances, and where nobody knows what its members read, nothing expires."""
+        """Return None (no offset expires) during a rebalance, and if the topics that the members read are not known."""
         if not self.protocol_type:
             return OffsetRetention(None)
         if self.is_empty:

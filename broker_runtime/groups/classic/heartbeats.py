@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member is alive, and hears whether it has to join again. Pure."""
+"""Heartbeat (12): renews the session of a member, and reports whether it has to join again. Pure."""
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic import rebalance
@@ -18,7 +18,7 @@ def heartbeat(
     request: HeartbeatRequest,
     modern: ModernGroups,
 ) -> Decided[ErrorCode]:
-    """While the leader's assignment is waited for all is well: a member may begin with heartbeats before it syncs."""
+    """Return NONE while the group waits for the leader's assignment: a member may send heartbeats before it syncs."""
     if not request.group_id:
         return NOTHING, ErrorCode.INVALID_GROUP_ID
     group = state.groups.get(request.group_id)
@@ -38,7 +38,7 @@ def heartbeat(
 
 
 def keep_session(environment: GroupEnvironment, group: Group, committer: Committer) -> None:
-    """A member that commits is alive."""
+    """Renew the session of a member that commits."""
     if isinstance(group, ClassicGroup):
         member = group.members.by_id.get(committer.member_id)
         if member is not None:

@@ -1,4 +1,4 @@
-"""JoinGroup (11): who may be in a group, and what it means for the others that somebody comes (again). Pure."""
+"""JoinGroup (11): checks whether a client may join, and what its (re)joining means for the other members. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,10 +22,10 @@ from broker_runtime.steps import Steps, each, in_steps_if
 
 Joined = Decided[Later[JoinAnswer]]
 Joining = Joined | Steps[Joined]
-"""In steps if a decision reads many members."""
+"""The decision of a JoinGroup, in steps if it reads many members."""
 
 _TEXT_MAX = 8_000
-"""Characters: with an id behind it, a text has to have room in a record, which counts up to 32,767 bytes."""
+"""Maximum length of a text in characters. With a UUID appended it must fit into a record, which allows 32,767 bytes."""
 
 
 def join(
@@ -34,8 +34,10 @@ def join(
     request: JoinRequest,
     modern: ModernGroups,
 ) -> Joining:
-    """The answer comes when the group has its next generation, or at once. Raises KafkaError where there is no room for
-    another group."""
+    """Decide a JoinGroup. The answer follows with the next generation of the group, or immediately.
+
+    Raises KafkaError if the coordinator has no room for another group.
+    """
     refusal = _request_refusal(environment, request)
     if refusal is not None:
         return _refused(refusal, request.member_id)
@@ -51,7 +53,7 @@ def join(
 def join_classic(
     state: GroupsState, environment: GroupEnvironment, request: JoinRequest, group: ClassicGroup
 ) -> Joining:
-    """A group that is new stands among the others from its first member on."""
+    """Decide a JoinGroup for a classic group. A new group is added to the state with its first member."""
     if not _has_room(group, request.member_id, environment.config.group_max_size):
         return _turn_away(group, environment, request.member_id)
     if not _speaks_with(group, request):
@@ -92,7 +94,11 @@ def _refused(error: ErrorCode, member_id: str) -> Joined:
 
 
 def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
-    """While joins are gathered those who have joined count, so that of a group that is too large the last ones go."""
+    """Whether the group has room for the member.
+
+    While joins are gathered, only members that have joined count, so that a group that is too large loses the last
+    ones.
+    """
     members = group.members
     member = members.by_id.get(member_id)
     if group.state is ClassicState.EMPTY:
@@ -118,7 +124,7 @@ def _speaks_with(group: ClassicGroup, request: JoinRequest) -> bool:
 
 
 def _come(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> Joining:
-    """Without a member id."""
+    """Decide a JoinGroup without a member id."""
     instance_id = request.group_instance_id
     new_id = f"{request.client_id if instance_id is None else instance_id}-{environment.new_id()}"
     if instance_id is not None and instance_id in group.members.static:
@@ -148,7 +154,7 @@ def _add(group: ClassicGroup, environment: GroupEnvironment, request: JoinReques
 
 
 def _come_back(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> Joining:
-    """With a member id."""
+    """Decide a JoinGroup with a member id."""
     if request.member_id in group.members.pending_ids and request.group_instance_id is None:
         rebalance.remove_pending(group, environment, request.member_id)
         return _add(group, environment, request, request.member_id)
@@ -176,7 +182,10 @@ def _update(
     request: JoinRequest,
     later: Later[JoinAnswer] | None,
 ) -> None:
-    """Of two JoinGroup requests of one member the last counts: the first was given up by the client."""
+    """Take over what a member's JoinGroup contains.
+
+    A pending JoinGroup of the same member gets an error: the client has given it up.
+    """
     if member.join is not None:
         environment.outbox.send(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     group.members.change_protocols(member, request.protocols)
@@ -186,9 +195,10 @@ def _update(
 
 
 def _replace(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest, new_id: str) -> Joining:
-    """A static member comes without the id that it had, mostly since it has been started again (KIP-345).
+    """Replace a static member that joins without its member id, mostly because it was restarted (KIP-345).
 
-    Where nothing changes for the others, it takes over the assignment; who had the id is fenced."""
+    If nothing changes for the other members, the new instance takes over the assignment. The old instance is fenced.
+    """
     return in_steps_if(group.members.are_many, _replace_in_steps(group, environment, request, new_id))
 
 
@@ -231,7 +241,11 @@ def _successor(group: ClassicGroup, environment: GroupEnvironment, request: Join
 
 
 def _took_over(group: ClassicGroup, member: Member, request: JoinRequest, old_leader: str | None) -> Steps[JoinAnswer]:
-    """A leader does not assign anew: it is told so, or in older versions that somebody else leads (KIP-814)."""
+    """Return the answer for a new instance that takes over its assignment.
+
+    If it leads, it must not compute another assignment. The answer says so (KIP-814), or names the old leader to older
+    versions.
+    """
     answer = yield from rebalance.joined_again(group, member)
     leads = group.leader == member.member_id
     if request.can_skip_assignment:

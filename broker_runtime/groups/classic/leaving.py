@@ -1,4 +1,4 @@
-"""LeaveGroup (13): members go, or an administrator has them go (KIP-345). Pure."""
+"""LeaveGroup (13): members leave, or an administrator removes them (KIP-345). Pure."""
 
 from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -12,7 +12,8 @@ from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 
 SLICE = 100
-"""Members that one decision lets go: a millisecond or two, with the timers and answers that end for each."""
+"""Members that the caller removes in one decision: a millisecond or two, including their timers and pending
+requests."""
 
 
 def leave(
@@ -21,7 +22,7 @@ def leave(
     request: LeaveRequest,
     modern: ModernGroups,
 ) -> Deciding[GroupRecord, LeaveAnswer]:
-    """Raises KafkaError for a group without an id."""
+    """Decide a LeaveGroup. Raises KafkaError if the group id is empty."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")
     group = state.groups.get(request.group_id)

@@ -1,4 +1,4 @@
-"""What a coordinator that has just loaded its groups begins with. Pure."""
+"""The first decisions of a coordinator that has just loaded its groups. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,8 +13,11 @@ from broker_runtime.groups.state import GroupsState
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
-    """Each member has a whole session from now on. A group that is larger than it may be rebalances, and the last of
-    its members are turned away; one that nobody leads was of KIP-848, and was about to rebalance."""
+    """Start the sessions of all members from the beginning, and the rebalances that are necessary.
+
+    A group with more members than allowed rebalances, and rejects the last ones that join. A group without a leader was
+    downgraded from KIP-848 and was about to rebalance.
+    """
     groups = [group for group in state.groups.values() if isinstance(group, ClassicGroup)]
 
     def begin(found: tuple[ClassicGroup, Member]) -> None:

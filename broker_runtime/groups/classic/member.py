@@ -8,7 +8,7 @@ from broker_runtime.groups.records import ClassicMember, ClassicProtocol
 
 
 class Member:
-    """`member_id` to `assignment` are in the group's record; who waits for what is soft state."""
+    """One member. The group's record has `member_id` to `assignment`; pending requests are soft state."""
 
     __slots__ = (
         "assignment",
@@ -27,21 +27,22 @@ class Member:
     def __init__(self, member_id: str, group_instance_id: str | None, client_id: str, client_host: str) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
-        """Of a static member (KIP-345)."""
+        """The instance id of a static member (KIP-345)."""
         self.client_id = client_id
         self.client_host = client_host
         self.rebalance_timeout_ms = 0
         self.session_timeout_ms = 0
         self.protocols: tuple[ClassicProtocol, ...] = ()
-        """Those it can speak, the one it likes best first; after a fail-over the chosen one is all that is known."""
+        """The protocols that the member supports, in its order of preference; after a fail-over only the chosen one is
+        known."""
         self.assignment = b""
-        """Of the last generation whose leader has said one."""
+        """The assignment of the last generation whose leader has sent one."""
         self.join: Later[JoinAnswer] | None = None
-        """Its JoinGroup, which waits for the others."""
+        """The answer to its pending JoinGroup, which waits for other members."""
         self.sync: Later[SyncAnswer] | None = None
-        """Its SyncGroup, which waits for the leader's."""
+        """The answer to its pending SyncGroup, which waits for the leader's."""
         self.is_new = False
-        """Whether it has never had an answer to a JoinGroup: it cannot send heartbeats yet."""
+        """Whether the member has not had an answer to a JoinGroup yet, so that it cannot send heartbeats."""
 
     @classmethod
     def restored(cls, value: ClassicMember, protocol: str) -> "Member":
@@ -66,27 +67,29 @@ class Member:
         )
 
     def metadata(self, protocol: str) -> bytes:
-        """Raises KeyError where it does not speak the protocol."""
+        """Return the member's metadata for the protocol. Raises KeyError if the member does not support it."""
         return metadata_of(self.protocols, protocol)
 
     def vote(self, candidates: Container[str]) -> str:
-        """The candidate that it likes best; it speaks one of them."""
+        """Return the member's preferred candidate. The member must support one of them."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
     def is_static(self) -> bool:
-        """Whether it has a name of its own that outlives its member id (KIP-345)."""
+        """Whether the member has an instance id, which outlives its member id (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def needs_no_heartbeat(self) -> bool:
-        """It cannot send any while it waits; a new one is given up all the same, so that nobody is waited for who has
-        gone away."""
+        """Whether the session continues without heartbeats: a member cannot send them during a pending request.
+
+        A new member's session ends nevertheless, so that rebalances do not wait for a client that has disconnected.
+        """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
 
 def metadata_of(protocols: Sequence[ClassicProtocol], protocol: str) -> bytes:
-    """Raises KeyError if the protocol is not one of them."""
+    """Return the metadata for the protocol. Raises KeyError if the protocol is not one of them."""
     for name, metadata in protocols:
         if name == protocol:
             return metadata

@@ -1,4 +1,7 @@
-"""The members of one group, and who of them is waited for. Pure; every change costs the same however many there are."""
+"""The members of one group and their pending requests.
+
+Pure. The cost of a change does not depend on the number of members.
+"""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -14,34 +17,35 @@ _AT_ONCE_MAX = 100
 
 
 class Members:
-    """By id, in the order in which they came."""
+    """Members by id, in the order in which they joined."""
 
     def __init__(self) -> None:
         self.by_id: OrderedDict[str, Member] = OrderedDict()
-        """The first of a plain dictionary takes the longer to find the more members before it have gone."""
+        """An OrderedDict: in a plain dict, finding the first entry takes longer the more entries before it were
+        removed."""
         self.static: dict[str, str] = {}
-        """Member ids by instance id (KIP-345)."""
+        """Member ids of static members by instance id (KIP-345)."""
         self.pending_ids: dict[str, None] = {}
-        """Ids that were given and have not come back (KIP-394)."""
+        """Member ids that were assigned but not used in a JoinGroup yet (KIP-394)."""
         self.pending_sync: set[str] = set()
-        """Members of this generation that have not asked for their assignment."""
+        """Members of this generation that have not sent a SyncGroup yet."""
         self.joining = 0
-        """How many members' JoinGroup waits."""
+        """Number of members with a pending JoinGroup."""
         self.syncing: dict[str, Member] = {}
-        """Members whose SyncGroup waits."""
+        """Members with a pending SyncGroup."""
         self._supporters: dict[str, int] = {}
-        """How many members speak each protocol; only those that somebody does."""
+        """Number of members that support each protocol; only protocols with at least one."""
 
     def __len__(self) -> int:
         return len(self.by_id)
 
     @property
     def are_many(self) -> bool:
-        """Whether a decision that reads all of them is made in steps."""
+        """Whether a decision that reads all members is made in steps."""
         return len(self.by_id) > _AT_ONCE_MAX
 
     def add(self, member: Member, join: Later[JoinAnswer] | None = None) -> None:
-        """Its id and its instance are nobody's."""
+        """Add a member whose id and instance id are not in use."""
         self.by_id[member.member_id] = member
         if member.group_instance_id is not None:
             self.static[member.group_instance_id] = member.member_id
@@ -64,12 +68,12 @@ class Members:
         self._count(protocols, 1)
 
     def wait_for_join(self, member: Member, join: Later[JoinAnswer] | None) -> None:
-        """None when it waits no more."""
+        """Set the answer to the member's pending JoinGroup; None if it has no pending one."""
         self.joining += (join is not None) - (member.join is not None)
         member.join = join
 
     def wait_for_sync(self, member: Member, sync: Later[SyncAnswer] | None) -> None:
-        """None when it waits no more."""
+        """Set the answer to the member's pending SyncGroup; None if it has no pending one."""
         member.sync = sync
         if sync is None:
             self.syncing.pop(member.member_id, None)
@@ -82,15 +86,18 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest; looks at all members."""
+        """The longest rebalance timeout in milliseconds. Reads all members."""
         return max([0, *(member.rebalance_timeout_ms for member in self.by_id.values())])
 
     def can_talk_with(self, protocols: Sequence[ClassicProtocol]) -> bool:
-        """Whether all members speak one of these."""
+        """Whether all members support one of these protocols."""
         return any(self._supporters.get(name, 0) == len(self.by_id) for name, _ in protocols)
 
     def elected_protocol(self) -> Steps[str]:
-        """Of those that all members speak, the one that most like best. Reads all members; there must be some."""
+        """Return the protocol that most members prefer, among those that all members support.
+
+        Reads all members; the group must have some.
+        """
         candidates = {name for name, count in self._supporters.items() if count == len(self.by_id)}
         if len(candidates) == 1:
             return candidates.pop()
@@ -98,7 +105,7 @@ class Members:
         return votes.most_common(1)[0][0]
 
     def refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
-        """Why whoever says this of itself is no member; None where it is one."""
+        """Return the error for a client that does not match a member; None if it matches one."""
         if group_instance_id is not None:
             known = self.static.get(group_instance_id)
             if known is None:
@@ -108,7 +115,7 @@ class Members:
         return None if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
 
     def not_rejoined(self) -> list[Member]:
-        """Looks at all members."""
+        """The members without a pending JoinGroup. Reads all members."""
         return [member for member in self.by_id.values() if member.join is None]
 
     def _count(self, protocols: Sequence[ClassicProtocol], change: int) -> None:

@@ -1,4 +1,4 @@
-"""Members that speak the classic protocol in a group of KIP-848: what its side of the house decides about them."""
+"""The interface by which KIP-848 groups decide about members that speak the classic protocol."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -22,11 +22,11 @@ from broker_runtime.groups.state import GroupsState
 
 T = TypeVar("T")
 Decided = tuple[Sequence[GroupRecord], T]
-"""What is to be written, and the answer."""
+"""The records to write, and the answer."""
 
 
 class ModernGroups(Protocol):
-    """Asked where the group is of another type, also an empty one, which a classic member may take over."""
+    """Decides requests for a group of another type, even an empty one, which a classic member may take over."""
 
     def join(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest

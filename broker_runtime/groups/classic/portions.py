@@ -1,4 +1,4 @@
-"""What concerns every member of a group is done in portions: each is a decision of its own, and others come between."""
+"""Splits work about all members of a group into portions: each is a decision of its own, and others run in between."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -12,7 +12,7 @@ T = TypeVar("T")
 Records = Sequence[GroupRecord]
 
 PORTION = 50
-"""Each answer that a portion gives wakes a task, which writes it: so many take a few milliseconds."""
+"""Items of one portion. Each answer wakes a task that writes it: a portion takes a few milliseconds."""
 
 
 def in_portions(
@@ -22,13 +22,16 @@ def in_portions(
     each: Callable[[T], None],
     last: Callable[[], Records] = lambda: (),
 ) -> Records:
-    """The first portion at once. `each` looks whether its item still means anything. `last` comes after the last item;
-    what it wants to be written is, and is returned here where the first portion was all."""
+    """Process the first portion immediately and schedule the others.
+
+    `each` must check whether its item is still relevant. `last` is called after the last item and returns records to
+    write. They are returned here if the first portion was the only one.
+    """
     return _Portions((group_id, object()), environment, iter(items), each, last).next()
 
 
 class _Portions(Generic[T]):
-    """The items that are left. It refers to nothing that refers to it, so that it goes with its last portion."""
+    """The remaining items. The object is not part of a reference cycle, so that it is freed with its last portion."""
 
     __slots__ = ("_each", "_environment", "_key", "_last", "_rest")
 
@@ -47,7 +50,7 @@ class _Portions(Generic[T]):
         self._last = last
 
     def next(self) -> Records:
-        """Do one portion, and schedule the next one if there may be more items."""
+        """Process one portion, and schedule the next one if there may be more items."""
         each, taken = self._each, 0
         for item in islice(self._rest, PORTION):
             each(item)

@@ -1,8 +1,8 @@
-"""Which topics the members of a group read, found in their metadata. Pure.
+"""The topics that the members of a group read, from their metadata. Pure.
 
-Members may name thousands of topics each. Their metadata is read in portions of some hundred names, and each portion is
-a decision of its own. `ClassicGroup.topics` is None until the last portion: no offset expires before. It stays None for
-a group whose members name more than sluicegate.group.topics.max: to free them all at once would take too long.
+A member may name thousands of topics. Metadata is read in portions of some hundred names, each of which is a decision
+of its own. `ClassicGroup.topics` is None until the last portion, so that no offset expires before. It stays None for a
+group whose members name more than sluicegate.group.topics.max: freeing them all at once would take too long.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,14 +17,17 @@ from broker_runtime.groups.group import CONSUMER
 def read_topics(group: ClassicGroup, environment: GroupEnvironment, metadata: Iterable[bytes]) -> None:
     """Set the topics of this generation from its members' metadata.
 
-    They stay None if some of the metadata is not understood, or if they are more than sluicegate.group.topics.max.
+    They stay None if some metadata cannot be parsed, or if there are more topics than sluicegate.group.topics.max.
     """
     group.topics = None
     in_portions(group.group_id, environment, reading(group, environment, metadata), lambda _: None)
 
 
 def reading(group: ClassicGroup, environment: GroupEnvironment, metadata: Iterable[bytes]) -> Iterator[None]:
-    """The same, with up to 16 names between two `yield`s. The group's topics are None before."""
+    """Like `read_topics`, as an iterator that handles up to 16 names between two `yield`s.
+
+    The caller sets the group's topics to None before.
+    """
     if group.protocol_type != CONSUMER:
         return
     generation, topics_max = group.generation, environment.config.sluicegate_group_topics_max

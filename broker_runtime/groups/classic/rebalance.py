@@ -1,6 +1,6 @@
-"""How a group comes to its next generation: who is waited for and how long, and what ends the waiting. Pure.
+"""The way of a group to its next generation: gathering joins, timeouts, and the end of each wait. Pure.
 
-Each function changes the soft state of a group and returns the records that are to be written.
+Each function changes the soft state of a group and returns the records to write.
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,25 @@ Records = Sequence[GroupRecord]
 NOTHING: Records = ()
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a member without an id waits for its first answer, as in Kafka: it cannot send heartbeats meanwhile, and who
-went away would be waited for by each rebalance."""
+"""How long a new member may wait for its first answer, as in Kafka.
+
+It cannot send heartbeats meanwhile. Without the limit, each rebalance would wait for a client that has disconnected.
+"""
 
 
 def prepare_or_complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """Somebody has come, has gone, or reads something else."""
+    """Start a rebalance, or complete the current one if possible, because a member joined, left or changed its
+    subscription."""
     if group.state is ClassicState.PREPARING_REBALANCE:
         return complete_when_all_joined(group, environment)
     return prepare(group, environment)
 
 
 def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """Everybody is to join again. The first rebalance of an empty group waits for those who start at the same time."""
+    """Start a rebalance: all members have to join again.
+
+    The first rebalance of an empty group waits for members that start at the same time.
+    """
     tell_those_who_sync(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
     if group.state is ClassicState.COMPLETING_REBALANCE:
         for member in group.members.by_id.values():
@@ -57,7 +63,7 @@ def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
 
 
 def go_on(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """Of a group that waits for its members since its record was applied: not for ever."""
+    """Start the timeout of a group that is in PreparingRebalance because of its record, or complete the rebalance."""
     if group.members.all_joined:
         return complete(group, environment)
     _wait_for_joins(group, environment)
@@ -65,7 +71,7 @@ def go_on(group: ClassicGroup, environment: GroupEnvironment) -> Records:
 
 
 def complete_when_all_joined(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """An initial rebalance waits for its time, whoever has joined."""
+    """Complete the rebalance if all members have joined. An initial rebalance waits for its delay in any case."""
     initial = group.previous_state is ClassicState.EMPTY
     if group.state is not ClassicState.PREPARING_REBALANCE or initial or not group.members.all_joined:
         return NOTHING
@@ -73,9 +79,11 @@ def complete_when_all_joined(group: ClassicGroup, environment: GroupEnvironment)
 
 
 def complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """The next generation, of those who have joined and of static members. Without anybody the group is empty.
+    """Complete the rebalance with the members that have joined and with static members. Without members the group is
+    empty.
 
-    A large group is completed in steps by the next decision, before any other request."""
+    The next decision, before any other request, completes a large group in steps.
+    """
     environment.timers.cancel(_join_key(group))
     if not group.members.are_many:
         return at_once(_completed(group, environment))
@@ -123,12 +131,18 @@ def _remove_all(group: ClassicGroup, environment: GroupEnvironment, gone: Sequen
 
 
 def fence(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
-    """A static member is somebody else from now on: like `remove`, for another reason."""
+    """Remove a static member's old instance because a new one takes its place.
+
+    Pending requests get FENCED_INSTANCE_ID.
+    """
     _remove(group, environment, member, ErrorCode.FENCED_INSTANCE_ID, member.member_id)
 
 
 def remove(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
-    """It is no member any more, and whoever waits for it is told. The caller says what follows for the others."""
+    """Remove a member.
+
+    Its pending requests get UNKNOWN_MEMBER_ID. The caller decides what follows for the other members.
+    """
     _remove(group, environment, member, ErrorCode.UNKNOWN_MEMBER_ID, NO_ID)
 
 
@@ -157,7 +171,8 @@ def remove_pending(group: ClassicGroup, environment: GroupEnvironment, member_id
 
 
 def forget(group: ClassicGroup, environment: GroupEnvironment) -> None:
-    """Cancel the timers of a group that has ended. It has no members, or is a group of KIP-848 with the same ones."""
+    """Cancel the timers of a group that has ended: it has no members, or it was upgraded to KIP-848 with the same
+    members."""
     environment.timers.cancel(_join_key(group))
     environment.timers.cancel(_sync_key(group))
     pending = list(group.members.pending_ids)
@@ -174,7 +189,7 @@ def renew_session(group: ClassicGroup, environment: GroupEnvironment, member_id:
 
 
 def has_synced(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> None:
-    """It need not be waited for any more."""
+    """Note that the member has sent its SyncGroup, so that the group does not wait for it any more."""
     pending = group.members.pending_sync
     if member_id in pending:
         pending.remove(member_id)
@@ -183,7 +198,7 @@ def has_synced(group: ClassicGroup, environment: GroupEnvironment, member_id: st
 
 
 def tell_those_who_sync(group: ClassicGroup, environment: GroupEnvironment, error: ErrorCode) -> None:
-    """Nobody waits for this generation's assignment any more."""
+    """Answer all pending SyncGroup requests with an error: this generation gets no assignment."""
     waiting = [(member, member.sync) for member in group.members.syncing.values()]
     for member, _ in waiting:
         member.sync = None
@@ -201,7 +216,7 @@ def tell_those_who_sync(group: ClassicGroup, environment: GroupEnvironment, erro
 
 
 def joined_members(group: ClassicGroup, protocol: str) -> Steps[tuple[JoinedMember, ...]]:
-    """What the leader is told."""
+    """Return the descriptions of all members for the leader."""
 
     def said(member: Member) -> JoinedMember:
         return JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))
@@ -210,7 +225,7 @@ def joined_members(group: ClassicGroup, protocol: str) -> Steps[tuple[JoinedMemb
 
 
 def joined_again(group: ClassicGroup, member: Member) -> Steps[JoinAnswer]:
-    """What a member of this generation is told that asks once more."""
+    """Return the answer for a member of this generation that repeats its JoinGroup."""
     leads = group.leader == member.member_id
     return _joined(group, member, (yield from joined_members(group, group.protocol or "")) if leads else ())
 
@@ -228,8 +243,10 @@ def _joined(group: ClassicGroup, member: Member, members: tuple[JoinedMember, ..
 
 
 def _answer_joins(group: ClassicGroup, environment: GroupEnvironment, joined_ones: tuple[JoinedMember, ...]) -> None:
-    """The leader first: all others need its assignment. Who is not told yet when the next rebalance begins has joined
-    that one with what waits here."""
+    """Answer all pending JoinGroup requests, the leader's first because all others need its assignment.
+
+    If the next rebalance starts meanwhile, a member without an answer takes part in it with its pending JoinGroup.
+    """
     generation = group.generation
     leader = group.members.by_id[group.leader or NO_ID]
     group.topics = None
@@ -256,7 +273,7 @@ def _answer_joins(group: ClassicGroup, environment: GroupEnvironment, joined_one
 
 
 def _elect_leader(group: ClassicGroup) -> bool:
-    """The leader stays if it has joined, otherwise another who has. False where nobody has."""
+    """Keep the leader if it has joined, otherwise elect a member that has. Returns False if no member has joined."""
     leader = group.members.by_id.get(group.leader or NO_ID)
     if leader is not None and leader.join is not None:
         return True
@@ -274,7 +291,10 @@ def _wait_for_joins(group: ClassicGroup, environment: GroupEnvironment) -> None:
 
 
 def _wait_for_newcomers(group: ClassicGroup, environment: GroupEnvironment, delay_ms: int, left_ms: int) -> None:
-    """Each newcomer puts the end off by another delay, all of them together by the longest rebalance timeout."""
+    """Wait for more members in an initial rebalance.
+
+    Each new member extends the wait by another delay, up to the longest rebalance timeout in total.
+    """
     group.newcomer = False
     environment.timers.schedule(
         _join_key(group), delay_ms / 1000, partial(_newcomers_are_due, group, environment, delay_ms, left_ms)
@@ -303,7 +323,7 @@ def _is_waiting(group: ClassicGroup, state: GroupsState) -> bool:
 def _syncs_are_due(
     group: ClassicGroup, generation: int, environment: GroupEnvironment, state: GroupsState
 ) -> Steps[tuple[Records, None]]:
-    """Who has joined and does not ask for its assignment is gone."""
+    """Remove the members that have joined but not sent a SyncGroup in time."""
     over = group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
     if state.groups.get(group.group_id) is not group or group.generation != generation or over:
         return NOTHING, None

@@ -1,6 +1,7 @@
-"""What members ask and are told, without the wire. Pure.
+"""The requests of members and the answers to them, independent of the wire format. Pure.
 
-An answer has an error code beside what else it says, as Kafka's clients look for the member id in some refusals.
+An answer always has all of its fields besides the error code, because Kafka's clients read the member id of some
+refusals.
 """
 
 from dataclasses import dataclass
@@ -10,12 +11,12 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.records import ClassicProtocol
 
 NO_ID = ""
-"""A member id that is not known, or not told."""
+"""A member id that is not known or not sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """`member_id` is empty for one who has none yet."""
+    """A JoinGroup. `member_id` is empty if the client has none yet."""
 
     group_id: str
     member_id: str
@@ -26,15 +27,15 @@ class JoinRequest:
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[ClassicProtocol, ...]
-    """What it can speak, best first."""
+    """The protocols that the member supports, preferred ones first."""
     needs_known_id: bool = True
-    """A dynamic member without an id is given one and asks again (JoinGroup 4, KIP-394)."""
+    """A dynamic member without an id gets one and must send the request again (JoinGroup 4, KIP-394)."""
     can_skip_assignment: bool = True
-    """It understands that it leads without having to assign (JoinGroup 9, KIP-814)."""
+    """The client understands that it leads but must not assign (JoinGroup 9, KIP-814)."""
 
 
 class JoinedMember(NamedTuple):
-    """What the leader is told of each member; there may be thousands."""
+    """A member as described to the leader; there may be thousands."""
 
     member_id: str
     group_instance_id: str | None
@@ -43,7 +44,7 @@ class JoinedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer:
-    """`members` is empty for those who do not lead."""
+    """The answer to a JoinGroup. `members` is empty except for the leader."""
 
     error: ErrorCode
     member_id: str
@@ -57,7 +58,10 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """`assignments` by member id; only the leader's count. Names that are None were not said (before version 5)."""
+    """A SyncGroup. `assignments` are by member id and used only if the leader sends them.
+
+    Protocol names are None if the request has none (before version 5).
+    """
 
     group_id: str
     member_id: str
@@ -70,7 +74,7 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswer:
-    """The member's own assignment."""
+    """The answer to a SyncGroup: the member's own assignment."""
 
     error: ErrorCode
     assignment: bytes = b""
@@ -80,7 +84,7 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """Answered by an error code."""
+    """A Heartbeat. The answer is an error code."""
 
     group_id: str
     member_id: str
@@ -90,7 +94,10 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeavingMember:
-    """An empty id with an instance id is an administrator's word for a static member, whoever it is now."""
+    """A member to remove.
+
+    An administrator sends an instance id and an empty member id, which match the current static member.
+    """
 
     member_id: str
     group_instance_id: str | None = None
@@ -98,7 +105,7 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequest:
-    """Several members, since version 3."""
+    """A LeaveGroup. Since version 3 it may name several members."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -106,6 +113,6 @@ class LeaveRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeaveAnswer:
-    """One error for each member, in the order of the request."""
+    """The answer to a LeaveGroup: an error code for each member, in the order of the request."""
 
     errors: tuple[ErrorCode, ...]

@@ -1,22 +1,22 @@
-"""What a group of the classic protocol may be. Pure."""
+"""The states of a group of the classic protocol, and the transitions between them. Pure."""
 
 from collections.abc import Mapping
 from enum import Enum
 
 
 class ClassicState(Enum):
-    """The values are the words of ListGroups and DescribeGroups."""
+    """The state of a group. The values are those of ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
-    """No members; offsets perhaps."""
+    """The group has no members. It may have offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """JoinGroup requests are gathered."""
+    """The coordinator gathers JoinGroup requests."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """A generation is there; its leader's assignment is waited for."""
+    """A generation has started and waits for its leader's assignment."""
     STABLE = "Stable"
-    """The assignment is durable, and every member may have it."""
+    """The assignment is durable, and each member may get its part."""
     DEAD = "Dead"
-    """There is no such group here."""
+    """The group does not exist here."""
 
 
 PREVIOUS: Mapping[ClassicState, frozenset[ClassicState]] = {
@@ -28,4 +28,4 @@ PREVIOUS: Mapping[ClassicState, frozenset[ClassicState]] = {
     ClassicState.STABLE: frozenset({ClassicState.COMPLETING_REBALANCE}),
     ClassicState.DEAD: frozenset(ClassicState),
 }
-"""From which states each one may come."""
+"""The states from which each state may be entered."""

@@ -1,4 +1,4 @@
-"""The topics that a member of type `consumer` reads: the beginning of its metadata, alike in all versions. Pure."""
+"""The topics that a member of type `consumer` reads: the first part of its metadata, the same in all versions. Pure."""
 
 import struct
 from collections.abc import Iterator

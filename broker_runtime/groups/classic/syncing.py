@@ -1,4 +1,4 @@
-"""SyncGroup (14): the leader brings the assignment, and everybody has its part when that is durable. Pure."""
+"""SyncGroup (14): the leader sends the assignment, and each member gets its part once it is durable. Pure."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -27,7 +27,7 @@ def sync(
     request: SyncRequest,
     modern: ModernGroups,
 ) -> Syncing:
-    """The answer comes when the leader has asked, or at once."""
+    """Decide a SyncGroup. The answer follows the leader's request, or is immediate."""
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
     group = state.groups.get(request.group_id)
@@ -64,7 +64,7 @@ def _refusal(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
 
 
 def _wait(group: ClassicGroup, environment: GroupEnvironment, request: SyncRequest, member: Member) -> Syncing:
-    """Of two requests of one member the last counts."""
+    """Let the SyncGroup wait for the leader's. An earlier pending SyncGroup of the same member gets an error."""
     if member.sync is not None:
         environment.outbox.send(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
     later: Later[SyncAnswer] = Later()
@@ -75,8 +75,10 @@ def _wait(group: ClassicGroup, environment: GroupEnvironment, request: SyncReque
 
 
 def _assign(group: ClassicGroup, environment: GroupEnvironment, assignments: Mapping[str, bytes]) -> Records:
-    """What the leader says is written, unless another rebalance begins before it is packed. Who is not among the
-    assignments has an empty one."""
+    """Write the leader's assignment, unless another rebalance starts before it is encoded.
+
+    A member that the assignment does not name gets an empty one.
+    """
     generation, protocol = group.generation, group.protocol or ""
     members: list[ClassicMember] = []
     packed: list[bytes] = []
@@ -103,8 +105,10 @@ def _assign(group: ClassicGroup, environment: GroupEnvironment, assignments: Map
 def _was_written(
     group: ClassicGroup, generation: int, environment: GroupEnvironment, state: GroupsState
 ) -> tuple[Records, None]:
-    """Decided next after the leader's request: the group is Stable if its record was taken, and all have their part.
-    If the log took nothing, everybody begins again."""
+    """Send all members their assignment if the log has taken the record, which made the group Stable.
+
+    This is decided directly after the leader's request. If the log refused the record, all members have to join again.
+    """
     if state.groups.get(group.group_id) is not group or group.generation != generation:
         return NOTHING, None
     if group.state is ClassicState.COMPLETING_REBALANCE:

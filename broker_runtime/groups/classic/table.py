@@ -1,6 +1,6 @@
-"""What a group of the classic protocol answers to whom in which state, and what it is then. Pure.
+"""The answers of a group of the classic protocol, and its next state, by state and event. Pure.
 
-docs/reference/classic-groups.md is made of this table, and a test plays each of its cells to the machine.
+docs/reference/classic-groups.md is generated from this table, and a test runs each of its cells.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from broker_runtime.groups.classic.states import ClassicState
 
 
 class Event(Enum):
-    """What is asked, and by whom; or what time brings. The values are for people."""
+    """A request with its sender, or a timer that is due. The values are texts for the documentation."""
 
     NEW = "JoinGroup, no member id (version 4 and later)"
     NEW_WITHOUT_ASKING = "JoinGroup, no member id (before version 4)"
@@ -55,16 +55,16 @@ class Event(Enum):
 
 
 class Outcome(Enum):
-    """Beside error codes."""
+    """The outcomes that are not error codes."""
 
     WAITS = "waits"
-    """The answer comes later."""
+    """The answer is sent later."""
     SILENT = ""
-    """Nobody has asked."""
+    """There is no request to answer."""
 
 
 class Cell(NamedTuple):
-    """`then` is None where the state stays what it is."""
+    """One cell of the table. `then` is None if the state does not change."""
 
     answer: ErrorCode | Outcome
     then: ClassicState | None = None
@@ -156,4 +156,4 @@ _ROWS: Mapping[Event, tuple[Cell | None, ...]] = {
 TABLE: Mapping[tuple[ClassicState, Event], Cell | None] = {
     (state, event): cell for event in Event for state, cell in zip(STATES, _ROWS[event], strict=True)
 }
-"""Dead is where there is no group. None where the event cannot be."""
+"""All cells. In the state Dead there is no group. A cell is None if the event cannot occur in the state."""
