@@ -1,7 +1,7 @@
-"""The steps of a member that has said what it wants and owns, whatever protocol it said that in. Pure.
+"""Advances a member that has reported its subscription and its owned partitions, in either protocol. Pure.
 
-It is written down where it is new or another one, and the group's epoch goes up with what it asks for; a target
-assignment is computed where the epoch is ahead of the last one; and the member takes the next step towards its target.
+The changed member is recorded, and the group's epoch goes up if the subscription requires it. A target assignment is
+computed if the epoch is ahead of the last one. Then the member takes its next step towards its target.
 """
 
 from functools import partial
@@ -39,8 +39,10 @@ def advance(
     owned: Assignment | None,
     records: list[GroupRecord],
 ) -> Steps[ConsumerMember]:
-    """`member` is as it wants to be; returned as it is then. Raises KafkaError (INVALID_REGULAR_EXPRESSION,
-    INVALID_REQUEST)."""
+    """Advance the member and return its new version. `member` has the properties of the request.
+
+    Raises KafkaError (INVALID_REGULAR_EXPRESSION, INVALID_REQUEST).
+    """
     group_id, member_id = group.group_id, member.member_id
     if member != speaker.member:
         records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), member.metadata))
@@ -70,12 +72,12 @@ def _group_epoch(
     bump: bool,
     records: list[GroupRecord],
 ) -> Steps[int]:
-    """It goes up where the member wants it, or topics are not what they were."""
+    """Return the group's epoch. It goes up if the member requires it, or if topics have changed."""
     if not bump and not group.metadata_stale:
         return group.epoch
     metadata_hash = yield from _hash_after(group, environment, change)
     if metadata_hash == group.metadata_hash:
-        # Otherwise a record says what it is now, and the log may refuse that: the next request looks again.
+        # Otherwise a record has the new hash, and the log may refuse it: the next request computes the hash again.
         group.metadata_stale = False
         if not bump:
             return group.epoch
@@ -85,7 +87,10 @@ def _group_epoch(
 
 
 def _check_room(group: ConsumerGroup, topics: int, topics_max: int) -> None:
-    """Raises KafkaError (INVALID_REQUEST). A group that has too many may still get fewer."""
+    """Raise KafkaError (INVALID_REQUEST) if the group would have too many topics.
+
+    A group above the limit may still reduce its topics.
+    """
     if topics > max(topics_max, len(group.subscriptions.topics)):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -95,8 +100,10 @@ def _check_room(group: ConsumerGroup, topics: int, topics_max: int) -> None:
 
 
 def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: MemberChange) -> Steps[int]:
-    """Of all topics that are subscribed to once the member is what it is to be. Raises KafkaError (INVALID_REQUEST)
-    where they are too many."""
+    """Return the hash of all topics that are subscribed to after the change.
+
+    Raises KafkaError (INVALID_REQUEST) if there are too many topics.
+    """
     subscriptions, before, after = group.subscriptions, change.before, change.after
     gone = [] if before is None else [before.metadata.subscribed_topic_names]
     come = [] if after is None else [after.metadata.subscribed_topic_names]

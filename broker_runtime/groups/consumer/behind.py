@@ -1,4 +1,4 @@
-"""Counts that long changes are noted for first, and that catch up with these changes in steps. Pure."""
+"""Counters that note long changes first and count them in steps later. Pure."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -13,7 +13,7 @@ H = TypeVar("H")
 
 
 class Behind(ABC, Generic[T, H]):
-    """Base class of such counts.
+    """Base class of such counters.
 
     A subclass calls `_catch_up_at_once` before it answers a question, so that an answer never misses a change.
     """
@@ -23,15 +23,15 @@ class Behind(ABC, Generic[T, H]):
 
     def __init__(self) -> None:
         self._noted: deque[tuple[Iterator[T], H]] = deque()
-        """Items that are not counted yet, and how they are counted."""
+        """The items that are not counted yet, and how to count them."""
 
     @property
     def are_behind(self) -> bool:
-        """Whether there is something to catch up with."""
+        """Whether some changes are not counted yet."""
         return bool(self._noted)
 
     def catch_up(self) -> Steps[None]:
-        """Count what is noted, in its order."""
+        """Count the noted changes in order."""
         while self._noted:
             items, how = self._noted[0]
             some = list(islice(items, self.OF_A_STEP))

@@ -1,7 +1,8 @@
-"""Members of a KIP-848 group that speak the classic protocol: their requests, answered as that protocol's are. Pure.
+"""Members of a KIP-848 group that speak the classic protocol: decides their requests, with that protocol's answers.
+Pure.
 
-The coordinator assigns to them as to others; a join is what a heartbeat is to the others, the member's epoch is its
-generation, and "rebalance in progress" makes it join when there is a next step for it to take.
+The coordinator assigns partitions to them as to other members. A join corresponds to a heartbeat, and the member's
+epoch is its generation. The error REBALANCE_IN_PROGRESS makes a member join if it can take another step.
 """
 
 from collections.abc import Container, Sequence
@@ -45,8 +46,10 @@ _BYTES_AT_ONCE_MAX = 4_096
 
 
 class ClassicMembers:
-    """Implements `classic.modern.ModernGroups`. Groups of a third kind have no members of the classic protocol, and
-    take none while they have others."""
+    """Implements `classic.modern.ModernGroups`.
+
+    Push groups have no members of the classic protocol, and accept none while they have consumers.
+    """
 
     def join(self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest) -> Joining:
         if not isinstance(group, ConsumerGroup):
@@ -113,7 +116,7 @@ CLASSIC_MEMBERS: ModernGroups = ClassicMembers()
 def _take_over(
     state: GroupsState, environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest
 ) -> Decided[Later[JoinAnswer]]:
-    """Nobody is there who speaks the other protocol: the group is of the classic one, once the log has its end."""
+    """Let a classic member take over an empty group, which changes its protocol once the log has the tombstones."""
     if request.member_id:
         return (), Later.of(JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     if not request.protocol_type or not request.protocols:
@@ -157,7 +160,7 @@ def _join_or_refuse(
 def _join(
     state: GroupsState, environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest
 ) -> Steps[Joined]:
-    """Raises KafkaError."""
+    """Decide the JoinGroup. Raises KafkaError."""
     member_id = request.member_id or environment.new_id()
     check_room(group, member_id, environment.config.group_consumer_max_size)
     _check_protocols(group, request)
@@ -181,7 +184,7 @@ def _join(
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
-    """Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL) where the others cannot speak with it."""
+    """Raise KafkaError (INCONSISTENT_GROUP_PROTOCOL) if the other members do not support one of its protocols."""
     subscriptions = group.subscriptions
     common = any(subscriptions.protocols[name] == subscriptions.classic_members for name, _ in request.protocols)
     if request.protocol_type != group.protocol_type or not common:
@@ -189,7 +192,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
 
 
 def _subscription(request: JoinRequest) -> Steps[Subscription]:
-    """Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL)."""
+    """Read the subscription. Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL)."""
     try:
         return (yield from read_subscription(request.protocols[0].metadata))
     except ValueError as error:
@@ -197,7 +200,10 @@ def _subscription(request: JoinRequest) -> Steps[Subscription]:
 
 
 def _speaker(group: ConsumerGroup, request: JoinRequest, member_id: str, records: list[GroupRecord]) -> Speaker:
-    """A static member that comes without an id takes the place of its last instance, whatever that one speaks."""
+    """Find the member that sent the request.
+
+    A static member that joins without an id replaces its last instance, whichever protocol that instance spoke.
+    """
     if request.group_instance_id is None:
         known = group.members.get(member_id)
         return Speaker(known or ConsumerMember(member_id), known)
@@ -228,7 +234,7 @@ def _updated(
 
 
 def _sync(environment: GroupEnvironment, group: ConsumerGroup, request: SyncRequest) -> SyncAnswer:
-    """Raises KafkaError."""
+    """Answer the SyncGroup. Raises KafkaError."""
     member = _member(group, request.member_id, request.group_instance_id, request.generation)
     protocol = classic_of(member).supported_protocols[0].name
     if request.protocol_type not in (None, group.protocol_type) or request.protocol not in (None, protocol):
@@ -243,7 +249,7 @@ def _sync(environment: GroupEnvironment, group: ConsumerGroup, request: SyncRequ
 
 
 def _member(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
-    """Raises KafkaError."""
+    """Return the member of this generation. Raises KafkaError."""
     if instance_id is None:
         member = group.member(member_id)
     else:
@@ -256,8 +262,10 @@ def _member(group: ConsumerGroup, member_id: str, instance_id: str | None, gener
 
 
 def _leaving(group: ConsumerGroup, leaving: LeavingMember, gone: Container[str]) -> ConsumerMember:
-    """Raises KafkaError. An empty id with an instance is an administrator's word, which holds for members of either
-    protocol."""
+    """Return the leaving member. Raises KafkaError.
+
+    An administrator sends an instance id with an empty member id, which matches static members of both protocols.
+    """
     static = group.static_member(leaving.group_instance_id)
     if leaving.group_instance_id is None:
         member = group.member(leaving.member_id)
@@ -270,7 +278,7 @@ def _leaving(group: ConsumerGroup, leaving: LeavingMember, gone: Container[str])
 
 
 def _may_go_on(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether a join would bring the member further."""
+    """Whether a join would let the member take another step."""
     if member.epoch < group.epoch or member.current.state == MemberState.UNREVOKED_PARTITIONS:
         return True
     if member.current.state != MemberState.UNRELEASED_PARTITIONS:
@@ -284,7 +292,7 @@ def _may_go_on(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnvironment) -> None:
-    """Who is told to join and does not is put out."""
+    """Remove the member if it does not join within its rebalance timeout."""
     environment.timers.schedule_if_absent(
         (group.group_id, JOIN, member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
@@ -293,7 +301,7 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, environment: Grou
 
 
 def _expect_sync(environment: GroupEnvironment, group_id: str, member: ConsumerMember) -> None:
-    """A member that has joined and does not ask for its assignment in time is put out."""
+    """Remove the member if it does not send a SyncGroup within its rebalance timeout."""
     environment.timers.cancel((group_id, JOIN, member.member_id))
     environment.timers.schedule(
         (group_id, SYNC, member.member_id),
@@ -305,7 +313,7 @@ def _expect_sync(environment: GroupEnvironment, group_id: str, member: ConsumerM
 def _put_out(
     environment: GroupEnvironment, group_id: str, member_id: str, epoch: int, state: GroupsState
 ) -> Steps[tuple[list[GroupRecord], None]]:
-    """Of the member that was in this epoch then."""
+    """Remove the member if it is still in this epoch."""
     group = state.groups.get(group_id)
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     if not isinstance(group, ConsumerGroup) or member is None or not member.speaks_classic or member.epoch != epoch:

@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe tells of a group. Pure."""
+"""The description of a group for ConsumerGroupDescribe. Pure."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,7 +11,10 @@ from broker_runtime.groups.state import GroupsState
 
 
 class DescribedGroup(NamedTuple):
-    """A group as it was decided last; nobody changes it, so that it may be told over many turns."""
+    """A group after its last decision.
+
+    It does not change, so that it can be sent over many iterations of the event loop.
+    """
 
     group_id: str
     state: str
@@ -20,11 +23,11 @@ class DescribedGroup(NamedTuple):
     assignor: str
     members: tuple[ConsumerMember, ...]
     target: Mapping[str, Assignment]
-    """What members are to have, by their ids; nothing where there is none."""
+    """Target assignments by member id; members without one are left out."""
 
 
 def describe(state: GroupsState, environment: GroupEnvironment, group_id: str) -> DescribedGroup:
-    """Raises KafkaError (GROUP_ID_NOT_FOUND)."""
+    """Describe the group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
     group = find_consumer_group(state, group_id)
     assignor = group.subscriptions.preferred_assignor(None, None) or environment.config.group_consumer_assignors[0]
     members = tuple(group.members.values())
@@ -34,7 +37,7 @@ def describe(state: GroupsState, environment: GroupEnvironment, group_id: str) -
 
 
 def held(member: ConsumerMember) -> Assignment:
-    """What it owns, and what it has not given up yet."""
+    """Return the partitions that the member owns, including those that it has not given up yet."""
     assigned, pending = member.current.assigned_partitions, member.current.partitions_pending_revocation
     if not pending:
         return assigned

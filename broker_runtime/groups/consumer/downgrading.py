@@ -1,7 +1,8 @@
-"""A group of KIP-848 whose members all speak the classic protocol is a group of that protocol again. Pure.
+"""Downgrades a group of KIP-848 whose members all speak the classic protocol to a group of that protocol. Pure.
 
-It keeps the assignment that its members were to have, and rebalances. Until then nobody leads, which tells a
-coordinator that takes over to begin with that. group.consumer.migration.policy says whether.
+It keeps the target assignment of its members, and then rebalances. Until then it has no leader, which tells the next
+coordinator after a fail-over to start the rebalance. group.consumer.migration.policy decides whether groups are
+downgraded.
 """
 
 import logging
@@ -33,7 +34,10 @@ log = logging.getLogger(__name__)
 
 
 def downgrade_soon(group_id: str, environment: GroupEnvironment) -> None:
-    """To be asked where a member of KIP-848 goes and others stay: it is looked at in a decision of its own."""
+    """Check in a decision of its own whether the group can be downgraded.
+
+    Called if a member of the consumer protocol leaves and others stay.
+    """
     environment.timers.schedule((group_id, "downgrade"), 0, partial(_downgrade, environment, group_id))
 
 
@@ -55,7 +59,7 @@ def _downgrade(
 
 
 def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
-    """The group is there: everybody is asked to join again."""
+    """Start the rebalance of the downgraded group: all members have to join again."""
     group = state.groups.get(group_id)
     if not isinstance(group, ClassicGroup) or not group.is_unled:
         return (), None
@@ -69,8 +73,11 @@ def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> 
 
 
 def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> Steps[GroupMetadataValue]:
-    """Its generation is the epoch of the last assignment: the next heartbeats of those who are in it are asked to join,
-    and those of others refused, as in Apache Kafka."""
+    """Return the group's record in the classic protocol. Its generation is the epoch of the last assignment.
+
+    So the next heartbeats of members in that epoch ask them to join, and those of other members are refused, as in
+    Apache Kafka.
+    """
     members = list(group.members.values())
     first = classic_of(members[0])
     common = [name for name, _ in first.supported_protocols if group.subscriptions.protocols[name] == len(members)]
@@ -107,7 +114,7 @@ def _classic_member(
 
 
 def embedded_assignment(member: ConsumerMember, assignment: Assignment, environment: GroupEnvironment) -> bytes:
-    """As a member of the classic protocol reads it; topics that are gone are left out."""
+    """Return the assignment in the format of the classic protocol. Deleted topics are left out."""
     topics = environment.image.topics
     named: dict[str, tuple[int, ...]] = {}
     for topic_id, partitions in assignment.items():

@@ -1,6 +1,6 @@
-"""What members of the classic protocol say and are told inside of it, where its type is `consumer`. Pure.
+"""The messages inside the classic protocol for groups of type `consumer`: subscription and assignment. Pure.
 
-Both messages begin with an int16 version, and a newer version adds to the end: what is not understood is not read.
+Both messages begin with an int16 version, and newer versions add fields at the end: unknown fields are not read.
 """
 
 import struct
@@ -19,24 +19,24 @@ PartitionsByName = Mapping[str, tuple[int, ...]]
 
 
 class Subscription(NamedTuple):
-    """A member's metadata."""
+    """The subscription in a member's metadata."""
 
     version: int
     topics: tuple[str, ...]
     owned: PartitionsByName | None
-    """None where the version does not say it."""
+    """None if the version does not have this field."""
     rack_id: str | None
 
 
 class EmbeddedAssignment(NamedTuple):
-    """A member's assignment; `user_data` is that of an assignor of its own."""
+    """A member's assignment; `user_data` belongs to the client's own assignor."""
 
     partitions: PartitionsByName
     user_data: bytes
 
 
 class _Bytes:
-    """Reads on. Raises ValueError where the bytes end too early."""
+    """Reads fields one after another. Raises ValueError if the bytes end too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -69,14 +69,14 @@ class _Bytes:
         return name
 
     def count(self) -> int:
-        """Number of items of an array, which may be empty and may not be null."""
+        """Read the number of items of an array, which may be empty but not null."""
         count = self.number(_INT32)
         if count < 0:
             raise ValueError(f"an array of {count} items at {self._at} of {len(self._data)}")
         return count
 
     def names(self) -> Steps[tuple[str, ...]]:
-        """An array of texts."""
+        """Read an array of texts."""
         return tuple((yield from listed(self.name() for _ in range(self.count()))))
 
     def partitions(self) -> Steps[PartitionsByName]:
@@ -88,7 +88,7 @@ class _Bytes:
         return found
 
     def _indexes(self, count: int) -> Steps[list[int]]:
-        """Each once, in order."""
+        """Read numbers, sorted and without duplicates."""
         if count <= _INDEXES_OF_A_STEP:
             return sorted({self.number(_INT32) for _ in range(count)})
         found: set[int] = set()
@@ -107,12 +107,12 @@ class _Bytes:
 
 
 def subscription_version(metadata: bytes) -> int:
-    """The version of a member's metadata. Nothing else of it is read. Raises ValueError."""
+    """Return the version of a member's metadata and read nothing else. Raises ValueError."""
     return _Bytes(metadata).version()
 
 
 def read_subscription(metadata: bytes) -> Steps[Subscription]:
-    """Raises ValueError."""
+    """Read a member's subscription. Raises ValueError."""
     reader = _Bytes(metadata)
     version = reader.version()
     topics = yield from reader.names()
@@ -124,7 +124,7 @@ def read_subscription(metadata: bytes) -> Steps[Subscription]:
 
 
 def read_assignment(assignment: bytes) -> Steps[EmbeddedAssignment]:
-    """Raises ValueError. No bytes are no partitions."""
+    """Read a member's assignment. Raises ValueError. Empty bytes are an assignment without partitions."""
     if not assignment:
         return EmbeddedAssignment({}, b"")
     reader = _Bytes(assignment)
@@ -133,7 +133,7 @@ def read_assignment(assignment: bytes) -> Steps[EmbeddedAssignment]:
 
 
 def write_assignment(version: int, partitions: PartitionsByName) -> bytes:
-    """In the version of the member's subscription."""
+    """Encode an assignment in the version of the member's subscription."""
     parts = [_INT16.pack(min(version, _ASSIGNMENT_VERSION_MAX)), _INT32.pack(len(partitions))]
     for name, indexes in partitions.items():
         encoded = name.encode()

@@ -1,4 +1,7 @@
-"""Members that leave, or are put out by a timer: their records go, and the group wants another assignment. Pure."""
+"""Removes members that leave or whose time is up: their records are deleted, and the group needs another assignment.
+
+Pure.
+"""
 
 import logging
 from collections import Counter
@@ -32,7 +35,10 @@ SESSION, REBALANCE, JOIN, SYNC = MEMBER_TIMERS = ("session", "rebalance", "join"
 
 
 def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
-    """The member is put out when it says nothing for so long. One of the classic protocol has a time of its own."""
+    """Remove the member if it sends nothing for one session.
+
+    A member of the classic protocol has its own session timeout.
+    """
     classic = member.metadata.classic_member_metadata
     own_ms = None if classic is None else classic.session_timeout_ms
     timeout_ms = times_of(group_id, environment).session_timeout_ms if own_ms is None else own_ms
@@ -44,7 +50,7 @@ def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnviron
 
 
 def arm_rebalance(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
-    """The member is put out when it has not given up its partitions after the time that it asked for."""
+    """Remove the member if it has not given up its partitions within its rebalance timeout."""
     environment.timers.schedule(
         (group_id, REBALANCE, member.member_id),
         member.metadata.rebalance_timeout_ms / 1000,
@@ -57,7 +63,7 @@ def disarm_rebalance(group_id: str, member_id: str, environment: GroupEnvironmen
 
 
 def stop_waiting(group_id: str, member_id: str, environment: GroupEnvironment) -> None:
-    """Cancel the timers of a member that has left the classic protocol for the other one."""
+    """Cancel the timers of a member that has changed from the classic to the consumer protocol."""
     for what in (JOIN, SYNC):
         environment.timers.cancel((group_id, what, member_id))
 
@@ -74,9 +80,9 @@ def removal(group_id: str, member_id: str) -> list[GroupRecord]:
 def fence(
     group: ConsumerGroup, members: Sequence[ConsumerMember], environment: GroupEnvironment
 ) -> Steps[list[GroupRecord]]:
-    """The members go, once the log has their tombstones.
+    """Return the records that remove the members. They are removed once the log has taken their tombstones.
 
-    Their timers stay until then: if the log refuses the records, they are all that looks after them.
+    Their timers stay until then: if the log refuses the records, only the timers can remove the members later.
     """
     group_id, subscriptions = group.group_id, group.subscriptions
     records = [tombstone for member in members for tombstone in removal(group_id, member.member_id)]
@@ -100,7 +106,7 @@ def fence(
 
 
 def find_consumer_group(state: GroupsState, group_id: str) -> ConsumerGroup:
-    """Raises KafkaError (GROUP_ID_NOT_FOUND), for a group of another kind too."""
+    """Return the group. Raises KafkaError (GROUP_ID_NOT_FOUND), also for a group of another type."""
     group = state.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

@@ -1,4 +1,4 @@
-"""A KIP-848 group: all of it but what is said to be soft comes of its records, which `APPLIERS` take over. Pure."""
+"""A KIP-848 group. Pure: all state except the attributes marked as soft comes from records, which `APPLIERS` apply."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -37,14 +37,14 @@ from broker_runtime.groups.state import Applier, GroupsState
 from broker_runtime.steps import drain
 
 _EPOCH_COMMITS_SINCE = 9
-"""OffsetCommit: older versions carry no member epoch."""
+"""First version of OffsetCommit with a member epoch."""
 
 
 class ConsumerGroup:
     """Implements `groups.group.Group`.
 
-    Three epochs: `epoch` goes up with each change that wants another assignment, `assignment_epoch` is the group's
-    epoch that `target` was computed for, and each member has its own, which follows when the member may follow.
+    There are three epochs. `epoch` goes up with each change that requires another assignment. `assignment_epoch` is the
+    group epoch that `target` was computed for. Each member has its own, which follows when reconciliation allows it.
     """
 
     type = GroupType.CONSUMER
@@ -54,31 +54,34 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = 0
         self.metadata_hash = 0
-        """Of the topics that were subscribed to when the epoch went up last."""
+        """Hash of the subscribed topics when the epoch last went up."""
         self.assignment_epoch = 0
         self.assignment_timestamp_ms = 0
         self.target: dict[str, Assignment] = {}
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
-        """Member ids by instance id."""
+        """Member ids of static members by instance id."""
         self.owners = PartitionOwners()
         self.subscriptions = Subscriptions()
         # Soft, from here on.
         self.metadata_stale = True
-        """Topics may have changed since the hash was computed: nobody knows after a load."""
+        """Whether topics may have changed since the hash was computed; True after a load, because it is not known
+        then."""
         self.regexes_stale = True
-        """Topics may have come since the expressions were looked at."""
+        """Whether topics may have been created since the expressions were last evaluated."""
         self.refused_regexes: frozenset[str] = frozenset()
-        """Expressions that the last refresh refused: they are not valid here, or match too many topics.
+        """Expressions that the last refresh refused: they are invalid here, or match too many topics.
 
-        The broker has logged a warning for each."""
+        The broker has logged a warning for each.
+        """
         self.resolving = False
-        """A thread looks for the topics of expressions."""
+        """Whether a thread is matching the expressions."""
         self.assigning = False
-        """A thread computes an assignment, or it is being written, the record of its epoch last."""
+        """Whether a thread computes an assignment, or the result is being written; the record of its epoch comes
+        last."""
         self.topic_facts: dict[str, TopicFacts] = {}
         self.partition_count = 0
-        """Of all topics that the last assignment was computed for."""
+        """Number of partitions of all topics at the last assignment."""
 
     @property
     def state_name(self) -> str:
@@ -94,7 +97,11 @@ class ConsumerGroup:
         return not self.members
 
     def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
-        """A member that has not heard of its epoch commits in an earlier one what it has had since then (KIP-1251)."""
+        """Raise KafkaError if the client may not commit.
+
+        A member that has missed its latest epoch may commit in an earlier one, for partitions that it has had since
+        then (KIP-1251).
+        """
         if committer.generation_or_epoch < 0 and not self.members:
             return
         member = self.member(committer.member_id)
@@ -129,7 +136,7 @@ class ConsumerGroup:
         return list(self.ends())
 
     def ends(self) -> Iterator[GroupRecord]:
-        """The tombstones one by one: a large group has thousands."""
+        """Yield the tombstones of the group one by one: a large group has thousands."""
         group_id = self.group_id
         for member_id in self.members:
             yield GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
@@ -143,7 +150,7 @@ class ConsumerGroup:
         yield GroupRecord(ConsumerGroupMetadataKey(group_id), None)
 
     def member(self, member_id: str) -> ConsumerMember:
-        """Raises KafkaError (UNKNOWN_MEMBER_ID)."""
+        """Return the member. Raises KafkaError (UNKNOWN_MEMBER_ID)."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -156,7 +163,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def put(self, member: ConsumerMember) -> None:
-        """It comes, or is another now."""
+        """Add the member, or replace its earlier version."""
         before = self.members.get(member.member_id)
         if before is None or before.metadata is not member.metadata:
             self.subscriptions.change(before, member)
@@ -200,8 +207,12 @@ def _found(state: GroupsState, group_id: str) -> ConsumerGroup | None:
 
 
 def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
-    """A group of another kind without members keeps only offsets, which are the new group's then. One of the push
-    protocol has members that a coordinator which does not know it took no notice of: they are not in the group."""
+    """Return the group, created if necessary.
+
+    A group of another type without members only keeps offsets, and the new group takes them over. A push group may
+    still have members: a coordinator that does not know the push protocol has ignored them, so they are not in the new
+    group.
+    """
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
@@ -212,7 +223,7 @@ def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
 
 
 def _note(state: GroupsState, group: ConsumerGroup) -> None:
-    """What the record has left is done before the next decision."""
+    """Note the counting that the record has left: it is done before the next decision."""
     for counts in (group.subscriptions, group.owners):
         if counts.are_behind:
             state.uncounted.append(counts.catch_up())
@@ -247,7 +258,7 @@ def _apply_current(
     key: ConsumerGroupCurrentMemberAssignmentKey,
     value: ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> None:
-    """Behind a cleaned log's gaps a member's assignment may come before its metadata."""
+    """Apply a current assignment. In a compacted log it may come before the member's metadata."""
     group = _found(state, key.group_id) if value is None else _made(state, key.group_id)
     known = None if group is None else group.members.get(key.member_id)
     if group is not None and (known is not None or value is not None):
@@ -290,7 +301,8 @@ def _apply_regex(
 
 
 def _forget(state: GroupsState, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
-    """Brokers before 4.1 wrote the partitions of topics; the hash in the group's record took its place."""
+    """Ignore the partitions of topics that brokers before 4.1 wrote; the hash in the group's record has replaced
+    them."""
 
 
 APPLIERS: Mapping[type[Key], Applier] = {

@@ -1,8 +1,9 @@
-"""ConsumerGroupHeartbeat of KIP-848, decided. Pure.
+"""Decides ConsumerGroupHeartbeat (KIP-848). Pure.
 
-A heartbeat says what a member wants and owns; the answer says what it is to own, and when to come again. The heartbeat
-of a member that has nothing to say, in a group that waits for nobody, costs a look and a timer; one that needs more is
-part of a rebalance, whose next step the member is to hear of soon: not after the usual interval, as in Apache Kafka.
+A heartbeat reports what a member subscribes to and owns. The answer has the partitions that it may own and the time of
+its next heartbeat. Without news, and if its group waits for no member, it costs a lookup and a timer. Otherwise the
+member takes part in a rebalance and must learn of its next step soon: its next heartbeat follows earlier than the usual
+interval, unlike in Apache Kafka.
 """
 
 from functools import partial
@@ -32,23 +33,24 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.steps import Steps, in_steps_if
 
 _SOON_PER_MS = 5
-"""Heartbeats of one group while it rebalances: a quarter of a core or less, whatever its size."""
+"""Heartbeats per millisecond of one group while it rebalances: at most a quarter of a core, whatever the group's
+size."""
 
 
 class HeartbeatAnswer(NamedTuple):
-    """What a member is told."""
+    """The answer to a member."""
 
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assignment: Assignment | None = None
-    """None: it is what it was."""
+    """None: the assignment has not changed."""
 
 
 def heartbeat(
     state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest
 ) -> Deciding[GroupRecord, HeartbeatAnswer]:
-    """Raises KafkaError. What takes long is decided in steps."""
+    """Decide a heartbeat, in steps if it takes long. Raises KafkaError."""
     answer = settled(state, environment, request)
     if answer is not None:
         return (), answer
@@ -68,7 +70,7 @@ def _takes_long(group: Group | None, request: HeartbeatRequest) -> bool:
 
 
 def _holds_many(group: ConsumerGroup, request: HeartbeatRequest) -> bool:
-    """Whether a decision about what the member has, and is to have, is made in steps."""
+    """Whether a decision about the member's assignment and target is made in steps."""
     return any(
         member is not None and (member.holds_many() or are_many(group.target.get(member.member_id, NOTHING)))
         for member in (group.members.get(request.member_id), group.static_member(request.instance_id))
@@ -102,7 +104,10 @@ def _heartbeat(
 
 
 def settled(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> HeartbeatAnswer | None:
-    """The answer to who only says that it is there, where nothing else is to be done; None: `heartbeat` decides."""
+    """Return the answer to a member that only renews its session and has nothing else to do.
+
+    None: `heartbeat` has to decide the request.
+    """
     group = state.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup) or request.member_epoch <= 0 or not request.changes_nothing:
         return None
@@ -117,7 +122,7 @@ def settled(state: GroupsState, environment: GroupEnvironment, request: Heartbea
 def _is_settled(
     group: ConsumerGroup, member: ConsumerMember, request: HeartbeatRequest, environment: GroupEnvironment
 ) -> bool:
-    """Whether nothing is to be done for the member but to hear that it is there."""
+    """Whether the request needs no work except renewing the member's session."""
     metadata = member.metadata
     return (
         member.epoch == request.member_epoch == group.assignment_epoch == group.epoch
@@ -151,7 +156,7 @@ def _decide(
 
 
 def _updated(member: ConsumerMember, request: HeartbeatRequest) -> Steps[ConsumerMember]:
-    """With what the request says of the member."""
+    """Return the member with the properties and the subscription of the request."""
     known = member.metadata
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     subscribed = known.subscribed_topic_names if names is None else (yield from sorted_names(names))
@@ -173,7 +178,7 @@ def _updated(member: ConsumerMember, request: HeartbeatRequest) -> Steps[Consume
 
 
 def _soon_ms(group: ConsumerGroup, environment: GroupEnvironment) -> int:
-    """Until the next heartbeat of a member that takes part in a rebalance."""
+    """Milliseconds until the next heartbeat of a member that takes part in a rebalance."""
     config = environment.config
     soon_ms = max(config.sluicegate_group_consumer_rebalance_heartbeat_interval_ms, len(group.members) // _SOON_PER_MS)
     return min(soon_ms, times_of(group.group_id, environment).heartbeat_interval_ms)

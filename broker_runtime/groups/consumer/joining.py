@@ -1,4 +1,4 @@
-"""Whom a heartbeat speaks for: a member that is there, one that comes, or a static one's next instance. Pure."""
+"""Finds the member of a heartbeat: an existing one, a new one, or the next instance of a static one. Pure."""
 
 from functools import partial
 from typing import NamedTuple
@@ -21,20 +21,26 @@ from broker_runtime.steps import Steps
 
 
 class Speaker(NamedTuple):
-    """The member that a heartbeat speaks for."""
+    """The member that sent a heartbeat."""
 
     member: ConsumerMember
-    """As it is before the request; new ones have nothing yet."""
+    """The member before the request; a new one has no partitions yet."""
     registered: ConsumerMember | None
-    """What the group counts now, and does not count any more afterwards: the member itself, or whom it replaces."""
+    """The member that the group counts until the decision is applied: the member itself, or the one that it replaces.
+
+    None if there is neither.
+    """
     replaced_id: str | None = None
-    """The id of a static member's former instance, where it was another one."""
+    """The id of a static member's former instance, if it was a different one."""
 
 
 def speaker_of(
     group: ConsumerGroup, request: HeartbeatRequest, member_id: str, size_max: int, records: list[GroupRecord]
 ) -> Steps[Speaker]:
-    """Raises KafkaError. `records` get what replaces a static member."""
+    """Find the member that sent the request. Raises KafkaError.
+
+    The records that replace a static member are appended to `records`.
+    """
     check_room(group, member_id, size_max)
     if request.instance_id is None:
         known = group.members.get(member_id)
@@ -64,7 +70,7 @@ def begin_session(
 
 
 def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
-    """Raises KafkaError (GROUP_MAX_SIZE_REACHED)."""
+    """Raise KafkaError (GROUP_MAX_SIZE_REACHED) if the group is full and the member is new."""
     if len(group.members) >= size_max and member_id not in group.members:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -73,7 +79,10 @@ def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
 
 
 def check_instance(static: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:
-    """`static` is who has the instance id. Raises KafkaError (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID)."""
+    """Return `static`, the member with the instance id, if it has this member id.
+
+    Raises KafkaError (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID).
+    """
     if static is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if static.member_id != member_id:
@@ -91,7 +100,10 @@ def _static_join(
     member_id: str,
     records: list[GroupRecord],
 ) -> Speaker:
-    """A new instance takes the place, and the partitions, of one that has said that it goes and comes back."""
+    """Let a new instance of a static member join.
+
+    It takes over the partitions of an instance that has left temporarily.
+    """
     if static is None:
         known = group.members.get(member_id)
         return Speaker(known or ConsumerMember(member_id), known)
@@ -105,7 +117,7 @@ def _static_join(
 
 
 def replacement(group: ConsumerGroup, static: ConsumerMember, member_id: str, records: list[GroupRecord]) -> Speaker:
-    """The next instance of a static member, which has what that one had."""
+    """Return the next instance of a static member, with the partitions of the last one."""
     member, group_id = static.replaced_by(member_id), group.group_id
     target = ConsumerGroupTargetAssignmentMemberValue(group.target.get(static.member_id, NOTHING))
     records += removal(group_id, static.member_id)
@@ -116,8 +128,11 @@ def replacement(group: ConsumerGroup, static: ConsumerMember, member_id: str, re
 
 
 def _check_epoch(member: ConsumerMember, request: HeartbeatRequest) -> Steps[None]:
-    """A member that missed the answer with its next epoch comes with the one before: it may, as long as it owns nothing
-    that is not assigned to it."""
+    """Raise KafkaError (FENCED_MEMBER_EPOCH) if the epoch of the request is wrong.
+
+    A member that missed the answer with its next epoch sends the previous one. It is accepted if the member owns only
+    partitions that are assigned to it.
+    """
     received, epoch = request.member_epoch, member.epoch
     if request.is_join or received == epoch:
         return

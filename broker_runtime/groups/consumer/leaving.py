@@ -1,4 +1,4 @@
-"""A member says that it goes, for good (-1) or, a static one, until its next instance comes (-2). Pure."""
+"""A member leaves: permanently (-1) or, if it is static, until its next instance joins (-2). Pure."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +14,10 @@ from broker_runtime.steps import Steps
 
 
 def leave(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> Steps[Sequence[GroupRecord]]:
-    """Raises KafkaError. Who is to come back keeps its partitions, and its session goes on."""
+    """Return the records for the leaving member. Raises KafkaError.
+
+    A static member that leaves temporarily keeps its partitions and its session.
+    """
     group = find_consumer_group(state, request.group_id)
     if request.instance_id is None:
         return (yield from fence(group, [group.member(request.member_id)], environment))

@@ -1,4 +1,4 @@
-"""A member of a KIP-848 group as its records say it is: what it wants, and what it has. Pure."""
+"""A member of a KIP-848 group according to its records: its subscription and its current assignment. Pure."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -20,7 +20,7 @@ from broker_runtime.steps import Steps, chosen, listed
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""A static member that will be back within its session: its partitions stay its own."""
+"""The epoch of a static member that returns within its session and keeps its partitions."""
 NOTHING: Assignment = {}
 TOPICS_AT_ONCE_MAX = 256
 """A decision that reads a member's partitions of more topics than these is made in steps."""
@@ -31,13 +31,13 @@ _Epochs = tuple[int, ...]
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to the target assignment, in the numbers of the records."""
+    """The progress of a member towards the target assignment. The values are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It keeps its epoch until it owns nothing more of what it has to give up."""
+    """The member keeps its epoch until it has given up all partitions that it must revoke."""
     UNRELEASED_PARTITIONS = 2
-    """It is in the epoch of the target, and waits for partitions that others still own."""
+    """The member is in the epoch of the target, and waits for partitions that other members still own."""
 
 
 NEW_METADATA = ConsumerGroupMemberMetadataValue(
@@ -54,7 +54,7 @@ NEW_CURRENT = ConsumerGroupCurrentMemberAssignmentValue(0, -1, MemberState.STABL
 
 
 class ConsumerMember(Struct, frozen=True, gc=False):
-    """One member. Immutable: whoever changes it makes another, and a record of it."""
+    """One member. Immutable: a change creates another object and a record of it."""
 
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue = NEW_METADATA
@@ -70,7 +70,7 @@ class ConsumerMember(Struct, frozen=True, gc=False):
 
     @property
     def regex(self) -> str | None:
-        """None where it subscribes to none; an empty text in a record says the same."""
+        """The subscribed expression. None if there is none, which an empty text in a record means too."""
         return self.metadata.subscribed_topic_regex or None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
@@ -94,7 +94,10 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return type(self)(self.member_id, self.metadata, current)
 
     def away(self) -> Self:
-        """A static member that will be back keeps what it has, and has it since no epoch in particular."""
+        """Return the static member with the epoch of a temporary leave.
+
+        It keeps its assigned partitions, since epoch 0.
+        """
         current = replace(
             self.current,
             member_epoch=STATIC_LEAVE_EPOCH,
@@ -105,19 +108,23 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return replace(self, current=current)
 
     def held_since(self, topic: UUID) -> Mapping[int, int]:
-        """Since which epoch it has each partition of the topic, also what it has not given up yet (KIP-1251)."""
+        """Return the epoch since which the member has each partition of the topic, including partitions that it has not
+        given up yet (KIP-1251)."""
         current = self.current
         given_up = _told(current.partitions_pending_revocation, current.pending_revocation_epochs, self.epoch, topic)
         assigned = _told(current.assigned_partitions, current.assigned_epochs, self.epoch, topic)
         return dict(zip(*given_up, strict=True)) | dict(zip(*assigned, strict=True))
 
     def replaced_by(self, member_id: str) -> Self:
-        """The same static member under another id: it begins again and keeps its partitions."""
+        """Return the static member under another id: it starts in epoch 0 and keeps its partitions."""
         current = replace(self.current, member_epoch=0, previous_member_epoch=0)
         return replace(self, member_id=member_id, current=current)
 
     def owns_only_assigned(self, owned: Assignment | None) -> Steps[bool]:
-        """Whether all that it says it owns is assigned to it. None: it has not said."""
+        """Whether all partitions that the member reports as owned are assigned to it.
+
+        False if it has not reported any (None).
+        """
         if owned is None:
             return False
         assigned = self.current.assigned_partitions
@@ -134,12 +141,12 @@ class ConsumerMember(Struct, frozen=True, gc=False):
 
 
 def are_many(assignment: Assignment) -> bool:
-    """Whether it takes long to read all of it."""
+    """Whether reading the whole assignment takes long."""
     return len(assignment) > TOPICS_AT_ONCE_MAX or sum(map(len, assignment.values())) > _PARTITIONS_AT_ONCE_MAX
 
 
 def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:
-    """Of one that speaks the classic protocol."""
+    """Return the classic protocol's data of a member that speaks it."""
     classic = member.metadata.classic_member_metadata
     assert classic is not None
     return classic
@@ -152,15 +159,20 @@ def same_epochs(assignment: Assignment, epoch: int) -> AssignmentEpochs:
 def _told(
     assignment: Assignment, epochs: AssignmentEpochs, member_epoch: int, topic: UUID
 ) -> tuple[tuple[int, ...], _Epochs]:
-    """Partitions of a topic, and since when each. Where a record does not say it, as those of brokers before 4.3, it is
-    the member's own epoch."""
+    """Return the partitions of a topic and the epoch since which the member has each.
+
+    Records of brokers before 4.3 do not have these epochs: then it is the member's own epoch.
+    """
     partitions, told = assignment.get(topic, ()), epochs.get(topic, ())
     return partitions, told if len(told) == len(partitions) else (max(member_epoch, 0),) * len(partitions)
 
 
 def _epochs(partitions: tuple[int, ...], epoch: int, *had: tuple[tuple[int, ...], _Epochs]) -> _Epochs:
-    """A member may have thousands of partitions: nothing is looked up for each where it keeps all of them or had none.
-    Of what it `had` nothing stands there twice."""
+    """Return the epoch since which the member has each partition: `epoch` for those that are not in `had`.
+
+    A member may have thousands of partitions: if it keeps all of them or had none, there is no lookup for each. No
+    partition occurs twice in `had`.
+    """
     known: dict[int, int] = {}
     for before, since in had:
         if before == partitions:

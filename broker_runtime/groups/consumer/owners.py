@@ -1,4 +1,4 @@
-"""The owner of each partition of a group: it is assigned to that member, or not given up by it yet. Pure."""
+"""The owner of each partition of a group: the member that it is assigned to, or that has not given it up yet. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
@@ -14,7 +14,7 @@ _How = tuple[str, bool]
 
 
 class PartitionOwners(Behind[_Held, _How]):
-    """A partition has one owner at most: reconciliation assigns it to another member only when it is free.
+    """A partition has at most one owner: reconciliation assigns it to another member only when it is free.
 
     Changes of a member with many partitions are noted, and count after `catch_up` or with the next question.
     """
@@ -36,7 +36,7 @@ class PartitionOwners(Behind[_Held, _How]):
         self._note(member, takes=True)
 
     def release(self, member: ConsumerMember) -> None:
-        """What another member owns by now stays that one's."""
+        """Release the member's partitions, except those that another member owns by now."""
         self._note(member, takes=False)
 
     def _count(self, some: Sequence[_Held], how: _How) -> None:

@@ -1,8 +1,8 @@
 """A member's next step towards its target assignment. Pure.
 
-A partition goes from one member to another in three steps: the first is told to give it up and keeps its epoch
-(UNREVOKED_PARTITIONS), says by what it owns that it has done so, and only then the other, which waited in the epoch of
-the target (UNRELEASED_PARTITIONS), is given it.
+A partition moves from one member to another in three steps. The first member gets the request to revoke it and keeps
+its epoch (UNREVOKED_PARTITIONS). It then reports owned partitions without it. Only now the second member gets it, which
+has waited in the epoch of the target (UNRELEASED_PARTITIONS).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,21 +16,25 @@ from broker_runtime.steps import Steps, chosen
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What one member is to reach, and what it may take on its way there."""
+    """The target of one member, and the partitions that it may take."""
 
     epoch: int
-    """Of the target assignment."""
+    """The epoch of the target assignment."""
     target: Assignment
     is_subscribed: Callable[[UUID], bool]
-    """A member never gets, and gives up, what it does not ask for any more, whatever the target says."""
+    """Whether the member subscribes to the topic. It gives up and never gets other topics, whatever the target
+    contains."""
     free: Callable[[UUID, Sequence[int]], Sequence[int]]
-    """Those of a topic's partitions that nobody else owns."""
+    """Returns those of a topic's partitions that no member owns."""
 
 
 def reconcile(
     member: ConsumerMember, goal: Goal, owned: Assignment | None, subscription_changed: bool
 ) -> Steps[ConsumerMember]:
-    """The member as it is now; the same object where it can take no step. `owned` is what it says it owns."""
+    """Return the member after its next step; the same object if it cannot take one.
+
+    `owned` is what the member reports as owned.
+    """
     current = member.current
     waits = current.state == MemberState.STABLE and member.epoch == goal.epoch
     if not waits and current.state == MemberState.UNREVOKED_PARTITIONS:
@@ -67,7 +71,7 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> St
     if revoked and (yield from _owns_any(owned, revoked)):
         return (yield from _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoked))
     if not unreleased and not left_out:
-        # One object for both: a group has thousands of them.
+        # The assignment and the target share one object, because a group has thousands of them.
         return (yield from _moved(member, MemberState.STABLE, goal.epoch, goal.target, NOTHING))
     for number, (topic, partitions) in enumerate(gained.items(), 1):
         assigned[topic] = tuple(sorted((*assigned.get(topic, ()), *partitions)))
@@ -78,7 +82,7 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> St
 
 
 def _without_unsubscribed(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> Steps[ConsumerMember]:
-    """Where the member may not go on: it gives up at once what it no longer asks for."""
+    """Revoke the topics that the member has unsubscribed from, if it cannot take another step."""
     had = member.current.assigned_partitions
     kept = dict((yield from chosen(had.items(), lambda item: goal.is_subscribed(item[0]))))
     if len(kept) == len(had):
@@ -122,7 +126,10 @@ def _put(into: dict[UUID, tuple[int, ...]], topic: UUID, partitions: Sequence[in
 
 
 def _owns_any(owned: Assignment | None, partitions: Assignment) -> Steps[bool]:
-    """A member that has not said what it owns may own them all."""
+    """Whether the member owns any of the partitions.
+
+    A member that has not reported its partitions may own all of them.
+    """
     if owned is None:
         return True
     for number, (topic, held) in enumerate(owned.items(), 1):

@@ -1,6 +1,6 @@
-"""Subscriptions by regular expressions: which topics they match is found out in a thread, for all of a group at once.
+"""Subscriptions by regular expressions: a thread matches all expressions of a group with the topics at once. Pure.
 
-So a change of topics costs a group one rebalance, however many expressions its members have. Pure.
+So a change of topics costs a group one rebalance, whatever the number of its members' expressions.
 """
 
 import logging
@@ -33,13 +33,13 @@ another coordinator may have written it."""
 
 _TOO_MANY = ErrorCode.INVALID_REQUEST
 _SHOWN = 50
-"""Characters of an expression in a message."""
+"""Characters of an expression that a message shows."""
 REFRESH_MIN_MS = 10_000
-"""Between two looks at the topics, as in Apache Kafka: topics that are made one by one cost few rebalances."""
+"""Minimum time between two refreshes, as in Apache Kafka: topics that are created one by one cost few rebalances."""
 
 
 class RegexChange(Enum):
-    """What a member's request means for the expressions of its group."""
+    """The effect of a member's request on the expressions of its group."""
 
     NONE = "it subscribes as before"
     UNRESOLVED = "its topics are not known yet: the assignment waits for them"
@@ -47,7 +47,10 @@ class RegexChange(Enum):
 
 
 def change_regex(group: ConsumerGroup, change: MemberChange, records: list[GroupRecord]) -> RegexChange:
-    """Writes the tombstone of one that nobody has any more. Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
+    """Return the effect of a change of a member's expression. Raises KafkaError (INVALID_REGULAR_EXPRESSION).
+
+    The tombstone of an expression without members is appended to `records`.
+    """
     old = None if change.before is None else change.before.regex
     new = None if change.after is None else change.after.regex
     if old == new:
@@ -63,7 +66,7 @@ def change_regex(group: ConsumerGroup, change: MemberChange, records: list[Group
 
 
 def refresh_is_due(group: ConsumerGroup, change: MemberChange | None, environment: GroupEnvironment) -> bool:
-    """Whether it is time to look which topics the expressions match, `change` counted."""
+    """Whether the expressions must be matched with the topics now, with `change` taken into account."""
     wanted = group.subscriptions.regexes if change is None else _wanted(group, change)
     if not wanted or group.resolving:
         return False
@@ -76,7 +79,7 @@ def refresh_is_due(group: ConsumerGroup, change: MemberChange | None, environmen
 
 
 def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnvironment) -> None:
-    """In a thread, on the names that topics have now."""
+    """Match the expressions with the current topic names, in a thread."""
     group.resolving, group.regexes_stale = True, False
     group_id, regexes, names = group.group_id, tuple(_wanted(group, change)), tuple(environment.image.topics)
     version = environment.image.next_offset
@@ -97,7 +100,7 @@ def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
 
 
 def _match(regexes: Collection[str], names: Collection[str], topics_max: int) -> Found:
-    """One that is refused is no reason why the others of its group should find nothing."""
+    """Match the expressions. A refused expression does not affect the others of its group."""
     matched: dict[str, tuple[str, ...] | KafkaError] = {}
     for text in regexes:
         try:
@@ -127,7 +130,10 @@ def _no_room(text: str, topics: int, topics_max: int) -> KafkaError:
 
 
 def _topics(found: tuple[str, ...] | KafkaError, before: tuple[str, ...]) -> tuple[str, ...]:
-    """An expression that matches too many topics keeps those that it had: one topic more must not take them all."""
+    """Return the topics of an expression.
+
+    One that matches too many keeps its previous topics: one more must not remove them.
+    """
     if not isinstance(found, KafkaError):
         return found
     return before if found.code is _TOO_MANY else ()

@@ -1,4 +1,4 @@
-"""What the members of a group ask for together, counted, so that one member's change costs what it changes. Pure."""
+"""The subscriptions of all members of a group, counted, so that a change costs no more than its own size. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,9 +15,9 @@ NAMES_AT_ONCE_MAX = 256
 
 
 class Subscriptions(Behind[str, int]):
-    """`topics` counts members that name a topic and expressions that match it; `regexes` and `assignors` members.
+    """Counts subscriptions: `topics` by members and expressions, `regexes` and `assignors` by members.
 
-    Many names that come or go are noted, and counted when `catch_up` is made, or with the next look at `topics`.
+    Long changes are noted, and counted by `catch_up` or when `topics` is next read.
     """
 
     OF_A_STEP: ClassVar[int] = 256
@@ -29,13 +29,13 @@ class Subscriptions(Behind[str, int]):
         self.assignors: Counter[str] = Counter()
         self.classic_members = 0
         self.protocols: Counter[str] = Counter()
-        """Of the classic protocol, how many of those who speak that know each."""
+        """Number of members of the classic protocol that support each protocol."""
         self.resolved: dict[str, ConsumerGroupRegularExpressionValue] = {}
-        """By expression, what topics it matched when it was looked at last."""
+        """The topics that each expression matched when it was last evaluated."""
 
     @property
     def topics(self) -> Counter[str]:
-        """Only read by others."""
+        """The counts by topic. Callers must not change them."""
         self._catch_up_at_once()
         return self._topics
 
@@ -49,7 +49,8 @@ class Subscriptions(Behind[str, int]):
         return len(self.topics) > NAMES_AT_ONCE_MAX
 
     def change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
-        """One member is another now, came (`before` is None) or went (`after` is None)."""
+        """Count the change of one member, which has joined (`before` is None) or left (`after` is None), or is another
+        version."""
         self._change_topics(_names(before), _names(after))
         for member, count in ((before, -1), (after, 1)):
             if member is None:
@@ -61,7 +62,7 @@ class Subscriptions(Behind[str, int]):
                 _add(self.assignors, (member.metadata.server_assignor,), count)
 
     def _change_topics(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-        """A name in both is counted up first: its count is never 0."""
+        """Count the change of names. A name in both lists is counted up first, so that its count is never 0."""
         if before == after:
             return
         are_few = not self._noted and len(before) + len(after) <= NAMES_AT_ONCE_MAX
@@ -77,7 +78,7 @@ class Subscriptions(Behind[str, int]):
             _add(self.protocols, {name for name, _ in classic.supported_protocols}, count)
 
     def resolve(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
-        """None: nobody subscribes to it any more."""
+        """Set the topics of an expression. None: no member subscribes to it any more."""
         before = self.resolved.pop(regex, None)
         if value is not None:
             self.resolved[regex] = value
@@ -86,7 +87,10 @@ class Subscriptions(Behind[str, int]):
     def topics_after(
         self, gone: Sequence[Collection[str]], come: Sequence[Collection[str]]
     ) -> Steps[Collection[str] | None]:
-        """All topics subscribed to when these lists are gone and those have come; None where they stay the same."""
+        """Return all subscribed topics after the lists in `gone` are removed and those in `come` are added.
+
+        None if they do not change.
+        """
         if gone == come:
             return None
         went = yield from counted(chain.from_iterable(gone))
@@ -99,7 +103,8 @@ class Subscriptions(Behind[str, int]):
         return new + (yield from chosen(topics, lambda name: name not in lost))
 
     def preferred_assignor(self, before: ConsumerMember | None, after: ConsumerMember | None) -> str | None:
-        """The one that most members ask for, with `after` in the place of `before`; None where nobody asks."""
+        """Return the assignor that most members ask for, with `after` in place of `before`; None if no member asks for
+        one."""
         votes = self.assignors
         old = before.metadata.server_assignor if before is not None else None
         new = after.metadata.server_assignor if after is not None else None
@@ -114,14 +119,14 @@ class Subscriptions(Behind[str, int]):
 
 
 def topics_of(member: ConsumerMember, resolved: Mapping[str, ConsumerGroupRegularExpressionValue]) -> frozenset[str]:
-    """An expression that nobody has looked at yet matches nothing."""
+    """Return the topics that the member subscribes to. An expression that was never evaluated matches no topics."""
     names = frozenset(member.metadata.subscribed_topic_names)
     found = resolved.get(member.regex) if member.regex is not None else None
     return names if found is None else names.union(found.topics)
 
 
 def sorted_names(names: Iterable[str]) -> Steps[tuple[str, ...]]:
-    """Each name once, in order, as a member's record has them."""
+    """Return the names sorted and without duplicates, as in a member's record."""
     return tuple((yield from in_order((yield from distinct(names)))))
 
 

@@ -1,9 +1,9 @@
-"""The target assignment: when another one is computed, of what, and how it gets into the log. Pure.
+"""The target assignment: when it is computed, from what, and how it is written to the log. Pure.
 
-It is computed no more often than group.consumer.assignment.interval.ms (KIP-1263): what changed meanwhile counts
-together. A small group has it at once, in the decision that found it due. One that would hold the event loop has it
-computed in a thread, on a copy; the result is written in slices, each of them a decision, and counts with the last:
-until then, and when the coordinator changes meanwhile, members go by the epoch that they know.
+It is computed at most once per group.consumer.assignment.interval.ms (KIP-1263), so that changes in between count
+together. For a small group, the decision that finds it due computes it immediately. For a larger group, which would
+block the event loop, a thread computes it from a copy. The result is written in slices, each of them a decision. It is
+valid with the last slice: until then, and if the coordinator changes meanwhile, members use the epoch that they know.
 """
 
 import logging
@@ -35,37 +35,39 @@ from broker_runtime.steps import Steps, gathered, listed
 log = logging.getLogger(__name__)
 
 AT_ONCE_MAX = 256
-"""Members and partitions together that an assignment is computed for without a thread: about a millisecond."""
+"""Largest number of members and partitions that an assignment is computed for without a thread: about a millisecond."""
 _NAMES_LIKE_A_PARTITION = 32
-"""Number of names in subscriptions that take as long as one partition."""
+"""Number of subscribed names that take as long as one partition."""
 _ASSIGNMENT, _ADOPTION_ENDS = "assignment", "adoption ends"
 ASSIGNMENT_TIMERS = (_ASSIGNMENT, _ADOPTION_ENDS)
 """A group may have one timer of each of these kinds; keys are (group id, kind). `ended` cancels them."""
 _ADOPTION_S = 10
-"""Longest time between two slices of an assignment that is being written, in seconds. The log's refusals are tried
-again much sooner."""
+"""Maximum time between two slices of an assignment that is being written, in seconds.
+
+Slices that the log refuses are tried again much sooner.
+"""
 _SLICE_RECORDS = 64
-"""Records of one decision: encoding and applying them takes about a millisecond."""
+"""Records of one decision. Encoding and applying them takes about a millisecond."""
 
 
 class MemberChange(NamedTuple):
-    """What a decision makes of one member, before its records are applied. None: it came, or it goes."""
+    """The change of one member in a decision, before its records are applied. None: the member joins, or leaves."""
 
     before: ConsumerMember | None
     after: ConsumerMember | None
     replaced_id: str | None = None
-    """Whose place a static member takes."""
+    """The id of the instance that a static member replaces."""
 
 
 class Target(NamedTuple):
-    """What one member is to go by."""
+    """The target that one member follows."""
 
     epoch: int
     of_member: Assignment
 
 
 class Computed(NamedTuple):
-    """Members whose target is another one now, each with its instance id."""
+    """A computed assignment. `changed` has the members whose target has changed, each with its instance id."""
 
     epoch: int
     changed: list[tuple[str, str | None, Assignment]]
@@ -74,7 +76,7 @@ class Computed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentWork:
-    """All that an assignment is computed of; nobody changes it."""
+    """The input of an assignment. It does not change."""
 
     group_id: str
     epoch: int
@@ -84,7 +86,7 @@ class AssignmentWork:
     resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
     topics: Mapping[str, TopicFacts]
     size: int
-    """How much there is to compute: members, partitions, and names of topics."""
+    """The amount of work: members, partitions, and names of topics."""
 
     def compute(self) -> Computed:
         subscribed: dict[tuple[tuple[str, ...], str | None], frozenset[UUID]] = {}
@@ -113,7 +115,10 @@ def target_for(
     environment: GroupEnvironment,
     records: list[GroupRecord],
 ) -> Steps[Target]:
-    """What the changed member is to go by now. `epoch` is the group's, `records` get what is computed here."""
+    """Return the target that the changed member follows now, and compute an assignment if one is due.
+
+    `epoch` is the group's. A computed assignment is appended to `records`.
+    """
     last = Target(group.assignment_epoch, _target_of(group, change))
     if group.assignment_epoch >= epoch or group.assigning:
         return last
@@ -130,22 +135,25 @@ def target_for(
         member_id = "" if change.after is None else change.after.member_id
         return Target(epoch, computed.targets.get(member_id, NOTHING))
     if group.assignment_epoch > 0:
-        # Of the group as its records make it: these here may be refused.
+        # The timer computes it from applied records only: the records of this decision may be refused.
         _assign_later(group.group_id, 0, environment)
         return last
-    # Nobody has an epoch to go by yet: the first is one without partitions, and the computed one comes behind it.
+    # No member has a target yet: the first one has no partitions, and the computed one follows.
     records.append(_epoch_record(group.group_id, epoch - 1, 0))
     _assign_later(group.group_id, 0, environment)
     return Target(epoch - 1, NOTHING)
 
 
 def is_large(group: ConsumerGroup) -> bool:
-    """Whether a thread computes its assignments, as the last one was."""
+    """Whether a thread computes the group's assignments, judged by the last one."""
     return len(group.members) + group.partition_count > AT_ONCE_MAX
 
 
 def assign_soon(group: ConsumerGroup, environment: GroupEnvironment) -> None:
-    """Of a group whose epoch goes up without a heartbeat. A small one is assigned by the next heartbeat."""
+    """Schedule the assignment of a group whose epoch goes up without a heartbeat.
+
+    A small group is assigned by the next heartbeat.
+    """
     if is_large(group):
         _assign_later(group.group_id, max(_wait_ms(group, environment), 0), environment)
 
@@ -160,7 +168,7 @@ def _target_of(group: ConsumerGroup, change: MemberChange) -> Assignment:
 
 
 def _wait_ms(group: ConsumerGroup, environment: GroupEnvironment) -> int:
-    """Until the next assignment may be computed. A clock that went back counts for no more than one interval."""
+    """Milliseconds until the next assignment may be computed. If the clock was set back, it is at most one interval."""
     interval = times_of(group.group_id, environment).assignment_interval_ms
     if group.assignment_timestamp_ms == 0 or interval == 0:
         return 0
@@ -197,7 +205,7 @@ def _work(
 
 
 def _assign_later(group_id: str, wait_ms: int, environment: GroupEnvironment) -> None:
-    """So that the members' next heartbeats find it: they come seldom."""
+    """Compute the assignment by a timer, so that it is ready for the members' next heartbeats, which are rare."""
     environment.timers.schedule_if_absent(
         (group_id, _ASSIGNMENT), wait_ms / 1000, partial(_assign_due, environment, group_id)
     )
@@ -229,7 +237,10 @@ def _assign_aside(group: ConsumerGroup, work: AssignmentWork, environment: Group
 def _adopt_soon(
     environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
 ) -> tuple[list[GroupRecord], None]:
-    """All slices have one key, so that none comes before the log has taken the one before it."""
+    """Schedule the slice from `start` on.
+
+    All slices have the same key: none runs before the log has taken the previous one.
+    """
     environment.timers.go_on((group_id, "adoption"), partial(_adopt, environment, group_id, result, start))
     return [], None
 
@@ -237,7 +248,10 @@ def _adopt_soon(
 def _adopt(
     environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
 ) -> Steps[tuple[list[GroupRecord], None]]:
-    """The next slice of what a thread has computed. Who has gone meanwhile is left out, and who came waits."""
+    """Write the next slice of a computed assignment.
+
+    Members that have left meanwhile are left out; members that have joined wait for the next assignment.
+    """
     # The slices follow each other in one commit. The event loop may run other work before each of them.
     yield
     group = state.groups.get(group_id)
@@ -271,7 +285,8 @@ def _adopt(
 def _give_up(
     environment: GroupEnvironment, group_id: str, epoch: int, state: GroupsState
 ) -> tuple[list[GroupRecord], None]:
-    """The assignment for the epoch is not written if the log refuses one of its records for good, as too large."""
+    """Give up an assignment that is not written in time: the log permanently refuses a record, for example as too
+    large."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup) and group.assigning and group.assignment_epoch < epoch:
         group.assigning = False

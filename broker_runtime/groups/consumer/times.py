@@ -1,7 +1,7 @@
 """The session timeout, the heartbeat interval and the assignment interval of one group of KIP-848. Pure.
 
-They are read whenever they are needed, so that a change of the group's configuration is in force at once. A session
-that has begun ends as it would have; the next heartbeat begins one with the new timeout.
+They are read each time, so that a change of the group's configuration is in force immediately. A session that has begun
+keeps its timeout; the next heartbeat begins one with the new timeout.
 """
 
 from broker_runtime.config.group_resource import GroupTimes, group_times

@@ -1,4 +1,4 @@
-"""What a coordinator knows of the topics that a group reads: taken from the metadata, kept until they change. Pure."""
+"""Facts about the topics that a group reads: computed from the metadata, and kept until the topics change. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -18,11 +18,11 @@ _KEPT_AT_LEAST = 256
 
 
 class TopicFacts(NamedTuple):
-    """One topic."""
+    """The facts about one topic."""
 
     id: UUID
     hash: int
-    """Of all that an assignment depends on."""
+    """Hash of all properties that an assignment depends on."""
     description: TopicDescription
 
 
@@ -54,13 +54,19 @@ def known_topics(
 
 
 def hash_of(topics: Mapping[str, TopicFacts]) -> int:
-    """The same for the same topics on every broker, whatever their order; 0 for none. A signed number of 64 bits."""
+    """Return a hash of the topics: a signed 64-bit number, 0 for no topics.
+
+    It is the same on every broker and for every order of the topics.
+    """
     total = sum(facts.hash for facts in topics.values()) % 2**64
     return total - 2**64 if total >= 2**63 else total
 
 
 def _facts(topic: Topic, rack_of: Mapping[int, str]) -> Steps[TopicFacts]:
-    """A topic may have thousands of partitions. Those with the same replicas share one set of racks."""
+    """Compute the facts about a topic, in steps, because it may have thousands of partitions.
+
+    Partitions with the same replicas share one set of racks.
+    """
     shared: dict[tuple[int, ...], frozenset[str]] = {}
 
     def racks_at(index: int) -> frozenset[str]:

@@ -1,7 +1,8 @@
-"""A group of the classic protocol becomes one of KIP-848, when a member of that protocol joins it (KIP-848). Pure.
+"""Upgrades a group of the classic protocol to KIP-848 when a member of that protocol joins it (KIP-848). Pure.
 
-All its members stay, as members that speak the classic protocol, with the assignment of the last generation; who waits
-for the next one is asked to join again. group.consumer.migration.policy says whether groups with members may.
+All members stay, as members that speak the classic protocol, with the assignment of the last generation. Members that
+wait for the next generation are asked to join again. group.consumer.migration.policy decides whether groups with
+members are upgraded.
 """
 
 import logging
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[GroupRecord]) -> Steps[ConsumerGroup]:
-    """The group as its records will make it, which are added to `records` and are to be `Whole`.
+    """Return the upgraded group. Its records are appended to `records`, which must be written as a `Whole`.
 
     Raises KafkaError (GROUP_ID_NOT_FOUND).
     """
@@ -69,7 +70,8 @@ def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[G
 
 
 def release_soon(group: ClassicGroup, environment: GroupEnvironment) -> None:
-    """Of a group that is being upgraded: who waits joins again, and sessions go on, once the log has taken it."""
+    """After the log has taken the upgrade, ask waiting members to join again and continue the sessions of all
+    members."""
     environment.timers.schedule((group.group_id, "upgraded"), 0, partial(_release_waiting, group, environment))
 
 
@@ -116,8 +118,11 @@ def _metadata(member: Member, said: Subscription, names: tuple[str, ...]) -> Con
 
 
 def _had(group: ClassicGroup, owned: Mapping[str, PartitionsByName]) -> Steps[Mapping[str, PartitionsByName]]:
-    """What each member has: what its leader has said, or, where a rebalance has made nothing of that, what it said of
-    itself when it joined (`owned`), as cooperative members keep that until they hear more. Raises ValueError."""
+    """Return the partitions of each member: those that the leader has assigned.
+
+    If a rebalance has discarded that assignment, they are those that the member reported when it joined (`owned`),
+    because cooperative members keep them until they get another assignment. Raises ValueError.
+    """
     found: dict[str, PartitionsByName] = {}
     taken: set[tuple[str, int]] = set()
     for member in group.members.by_id.values():
@@ -141,7 +146,7 @@ def _had(group: ClassicGroup, owned: Mapping[str, PartitionsByName]) -> Steps[Ma
 
 
 def _records(group: ClassicGroup, environment: GroupEnvironment) -> Steps[list[GroupRecord]]:
-    """Raises ValueError where what a member has said is not understood."""
+    """Return the records of the upgraded group. Raises ValueError if a member's metadata or assignment is invalid."""
     group_id, epoch = group.group_id, group.generation
     owned: dict[str, PartitionsByName] = {}
     records: list[GroupRecord] = []

@@ -1,4 +1,4 @@
-"""What the coordinator does for its groups without being asked: after a load, and when topics change. Pure."""
+"""Work for consumer groups that no request triggers: after a load, and when topics change. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,7 +14,7 @@ from broker_runtime.steps import Steps, chosen, gathered, listed
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
-    """The state was read from the log: all members have their whole session again, as nobody knows what they had."""
+    """Start the sessions of all members from the beginning after a load, because the remaining times are not known."""
     groups = [group for group in state.groups.values() if isinstance(group, ConsumerGroup)]
 
     def begin(found: tuple[ConsumerGroup, str]) -> None:
@@ -41,9 +41,11 @@ def _members(groups: Iterable[ConsumerGroup]) -> Iterator[tuple[ConsumerGroup, s
 
 
 def on_topics_changed(state: GroupsState, topics: Iterable[str]) -> Steps[None]:
-    """Topics came, went, or have other partitions: groups that read them, or may, look again at the next heartbeat.
+    """Let groups that read, or may match, changed topics check them again at the next heartbeat.
 
-    A group costs as much as it has topics in common with these, however many of either there are."""
+    Topics may be created, deleted or resized. The cost for a group depends only on the smaller of its own number of
+    topics and the number of changed ones.
+    """
     changed = yield from gathered(topics)
     for group in (yield from chosen(state.groups.values(), lambda group: isinstance(group, ConsumerGroup))):
         assert isinstance(group, ConsumerGroup)

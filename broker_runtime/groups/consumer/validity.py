@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat may not say, whatever the group is like. Pure."""
+"""Checks of a ConsumerGroupHeartbeat that do not depend on the group. Pure."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ _OWN_IDS_SINCE = 1
 
 
 class HeartbeatRequest(NamedTuple):
-    """None, and a timeout of -1, say that a thing is what it was."""
+    """A ConsumerGroupHeartbeat. None, or a timeout of -1, means that a property has not changed."""
 
     group_id: str
     member_id: str
@@ -35,7 +35,7 @@ class HeartbeatRequest(NamedTuple):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether it says nothing of itself but that it is there, and perhaps what it owns."""
+        """Whether the request only renews the session, and perhaps reports owned partitions."""
         return (
             self.subscribed_topic_names is None
             and self.rebalance_timeout_ms == -1
@@ -46,13 +46,13 @@ class HeartbeatRequest(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether the member says all of itself, as it does when it cannot know what the coordinator has."""
+        """Whether the member sends all of its properties, as it does if it cannot know what the coordinator has."""
         subscribes = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.is_join or (self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None)
 
 
 def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
-    """Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
+    """Check the request. Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
     assignors = config.group_consumer_assignors
     if not request.member_id.strip() and _must_have_id(request):
         raise _invalid("MemberId can't be empty.")
@@ -101,7 +101,10 @@ def _check_lengths(request: HeartbeatRequest) -> None:
 
 
 def _must_have_id(request: HeartbeatRequest) -> bool:
-    """From version 1 on a member brings its id; before, the coordinator gives one to who joins without."""
+    """Whether the request must have a member id.
+
+    Since version 1, a member chooses its id. Before, the coordinator assigns one to a member that joins without.
+    """
     return request.api_version >= _OWN_IDS_SINCE or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
 
 
