@@ -1,4 +1,4 @@
-"""What the coordinator assigns partitions by (KIP-848): pure functions of members and topics, under Kafka's names."""
+"""Partition assignors (KIP-848): pure functions of members and topics, under Kafka's names."""
 
 from collections.abc import Mapping
 

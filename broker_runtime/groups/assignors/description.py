@@ -1,4 +1,4 @@
-"""What an assignor is told of a group, and what it answers. Pure."""
+"""The input and the output of an assignor. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from broker_runtime.groups.records import Assignment
 
 
 class MemberSubscription(NamedTuple):
-    """One member. Members with equal subscriptions had better share one frozenset: they are compared often."""
+    """One member. Members with equal subscriptions should share one frozenset, because these are compared often."""
 
     instance_id: str | None
-    """Of a static member (KIP-345)."""
+    """The instance id of a static member (KIP-345)."""
     rack_id: str | None
     topics: frozenset[UUID]
     current: Assignment
-    """What it is to have until now: its target, not what it has taken over of it."""
+    """The member's previous target assignment, even if the member has not reached it yet."""
 
 
 class TopicDescription(NamedTuple):
@@ -23,13 +23,12 @@ class TopicDescription(NamedTuple):
 
     partitions: int
     racks: tuple[frozenset[str], ...]
-    """For each partition the racks of its replicas; empty where nothing is known of racks."""
+    """The racks of the replicas of each partition; empty if no racks are known."""
 
 
 Assignor = Callable[[Mapping[str, MemberSubscription], Mapping[UUID, TopicDescription]], dict[str, Assignment]]
-"""Members by their id and topics by theirs; the answer has every member, in the order in which they came.
+"""Assigns topics to members, both given by id; the result has each member, in the order of the input.
 
-Each partition of a described topic has one owner among its subscribers; a topic that is not described is as one that
-nobody subscribes to. The order of members and topics changes nothing. Who keeps exactly what it had gets the very
-object of `current` back.
+Each partition of a described topic gets one owner among its subscribers; other topics are ignored. The order of members
+and topics has no effect. A member whose assignment does not change gets the same object as its `current`.
 """

@@ -1,9 +1,9 @@
 """Uniform assignment of a group whose members subscribe to different topics. Pure.
 
-Members keep what they have; what is free goes to the subscriber that has the least, beginning with the topics that have
-the most partitions for each of their subscribers, where there is the least choice. Then partitions move from members
-that have much to others that may have them, until no single move makes two members more equal: that is what Apache
-Kafka calls balanced, and the greatest balance that there is may need several moves at once.
+Members keep their partitions. A free partition goes to the subscriber with the fewest partitions. Topics with the most
+partitions per subscriber come first, because they leave the least choice. Then partitions move from members with many
+partitions to other subscribers, until no single move makes two members more equal. Apache Kafka calls that balanced;
+the best possible balance may need several moves at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,8 @@ def assign_by_load(
 
 
 class _Balancing:
-    """Owners of all partitions, as places of members in the order of their ids, and how many each member has."""
+    """The owner of each partition, as the member's index in the order of ids, and the number of partitions of each
+    member."""
 
     def __init__(
         self,
@@ -61,7 +62,8 @@ class _Balancing:
         self._had = {topic_id: list(owners) for topic_id, owners in self._owners.items()}
 
     def hand_out(self) -> None:
-        """What nobody has, to the subscriber with the least; of what it may have a topic's near ones first."""
+        """Assign each free partition to the subscriber with the fewest; of one topic, partitions in its rack come
+        first."""
         for topic_id in self._order:
             owners, loads = self._owners[topic_id], self._loads
             partitions = [(topic_id, number) for number, owner in enumerate(owners) if owner == _NOBODY]
@@ -83,7 +85,10 @@ class _Balancing:
         return -self._topics[topic_id].partitions / subscribers, subscribers, topic_id
 
     def balance(self) -> None:
-        """Each move lessens the sum of the squares of all loads, so that there is an end of them."""
+        """Move partitions until the members are balanced.
+
+        Each move reduces the sum of the squares of all loads, so the moves come to an end.
+        """
         moved = True
         while moved and max(self._loads) - min(self._loads) > 1:
             moved = False
@@ -102,7 +107,8 @@ class _Balancing:
         least = [(loads[place], place) for place in places]
         heapify(most)
         heapify(least)
-        # Who takes never has more than those that give, so that what either heap does not know of it does not matter.
+        # The taker never has more partitions than the givers, so neither heap needs to be updated with the moves of the
+        # other.
         while most and -most[0][0] - least[0][0] > 1:
             (negative, giver), (load, taker) = most[0], least[0]
             partition = min(held[giver], key=lambda one: self._reluctance(topic_id, one, giver, taker))
@@ -118,7 +124,11 @@ class _Balancing:
         return True
 
     def _reluctance(self, topic_id: UUID, partition: int, giver: int, taker: int) -> tuple[bool, bool, int, int]:
-        """First moves what the taker had, then what is new to the giver, then what comes nearer by it."""
+        """Return the sort key of a move: the smallest is moved first.
+
+        The order: partitions that the taker had, then those that are new to the giver, then those that get nearer to
+        their owner.
+        """
         had = self._had[topic_id][partition]
         near = 0
         if self._topics[topic_id].racks:
@@ -127,7 +137,7 @@ class _Balancing:
         return had != taker, had == giver, near, -partition
 
     def assignments(self) -> list[Assignment]:
-        """By place."""
+        """Return the assignments in the order of the members."""
         found: list[dict[UUID, list[int]]] = [{} for _ in self._members]
         for topic_id, owners in self._owners.items():
             for partition, owner in enumerate(owners):

@@ -1,12 +1,12 @@
 """Uniform assignment of a group whose members all subscribe to the same topics. Pure.
 
-Members have the same number of partitions, or one more. Who has too many gives some up, who has too few takes of what
-is free, and nothing else moves; balance goes before stickiness, as in Apache Kafka. Of what is free a member takes
-what has a replica in its rack, where that makes a difference: the assignors of Apache Kafka 4.3 are told of racks, and
-none looks at them.
+The numbers of partitions of two members differ by at most one. A member with too many gives some up, a member with too
+few takes free ones, and no other partition moves. Balance has priority over stickiness, as in Apache Kafka. A member
+prefers free partitions with a replica in its rack, if that makes a difference: the assignors of Apache Kafka 4.3 get
+racks but ignore them.
 
-A group of thousands is assigned anew for each member that comes or goes, so that members whose assignment stays cost
-as little as possible: nothing is looked up for each of their partitions.
+A group of thousands gets another assignment for each member that joins or leaves. Members whose assignment stays
+therefore cost as little as possible: there is no lookup for each of their partitions.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,10 @@ def assign_by_quota(
 def _owned(
     assignments: Mapping[str, Assignment], topics: Mapping[UUID, TopicDescription]
 ) -> dict[UUID, set[int]] | None:
-    """The partitions of each topic that have an owner; None where two members have one, or one is not there."""
+    """Return the partitions of each topic that have an owner.
+
+    None if a partition has two owners or does not exist.
+    """
     owned: dict[UUID, set[int]] = {topic_id: set() for topic_id in topics}
     count = 0
     for assignment in assignments.values():
@@ -71,7 +74,10 @@ def _owned(
 def _without_what_is_gone(
     assignments: Mapping[str, Assignment], topics: Mapping[UUID, TopicDescription]
 ) -> tuple[dict[str, Assignment], dict[UUID, set[int]]]:
-    """What is left, and what has an owner then: of several the first in the order of ids."""
+    """Return the assignments without partitions that do not exist, and the partitions that then have an owner.
+
+    If a partition has several owners, the first one in the order of ids keeps it.
+    """
     kept: dict[str, Assignment] = dict(assignments)
     owned: dict[UUID, set[int]] = {topic_id: set() for topic_id in topics}
     for member_id in sorted(assignments):
@@ -88,9 +94,10 @@ def _without_what_is_gone(
 
 
 def _quotas(assignments: Mapping[str, Assignment], partitions: int) -> tuple[dict[str, int], dict[str, int]]:
-    """How many those keep who have too many, and how many more those take who have too few.
+    """Return how many partitions each member with too many keeps, and how many each member with too few takes.
 
-    One more than others have those that have it already, then those that take some anyway.
+    If the partitions cannot be divided evenly, members that already have one more keep it. Then the members that take
+    partitions anyway get one more.
     """
     each, extra = divmod(partitions, len(assignments))
     surplus, wanted, level = {}, {}, []
@@ -115,7 +122,7 @@ def _quotas(assignments: Mapping[str, Assignment], partitions: int) -> tuple[dic
 def _cut(
     assignment: Assignment, quota: int, rack: str | None, topics: Mapping[UUID, TopicDescription]
 ) -> tuple[list[Partition], list[Partition]]:
-    """What a member keeps, and what it gives up: first what has no replica in its rack."""
+    """Return what a member keeps and what it gives up: partitions without a replica in its rack first."""
     mine = [(topic_id, partition) for topic_id, partitions in assignment.items() for partition in partitions]
     if rack is not None:
         mine.sort(key=lambda one: not topics[one[0]].racks or rack not in topics[one[0]].racks[one[1]])
@@ -128,7 +135,10 @@ def _hand_out(
     members: Mapping[str, MemberSubscription],
     found: dict[str, Assignment],
 ) -> None:
-    """Near ones to everybody first, so that nobody takes from another rack what somebody there may want."""
+    """Assign free partitions.
+
+    All members first take those in their rack, so that no member takes another rack's before.
+    """
     near: dict[str, list[Partition]] = {}
     if free.knows_racks:
         for member_id, count in wanted.items():

@@ -1,4 +1,4 @@
-"""Partitions that nobody has, handed out one after another, near ones first where that is asked for. Pure."""
+"""Free partitions, handed out one after another; those in a member's rack first, on request. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
@@ -14,18 +14,18 @@ class FreePartitions:
     def __init__(
         self, partitions: Sequence[Partition], topics: Mapping[UUID, TopicDescription], racks: Iterable[str | None]
     ) -> None:
-        """`racks` are those of the members that may ask."""
+        """`racks` are the racks of the members that take partitions."""
         self._left = list(reversed(partitions))
         self._near = _by_rack(partitions, topics, frozenset(rack for rack in racks if rack is not None))
         self._taken: set[Partition] = set()
 
     @property
     def knows_racks(self) -> bool:
-        """Whether it makes a difference who takes what."""
+        """Whether it makes a difference which member takes which partition."""
         return bool(self._near)
 
     def take_near(self, rack: str | None) -> Partition | None:
-        """One with a replica in this rack; None where there is none left."""
+        """Take a partition with a replica in this rack; None if none is left."""
         near = self._near.get(rack) if rack is not None else None
         while near:
             partition = near.pop()
@@ -35,7 +35,7 @@ class FreePartitions:
         return None
 
     def take(self) -> Partition:
-        """The next one. Raises IndexError where none is left."""
+        """Take the next partition. Raises IndexError if none is left."""
         while (partition := self._left.pop()) in self._taken:
             pass
         if self._near:
@@ -46,9 +46,10 @@ class FreePartitions:
 def _by_rack(
     partitions: Sequence[Partition], topics: Mapping[UUID, TopicDescription], racks: frozenset[str]
 ) -> dict[str, list[Partition]]:
-    """For each of `racks` what has a replica in it, to be taken from the end: first what has the fewest other racks.
+    """Return for each rack the partitions with a replica in it, to be taken from the end.
 
-    Empty where every partition is in all of `racks`, or in none.
+    The last ones have replicas in the fewest other racks. The result is empty if every partition is in all of `racks`,
+    or in none.
     """
     topic_ids = {topic_id for topic_id, _ in partitions}
     replicas = {of_partition for topic_id in topic_ids for of_partition in topics[topic_id].racks}

@@ -1,8 +1,8 @@
-"""The range assignor: of each topic, neighbouring partitions to neighbouring members. Pure.
+"""The range assignor: assigns neighbouring partitions of each topic to neighbouring members. Pure.
 
-Members stand in one order for all topics, static ones first, by instance id. So topics with as many partitions and the
-same subscribers are co-partitioned, and a static member that comes back has the range that it had. As in Apache Kafka
-4.3 nothing else is kept: where a member joins or leaves, the ranges of others move.
+Members have one order for all topics: static ones first, by instance id. So topics with equal numbers of partitions and
+the same subscribers are co-partitioned, and a static member that rejoins gets its previous range. Nothing else is
+sticky, as in Apache Kafka 4.3: when a member joins or leaves, the ranges of other members move.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,10 @@ def _order(member_id: str, member: MemberSubscription) -> tuple[bool, str, str]:
 
 
 def _ranges(partitions: int, members: int) -> Iterator[tuple[int, ...]]:
-    """Ends early where there are fewer partitions than members: the last ones have none."""
+    """Yield the range of each member.
+
+    Ends early if there are fewer partitions than members: the last members get none.
+    """
     each, extra = divmod(partitions, members)
     first = 0
     while first < partitions:

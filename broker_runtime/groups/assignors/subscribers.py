@@ -1,4 +1,4 @@
-"""Who subscribes to each topic, in one order for all of them. Pure."""
+"""The subscribers of each topic, in one order for all topics. Pure."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -9,10 +9,11 @@ from broker_runtime.groups.assignors.description import MemberSubscription, Topi
 def subscribers_by_topic(
     ordered: Sequence[str], members: Mapping[str, MemberSubscription], topics: Mapping[UUID, TopicDescription]
 ) -> dict[UUID, list[int]]:
-    """Places in `ordered`, ascending, of those that subscribe to each described topic; topics in the order of ids.
+    """Return for each described topic the ascending indexes in `ordered` of its subscribers; topics are in the order of
+    ids.
 
-    Members with equal subscriptions are looked at once for all their topics, and topics that the same members
-    subscribe to share one list: nobody may change it.
+    Members with equal subscriptions are handled together. Topics with the same subscribers share one list, which must
+    not be changed.
     """
     alike: dict[frozenset[UUID], list[int]] = {}
     for place, member_id in enumerate(ordered):

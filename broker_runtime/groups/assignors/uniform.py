@@ -1,4 +1,4 @@
-"""The uniform assignor: members have as many partitions as others, and keep what they can. Pure."""
+"""The uniform assignor: members get equal numbers of partitions, and keep what they can. Pure."""
 
 from collections.abc import Mapping
 from uuid import UUID

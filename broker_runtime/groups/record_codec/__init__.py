@@ -1,7 +1,7 @@
-"""The bytes of what a partition of __consumer_offsets says, in Apache Kafka's own formats. Pure.
+"""The encoding of the records in a partition of __consumer_offsets, in Apache Kafka's formats. Pure.
 
-A key is the number of its type and its fields, a value the number of its version and its fields; the schemas are those
-of Apache Kafka 4.3's group coordinator, and older versions are read.
+A key consists of its type's number and its fields, a value of its version's number and its fields. The schemas are
+those of Apache Kafka 4.3's group coordinator; older versions are read too.
 """
 
 from broker_runtime.groups.record_codec.classic import write_member

@@ -1,4 +1,4 @@
-"""Which type of record is written and read how. Pure."""
+"""The table of record types, with the functions that encode and decode each. Pure."""
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
@@ -33,9 +33,9 @@ _PARTITION_METADATA = 4
 
 
 class _Type(NamedTuple):
-    """One type of record; `fields` are those of its key, all of them texts. `write` and `read` begin at the version.
+    """One type of record. `fields` are those of its key, which are all texts. `write` and `read` include the version.
 
-    `write` makes the value part by part: some are longer than one step may take.
+    `write` returns the value in parts, because some values take longer than one step may take.
     """
 
     number: int
@@ -78,7 +78,7 @@ _MEMBER = ("group_id", "member_id")
 _TYPES = (
     _Type(2, GroupMetadataKey, _GROUP, _write_group, _read_group),
     _flexible(3, ConsumerGroupMetadataKey, _GROUP, consumer.write_group, consumer.read_group),
-    # What it said is a hash in the record of the group today; only its tombstone means anything.
+    # A hash in the group's record has replaced this record's value; only its tombstone has a meaning.
     _Type(_PARTITION_METADATA, ConsumerGroupPartitionMetadataKey, _GROUP, _unwritten, lambda _: None),
     _flexible(5, ConsumerGroupMemberMetadataKey, _MEMBER, consumer.write_member, consumer.read_member),
     _flexible(6, ConsumerGroupTargetAssignmentMetadataKey, _GROUP, consumer.write_target, consumer.read_target),
@@ -106,12 +106,12 @@ _LONG: Mapping[Any, Callable[[Any], bool]] = {
     ),
     ConsumerGroupRegularExpressionKey: lambda value: len(value.topics) > _PARTS_AT_ONCE_MAX,
 }
-"""Whether a value takes long to write, by the type of the key."""
+"""Whether encoding a value takes long, by the type of its key."""
 _OFFSET_TYPES = (offsets.TYPE, offsets.LEGACY_TYPE)
 
 
 def encode(record: GroupRecord) -> KeyValue:
-    """At once. Raises KafkaError (INVALID_REQUEST) where a text is longer than the format has room for."""
+    """Encode the record without a break. Raises KafkaError (INVALID_REQUEST) if a text is too long for the format."""
     key, value = record
     if isinstance(key, OffsetCommitKey):
         return offsets.write_key(key), None if value is None else offsets.write_value(_offset(value))
@@ -120,7 +120,7 @@ def encode(record: GroupRecord) -> KeyValue:
 
 
 def encoding(record: GroupRecord) -> KeyValue | Steps[KeyValue]:
-    """The same, in steps if the value is long."""
+    """Encode the record, in steps if its value is long."""
     is_long = _LONG.get(type(record.key))
     if is_long is None or record.value is None or not is_long(record.value):
         return encode(record)
@@ -144,7 +144,7 @@ def _offset(value: Value) -> OffsetCommitValue:
 
 
 def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
-    """None for types that this broker has no use for, which newer and other coordinators write.
+    """Decode a record; None if this broker does not use its type, which newer and other coordinators write.
 
     Raises DamagedRecordError.
     """

@@ -1,7 +1,6 @@
-"""Groups of KIP-848: types 3, 5, 6, 7, 8 and 16, whose values are flexible and have a version 0 only. Pure.
+"""Groups of KIP-848: types 3, 5, 6, 7, 8 and 16, whose values are flexible and only have version 0. Pure.
 
-What is written comes part by part, and each part takes a microsecond or two.
-What is read raises ValueError and ProtocolError where it is damaged.
+Values are encoded in parts of a microsecond or two each. Decoding damaged bytes raises ValueError or ProtocolError.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +37,7 @@ from broker_runtime.wire.reader import RequestReader
 _EPOCHS_AND_STATE = Struct(">iib")
 _TWO_LONGS = Struct(">qq")
 _NULL, _PRESENT = b"\x00", b"\x01"
-"""Instead of a struct, or before it: Kafka writes the tagged field of a member's classic metadata in any case."""
+"""A byte in place of a struct, or before it: Kafka always writes the tagged field of a member's classic metadata."""
 
 
 def write_group(value: ConsumerGroupMetadataValue) -> Iterator[bytes]:
@@ -166,7 +165,7 @@ def _written(assignment: Assignment, epochs: Mapping[UUID, tuple[int, ...]]) -> 
 
 
 def _assignment(reader: RequestReader) -> tuple[Assignment, Mapping[UUID, tuple[int, ...]]]:
-    """Partitions by topic, and the epochs since when, where they are told."""
+    """Read the partitions by topic, and the epochs since which the member has them, if the record has these."""
     assignment, epochs = {}, {}
     for _ in range(reader.array_length()):
         topic_id = reader.uuid()

@@ -1,5 +1,8 @@
-"""What is wrong with bytes that are no record. Pure."""
+"""The error for bytes that are not a record. Pure."""
 
 
 class DamagedRecordError(ValueError):
-    """Bytes that are no record of a coordinator; the message says of which type, and of which group if it is known."""
+    """Raised for bytes that are not a coordinator's record.
+
+    The message has the record's type, and its group if known.
+    """

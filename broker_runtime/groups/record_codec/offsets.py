@@ -1,7 +1,7 @@
-"""Offset commits: nearly all of what a partition of __consumer_offsets holds, so each is read in a few steps. Pure.
+"""Offset commits: nearly all records of a partition of __consumer_offsets, so each is decoded in few operations. Pure.
 
-Versions of the value: 0 to 4 are read; 4 is written as by Apache Kafka 4.3, and 1 where the offset has a time of its
-own at which it expires.
+Versions of the value: 0 to 4 are read. Version 4 is written, as by Apache Kafka 4.3, and version 1 if the offset has
+its own time of expiry.
 """
 
 from functools import lru_cache
@@ -16,23 +16,23 @@ from broker_runtime.wire.varint import write_uvarint
 
 TYPE = 1
 LEGACY_TYPE = 0
-"""Before Kafka 0.9; its values are version 0 and 1 of the other's."""
+"""The type before Kafka 0.9. Its values are versions 0 and 1 of the other type's."""
 _WITH_EPOCH = Struct(">hqi")
 _WITH_EPOCH_AND_LENGTH = Struct(">hqiB")
 _WITHOUT_EPOCH = Struct(">hq")
 _USUAL = Struct(">hqiBq3s16s")
-"""Of version 4, without metadata and with a topic id, as nearly all are."""
+"""Version 4 without metadata and with a topic id, as nearly all values are."""
 _TIME, _TWO_TIMES = Struct(">q"), Struct(">qq")
 _KEY_HEAD = Struct(">hh")
 _LONG_LENGTH = 0x80
-"""A compact length from there on has several bytes."""
+"""Compact lengths from this value on have several bytes."""
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 """One tagged field, number 0, of 16 bytes."""
 _TOPIC_ID_LENGTH = 19
 _VERSION_WRITTEN, _VERSION_WITH_EXPIRY, _FIRST_WITH_EPOCH = 4, 1, 3
 _VERSION_4 = b"\x00\x04"
 _NAMES_MAX = 4_096
-"""Names that are remembered while a partition is loaded."""
+"""Number of names that are cached while a partition is loaded."""
 
 
 def write_key(key: OffsetCommitKey) -> bytes:
@@ -41,20 +41,23 @@ def write_key(key: OffsetCommitKey) -> bytes:
 
 @lru_cache(_NAMES_MAX)
 def _names_written(group_id: str, topic: str) -> bytes:
-    """Members commit many partitions of few topics, again and again."""
+    """Encode the group and the topic. Cached, because members commit many partitions of few topics repeatedly."""
     group = raw(group_id)
     return _KEY_HEAD.pack(TYPE, len(group)) + group + plain(topic)
 
 
 def read_key(key: bytes) -> OffsetCommitKey:
-    """Raises ValueError and struct.error."""
+    """Decode a key. Raises ValueError and struct.error."""
     group_id, topic = _names(key[2:-4])
     return OffsetCommitKey(group_id, topic, INT32.unpack_from(key, len(key) - 4)[0])
 
 
 @lru_cache(_NAMES_MAX)
 def _names(names: bytes) -> tuple[str, str]:
-    """Hundreds of thousands of offsets name few groups and topics: each is read seldom, and in memory once."""
+    """Decode the group and the topic.
+
+    Hundreds of thousands of offsets name few groups and topics: each name is decoded seldom and is in memory once.
+    """
     at = 2 + INT16.unpack_from(names)[0]
     if at < 2 or INT16.unpack_from(names, at)[0] != len(names) - at - 2:
         raise ValueError("its lengths do not fit")
@@ -84,7 +87,7 @@ def write_value(value: OffsetCommitValue) -> bytes:
 
 
 def read_value(value: bytes) -> OffsetCommitValue:
-    """Raises ValueError, ProtocolError and struct.error."""
+    """Decode a value. Raises ValueError, ProtocolError and struct.error."""
     if value[:2] == _VERSION_4:
         return _read_flexible(value)
     version, offset = _WITHOUT_EPOCH.unpack_from(value)
@@ -123,7 +126,7 @@ def _read_flexible(value: bytes) -> OffsetCommitValue:
 
 
 def _read_odd(value: bytes, offset: int, leader_epoch: int) -> OffsetCommitValue:
-    """One with a long text, or with tagged fields that a newer broker wrote."""
+    """Decode a value with a long text, or with tagged fields that a newer broker wrote."""
     reader = RequestReader(memoryview(value), _WITH_EPOCH.size, flexible=True)
     metadata = reader.string()
     (commit_timestamp_ms,) = reader.fixed(_TIME)
@@ -134,5 +137,5 @@ def _read_odd(value: bytes, offset: int, leader_epoch: int) -> OffsetCommitValue
 
 @lru_cache(_NAMES_MAX)
 def _topic_id(found: bytes) -> UUID | None:
-    """Zero stands for none."""
+    """Return the topic id; None for the zero id."""
     return UUID(bytes=found) if any(found) else None

@@ -1,6 +1,6 @@
-"""Groups of the push protocol: a type of record that only we write, flexible as those of KIP-848. Pure.
+"""Groups of the push protocol: a type of record of Sluicegate's own, flexible like those of KIP-848. Pure.
 
-What is read raises ValueError and ProtocolError where it is damaged.
+Decoding damaged bytes raises ValueError or ProtocolError.
 """
 
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from broker_runtime.groups.records import PushMemberValue
 from broker_runtime.wire.reader import RequestReader
 
 MEMBER_TYPE = 30_001
-"""Apache Kafka counts its types up from 0, and leaves alone what it does not know."""
+"""Apache Kafka numbers its types from 0 up, and ignores types that it does not know."""
 
 
 def write_member(value: PushMemberValue) -> Iterable[bytes]:
-    """The value's parts."""
+    """Return the parts of the encoded value."""
     return (
         compact(value.topic_count),
         INT8.pack(value.auto_commit),

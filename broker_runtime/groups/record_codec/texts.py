@@ -1,6 +1,6 @@
-"""Texts, byte strings and numbers of records, as they are written. Pure.
+"""Encoding of texts, byte strings and numbers in records. Pure.
 
-What is too long for the format came from a client, who is told so: raises KafkaError (INVALID_REQUEST).
+A text that is too long for the format came from a client: encoding it raises KafkaError (INVALID_REQUEST).
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ NO_TAGS = b"\x00"
 
 
 def raw(text: str) -> bytes:
-    """In UTF-8, and short enough."""
+    """Encode a text in UTF-8. Raises KafkaError (INVALID_REQUEST) if it is too long."""
     found = text.encode()
     if len(found) > TEXT_BYTES_MAX:
         raise KafkaError(
@@ -53,7 +53,7 @@ def compact_blob(data: bytes) -> bytes:
 
 
 def compact_count(count: int) -> bytes:
-    """What stands before the items of an array."""
+    """Encode the number of items, which precedes the items of an array."""
     return write_uvarint(count + 1)
 
 
@@ -63,7 +63,7 @@ def compact_array(count: int, items: Iterable[bytes]) -> bytes:
 
 @lru_cache(1_000)
 def numbers_of(count: int) -> Struct:
-    """So many of 32 bits. Most assignments have as many partitions as others: each layout is made once."""
+    """The layout of `count` 32-bit integers. Cached, because most assignments have the same number of partitions."""
     return Struct(f">{count}i")
 
 
@@ -72,6 +72,6 @@ def compact_numbers(numbers: tuple[int, ...]) -> bytes:
 
 
 def tagged(fields: Iterable[tuple[int, bytes]]) -> bytes:
-    """The end of a struct: the optional fields that it has, by tag."""
+    """Encode the end of a struct: its optional fields by tag."""
     found = [write_uvarint(tag) + write_uvarint(len(content)) + content for tag, content in fields]
     return write_uvarint(len(found)) + b"".join(found)
