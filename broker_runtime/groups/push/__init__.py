@@ -1,4 +1,25 @@
 """Groups of the push protocol: the coordinator calls its consumers, has them stop and start, and pings them. Pure.
 
-What the draft leaves open is decided in docs/decisions/0035. Registrations are hard state, all else is soft.
+Problem. The protocol is a draft from before Kafka 0.9, for thin consumers in any language. A consumer opens one
+connection, registers, and waits for calls. The coordinator decides which partitions it reads and from which offsets.
+docs/decisions/0035 has the decisions that the draft leaves open, docs/reference/push-protocol.md the protocol for
+clients.
+
+Idea. A rebalance has four steps: compute who is to own which partition (plan), stop all fetchers that may run, commit
+the offsets that come with the answers, and start all consumers with their partitions and offsets. A consumer that does
+not answer is removed. A rebalance that fails because a consumer has left is followed by the next one immediately.
+
+- `registration`, `registering` and `subscription` check and admit a consumer; `leaving` has the records of its removal.
+- `calls` are the calls as data, `asking` sends them, `answers` decides the answers, `pings` finds dead consumers.
+- `rebalance` has the steps, `ownership` the plan, `starting` the content of StartFetcher, `states` the states.
+- `offsets` commits what consumers send; `log_ends` and `checking` compare offsets with the ends of logs.
+- `group` and `member` are the state; `upkeep` continues after a load and reacts to changed topics.
+
+Invariants.
+
+- Registrations are hard state, all else is soft. After a fail-over each consumer registers again, and has stopped
+  before.
+- No consumer starts before all others of the group have stopped and their offsets are committed.
+- A committed offset never decreases, except to the end of a log that has lost records.
+- A late coordinator blames no consumer: `Calls.is_behind` suspends the time limits.
 """

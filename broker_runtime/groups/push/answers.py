@@ -1,7 +1,7 @@
-"""What consumers answer to the coordinator's calls. Pure.
+"""The answers of consumers to the coordinator's calls. Pure.
 
-The coordinator does not reply to an answer. It removes the consumer and closes the connection when it has not asked for
-the answer, when the answer does not fit the registration, and when it has an error. The consumer may register anew.
+The coordinator does not reply to an answer. It removes the consumer and closes the connection if the answer has an
+error, does not belong to a call, or does not fit the registration. The consumer may then register again.
 """
 
 import logging
@@ -28,7 +28,7 @@ _TAKEN = "taken"
 
 
 class Answer(NamedTuple):
-    """Of the consumer that is registered on this connection. `offsets` is None where the answer has none."""
+    """An answer of the consumer that is registered on this connection. `offsets` is None if the answer has none."""
 
     group_id: str
     consumer_id: str
@@ -65,10 +65,10 @@ def _commit(
     ends: Ends,
     state: GroupsState,
 ) -> Decided:
-    """A consumer that sends offsets beyond the ends of logs twice has failed. The first time may be its last answer
-    before it learns that records were lost.
+    """Commit the offsets of a ping's answer. A consumer that sends offsets beyond the ends of logs twice has failed.
 
-    `offsets_sent` is the member's when the ends were asked for. Logs may have grown before it sent more offsets.
+    The first time may be its last answer before it learns that records were lost. `offsets_sent` is the member's count
+    when the ends were asked for: if it has sent more offsets since, logs may have grown before that.
     """
     if not _is_there(state, group, member):
         return NOTHING
@@ -93,12 +93,12 @@ def _names(group: PushGroup, member: PushMember) -> tuple[str, str]:
 
 
 def _is_there(state: GroupsState, group: PushGroup, member: PushMember) -> bool:
-    """Whether the consumer is still registered: other leaders were asked meanwhile."""
+    """Whether the consumer is still registered. It may have left while other leaders were asked."""
     return find_push_group(state, group.group_id) is group and group.members.get(member.consumer_id) is member
 
 
 def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answer) -> Decided:
-    """Its fetchers have stopped. Its offsets are committed before another consumer reads its partitions."""
+    """Note that the fetchers have stopped. The offsets are committed before another consumer reads the partitions."""
     found = _find(state, environment, answer)
     if found is None:
         return NOTHING
@@ -117,7 +117,10 @@ def stop_answered(state: GroupsState, environment: PushEnvironment, answer: Answ
 def _stopped(
     environment: PushEnvironment, group: PushGroup, member: PushMember, step: int, ends: Ends, state: GroupsState
 ) -> Decided:
-    """`step` is that of its group when it answered. If the group has gone on, the offsets were committed with that."""
+    """Commit the offsets of a consumer that has stopped.
+
+    `step` is that of its group when it answered. If the group is in a later step, it has committed the offsets already.
+    """
     if not _is_there(state, group, member) or group.step != step:
         return NOTHING
     if not member.stops_unanswered and group.state is PushState.STOPPING:
@@ -132,7 +135,7 @@ def _stopped(
 
 
 def _taken(member: PushMember, assigned: Mapping[Partition, UUID], state: GroupsState) -> Decided:
-    """The log has the offsets that it sent, so none is left to be committed before others start."""
+    """Forget the offsets of the consumer, because the log has them: none is left to commit before others start."""
     if member.assigned is assigned:
         member.consumed = {}
     return NOTHING
@@ -155,7 +158,7 @@ def start_answered(state: GroupsState, environment: PushEnvironment, answer: Ans
 def connection_ended(
     state: GroupsState, environment: PushEnvironment, group_id: str, consumer_id: str, connection: int
 ) -> Decided:
-    """The consumer has closed it, as one that shuts down does, or it broke."""
+    """Remove the consumer: it has closed the connection, for example to shut down, or the connection broke."""
     group = find_push_group(state, group_id)
     member = member_on(group, consumer_id, connection)
     if group is None or member is None:

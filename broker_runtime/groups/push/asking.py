@@ -1,4 +1,4 @@
-"""StopFetcher and StartFetcher go to consumers in portions, and each has its time to answer. Pure."""
+"""Sends StopFetcher and StartFetcher to consumers in portions, and limits the time for each answer. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,16 +14,16 @@ from broker_runtime.groups.state import GroupsState
 
 _Decided = tuple[Sequence[GroupRecord], None]
 CALL = "call"
-"""Of the timer of a consumer that is to answer StopFetcher or StartFetcher."""
+"""Kind of the timer for a consumer's answer to StopFetcher or StartFetcher."""
 _ASK = "ask"
 _PORTION = 50
-"""To decide so many calls takes a third of a millisecond."""
+"""Calls of one portion: deciding them takes a third of a millisecond."""
 
 
 def ask_awaited(group: PushGroup, environment: PushEnvironment, ask: Callable[[PushMember], None]) -> None:
-    """Call `ask` for all members that are awaited now, except those that are not when their portion comes.
+    """Call `ask` for all members that are awaited now and still are when their portion runs.
 
-    Portions do not wait for other decisions: while thousands are pinged, each would have to wait for all of these.
+    Portions do not wait for other decisions: while thousands are pinged, each portion would wait for all of the pings.
     """
     rest = iter(list(group.awaited))
     environment.timers.go_on((group.group_id, _ASK), partial(_portion, group, environment, ask, group.step, rest))
@@ -53,14 +53,14 @@ def call(
     what: StopFetcher | StartFetcher,
     when_late: GroupTimer,
 ) -> None:
-    """Send `what`, and decide `when_late` if there is no answer after two thirds of the consumer's session.
+    """Send the call, and decide `when_late` if there is no answer after two thirds of the consumer's session.
 
-    The wait begins anew while the coordinator itself is late with this connection.
+    The wait starts again while the coordinator itself is late with this connection.
     """
     assert member.connection is not None, "a group rebalances when all have registered"
     member.overdue = False
     environment.calls.send(member.connection, what)
-    # It is not cancelled by the answer: to put off one for each of thousands leaves nothing to be swept.
+    # The answer does not cancel the timer: rescheduling a timer for each of thousands of consumers leaves no dead ones.
     _look_later(group.group_id, environment, member, member.connection, when_late)
 
 

@@ -1,4 +1,4 @@
-"""What the coordinator asks of its consumers, as data: whoever has their connections sends it. Pure."""
+"""The calls of the coordinator to its consumers, as data: the owner of the connections sends them. Pure."""
 
 from typing import NamedTuple, Protocol
 
@@ -10,20 +10,20 @@ PINGS_A_SESSION = 3
 
 
 class Ping(NamedTuple):
-    """`num_retries` pings before it were not answered in time."""
+    """A ping. `num_retries` pings before it were not answered in time."""
 
     consumer_id: str
     num_retries: int
 
 
 class StopFetcher(NamedTuple):
-    """The consumer stops its fetchers, and says how far it came."""
+    """Stop the consumer's fetchers. The answer has its offsets."""
 
     consumer_id: str
 
 
 class StartAt(NamedTuple):
-    """A partition, and the offset of the next record to read; EARLIEST or LATEST where nothing was committed."""
+    """A partition and the offset of the next record to read; EARLIEST or LATEST if none is committed."""
 
     topic: str
     partition: int
@@ -31,18 +31,21 @@ class StartAt(NamedTuple):
 
 
 EARLIEST, LATEST = -2, -1
-"""Kafka's numbers of both ends of a log (ListOffsets)."""
+"""Kafka's numbers for both ends of a log (ListOffsets)."""
 
 
 class StartFetcher(NamedTuple):
-    """The consumer's threads that have partitions, by their ids. Without any it reads nothing."""
+    """Start the threads of the consumer that have partitions, by thread id.
+
+    Without any thread the consumer reads nothing.
+    """
 
     consumer_id: str
     threads: tuple[tuple[str, tuple[StartAt, ...]], ...]
 
 
 class HangUp(NamedTuple):
-    """The connection ends: its consumer has failed, or is not who it says."""
+    """Close the connection, because its consumer has failed or is not registered on it."""
 
     why: str
 
@@ -51,15 +54,17 @@ Call = Ping | StopFetcher | StartFetcher | HangUp
 
 
 class Calls(Protocol):
-    """Sends calls, in their order for each connection, once all is durable that was decided before them."""
+    """Sends calls in order for each connection, once everything that was decided before them is durable."""
 
     def send(self, connection: int, call: Call) -> None:
-        """To nobody where that connection has ended: its end is told apart from this."""
+        """Send a call. If the connection has ended, the call is dropped: the end is reported separately."""
         ...
 
     def is_behind(self, connection: int) -> bool:
-        """Whether this coordinator is late there, and not the consumer: a call has not left yet, or what the consumer
-        has sent was not read, or not decided."""
+        """Whether the coordinator, and not the consumer, is late on this connection.
+
+        A call has not been sent yet, or data of the consumer has not been read or decided yet.
+        """
         ...
 
 
@@ -70,25 +75,25 @@ class Taker(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """As of `Calls`."""
+        """See `Calls.is_behind`."""
         ...
 
 
 class Callers:
-    """Who takes the calls to each connection on which a consumer registers, for all shards of a broker."""
+    """The takers of calls by connection on which a consumer registers, for all shards of a broker."""
 
     def __init__(self) -> None:
         self._takers: dict[int, Taker] = {}
 
     def __len__(self) -> int:
-        """Consumers that are registered, or about to be."""
+        """Number of consumers that are registered or are registering."""
         return len(self._takers)
 
     def add(self, connection: int, taker: Taker) -> None:
         self._takers[connection] = taker
 
     def remove(self, connection: int) -> None:
-        """It has ended."""
+        """Remove a connection that has ended."""
         self._takers.pop(connection, None)
 
     def send(self, connection: int, call: Call) -> None:
@@ -97,13 +102,13 @@ class Callers:
             taker.take(call)
 
     def is_behind(self, connection: int) -> bool:
-        """As of `Calls`; not where it has ended."""
+        """See `Calls.is_behind`. False if the connection has ended."""
         taker = self._takers.get(connection)
         return taker is not None and taker.is_behind
 
 
 class PushEnvironment(GroupEnvironment, Protocol):
-    """What decisions about groups of this protocol may use."""
+    """The environment of decisions about push groups."""
 
     @property
     def calls(self) -> Calls: ...
@@ -115,5 +120,5 @@ class PushEnvironment(GroupEnvironment, Protocol):
     def tally(self) -> PushTally: ...
 
     def monotonic_s(self) -> float:
-        """For how long something took."""
+        """Monotonic time in seconds, to measure durations."""
         ...

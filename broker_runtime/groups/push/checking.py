@@ -1,8 +1,8 @@
-"""Committed offsets are compared with the ends of logs before consumers start at them. Pure.
+"""Compares committed offsets with the ends of logs before consumers start at them. Pure.
 
 A log that has lost records (an unclean election, a copy that was restored) may end before the offset that a group has
-committed. The group then continues where the log was cut. A consumer that started at the committed offset would begin
-again as its `auto_offset_rest` says, and read everything again or skip what is new.
+committed. The group then continues at the truncation. A consumer that started at the committed offset would apply its
+`auto_offset_rest`, and read everything again or skip new records.
 """
 
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _CHECK = "check"
 _SLICE = 250
-"""Partitions of one decision: it takes a millisecond."""
+"""Partitions of one decision, which takes a millisecond."""
 
 
 def check_committed(
@@ -37,7 +37,10 @@ def check_committed(
     is_wanted: Callable[[GroupsState], bool],
     then: GroupTimer,
 ) -> None:
-    """Correct the offsets of all planned partitions, in slices, and decide `then`; stop once it `is_wanted` no more."""
+    """Correct the offsets of all planned partitions in slices, then decide `then`.
+
+    Stops when `is_wanted` returns False.
+    """
     _Check(group, environment, planned, is_wanted, then).begin()
 
 
@@ -56,14 +59,14 @@ class _Check:
         self._then = then
         self._rest = _partitions(planned)
         self._pending = 1
-        """Answers of other leaders that have not come, and 1 until all are asked."""
+        """Number of pending answers of other leaders, plus 1 until all are asked."""
         self._corrected = 0
 
     def begin(self) -> None:
         self._next(self._take_slice)
 
     def _next(self, action: GroupTimer) -> None:
-        # Each has a key of its own: one that the log refuses is tried again, and puts off no other one.
+        # Each action has its own key. One that the log refuses is tried again and does not delay others.
         self._environment.timers.go_on((self._group.group_id, _CHECK, object()), action)
 
     def _take_slice(self, state: GroupsState) -> Decided:

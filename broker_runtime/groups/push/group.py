@@ -1,8 +1,8 @@
-"""A group of the push protocol: its registry, and where its rebalance stands. Pure.
+"""A group of the push protocol: its consumers and the state of its rebalance. Pure.
 
-Hard state are the consumers with what they registered with, one record each. What is owned, which connections there are
-and what was asked over them is soft: a coordinator that takes over has each consumer register again, whose fetchers
-have stopped by then, and assigns anew.
+The consumers and their registrations are hard state, one record each. Ownership, connections and calls are soft state.
+After a fail-over all consumers register again, with their fetchers stopped, and the coordinator assigns partitions
+again.
 """
 
 from collections import Counter
@@ -20,7 +20,10 @@ from broker_runtime.metadata.image import MetadataImage
 
 
 class PushGroup:
-    """Implements `groups.group.Group`. Without consumers it is none: what offsets it leaves are a group then."""
+    """Implements `groups.group.Group`.
+
+    A group without consumers does not exist: the offsets that it leaves become an empty classic group.
+    """
 
     type = GroupType.PUSH
     protocol_type = CONSUMER
@@ -30,44 +33,47 @@ class PushGroup:
         self.group_id = group_id
         self.members: dict[str, PushMember] = {}
         self._subscriptions: dict[str, Subscription] = {}
-        """Theirs: a snapshot of thousands is a copy of this."""
+        """Subscriptions of the consumers by id, so that a snapshot of thousands is a copy of this."""
         self._named: Counter[str] = Counter()
-        """Topics, and how many consumers name each."""
+        """Number of consumers that name each topic."""
         self._wildcards = 0
-        """Consumers that have one."""
+        """Number of consumers with a wildcard."""
         # Soft, from here on.
         self.missing: set[str] = set()
-        """Consumers that the log knows, and that have not registered since this coordinator took over."""
+        """Consumers in the log that have not registered since this coordinator took over."""
         self.state = PushState.STABLE
         self.ownership: Ownership | None = None
-        """Who reads what, by the last rebalance; None before it, and once fetchers were told to stop since."""
+        """The ownership by the last rebalance; None before the first one, and once fetchers are being stopped again."""
         self._gone: set[str] = set()
-        """Consumers that stand in it and are gone: they may come back under the same id before anybody has looked."""
+        """Consumers in `ownership` that have left. They may register again under the same id before the next plan."""
         self.topics: frozenset[str] | None = None
-        """That the group reads, by the last plan."""
+        """Names of the topics that the group reads, by the last plan; None before the first plan."""
         self.plan: Plan | None = None
-        """Of the rebalance that is under way, once it is there."""
+        """The plan of the running rebalance, once it is computed."""
         self.changed = False
-        """Consumers or topics are others than when the plan was begun: another one is wanted."""
+        """Whether consumers or topics have changed since the plan was started, so that another one is needed."""
         self.lost = False
-        """A consumer of the plan that is being made is gone."""
+        """Whether a consumer of the plan that is being computed has left."""
         self.attempt = 0
-        """Of the rebalance that is under way: 1 is the first."""
+        """Number of the running rebalance's attempt, from 1."""
         self.step = 0
-        """Counts what is asked of all consumers, so that what is left of an earlier step is not asked any more."""
+        """Number of the current step, so that calls that are left of an earlier step are not sent any more."""
         self.awaited: dict[str, None] = {}
-        """Consumers whose answer the rebalance waits for, in the order in which they are asked."""
+        """Consumers whose answer the rebalance waits for, in the order of their calls."""
         self.began_s: float | None = None
-        """When the rebalance that is under way was found necessary, by the monotonic clock."""
+        """Time at which the running rebalance was found necessary, by the monotonic clock in seconds."""
         self.late: set[str] = set()
-        """Those that have not answered in time since the rebalance began."""
+        """Consumers that have not answered in time since the rebalance began."""
 
     @property
     def state_name(self) -> str:
         return SHOWN[self.state]
 
     def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
-        """Consumers that commit themselves (without auto_commit) say their id; generations there are none."""
+        """Raise KafkaError if the client may not commit.
+
+        Consumers that commit themselves (without auto_commit) send their id. This protocol has no generations.
+        """
         member = self.members.get(committer.member_id)
         if member is None:
             raise KafkaError(
@@ -77,7 +83,7 @@ class PushGroup:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "groups of the push protocol have no generations: commit -1")
         if not member.fetching:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"consumer {committer.member_id!r} has not been started")
-        # A commit that was on its way while others were started would put their offsets back.
+        # A commit that was on its way while other consumers were started would reset their offsets.
         own = {(topic_id, partition) for (_, partition), topic_id in member.assigned.items()}
         for topic_id, partition in partitions:
             if topic_id is not None and (topic_id, partition) not in own:
@@ -87,20 +93,20 @@ class PushGroup:
                 )
 
     def check_fetch(self, committer: Committer) -> None:
-        """Anybody may ask, as in the classic protocol."""
+        """Allow every client to fetch offsets, as in the classic protocol."""
 
     def may_read(self, topics: Collection[str]) -> bool:
-        """Whether somebody names one of them, or has a wildcard."""
+        """Whether a consumer names one of the topics, or has a wildcard."""
         return self._wildcards > 0 or not self._named.keys().isdisjoint(topics)
 
     def snapshot(self, image: MetadataImage) -> Snapshot:
-        """All topics are in it where somebody has a wildcard."""
+        """Return the input of a plan. It has all topics if a consumer has a wildcard."""
         names = list(image.topics) if self._wildcards else list(self._named)
         topics = known_topics(names, image)
         return Snapshot(dict(self._subscriptions), topics, self.ownership, frozenset(self._gone))
 
     def put(self, member: PushMember) -> None:
-        """It comes, or comes back as another."""
+        """Add the consumer, or replace its earlier registration."""
         self.remove(member.consumer_id)
         self._count(member, 1)
         self.members[member.consumer_id] = member
@@ -120,12 +126,12 @@ class PushGroup:
                 del self._named[topic]
 
     def own(self, ownership: Ownership | None) -> None:
-        """So it is from here on."""
+        """Set the ownership, and forget which of its consumers have left."""
         self.ownership = ownership
         self._gone.clear()
 
     def disown(self, consumer_id: str) -> None:
-        """It is gone, and reads nothing."""
+        """Note that the consumer has left and reads nothing."""
         self.lost = True
         if self.ownership is not None:
             self._gone.add(consumer_id)
@@ -134,8 +140,10 @@ class PushGroup:
         return self.topics is None or topic in self.topics or topic in self._named
 
     def offset_retention(self) -> OffsetRetention | None:
-        """Nothing expires before it is known what is read, and while it rebalances, as in the classic protocol: who
-        has come since reads more."""
+        """Return None (no offset expires) before the first plan and during a rebalance, as in the classic protocol.
+
+        A consumer that has registered since may read more topics.
+        """
         if self.topics is None or self.state is not PushState.STABLE:
             return None
         return OffsetRetention(base_ms=None, subscribed=self.topics)
@@ -150,13 +158,16 @@ def find_push_group(state: GroupsState, group_id: str) -> PushGroup | None:
 
 
 def member_on(group: PushGroup | None, consumer_id: str, connection: int) -> PushMember | None:
-    """None where that consumer is not registered on that connection."""
+    """Return the consumer; None if it is not registered on that connection."""
     member = None if group is None else group.members.get(consumer_id)
     return member if member is not None and member.connection == connection else None
 
 
 def _apply(state: GroupsState, key: PushMemberKey, value: PushMemberValue | None) -> None:
-    """A group of another kind without members keeps only offsets, which are the new group's then."""
+    """Apply a registration.
+
+    A group of another type without members only keeps offsets, and the new group takes them over.
+    """
     group = state.groups.get(key.group_id)
     if value is None:
         if isinstance(group, PushGroup):

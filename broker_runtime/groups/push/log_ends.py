@@ -1,8 +1,8 @@
-"""The ends of logs, by which the coordinator judges the offsets of its consumers. Pure.
+"""The ends of logs, with which the coordinator checks the offsets of its consumers. Pure.
 
 A question names a leader epoch (KIP-320). The answer is the offset up to which the log has the records of that epoch
-and of earlier ones. For the current epoch that is the end of the log. For an older epoch it is the place where a new
-leader has continued the log, so that a log that was cut is found out although it has grown since.
+and of earlier ones. For the current epoch, this is the end of the log. For an older epoch, it is the offset at which a
+new leader has continued the log. So a truncated log is detected even if it has grown since.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ class LogEnds(Protocol):
         ...
 
     def ask_ends(self, asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:
-        """Ask other leaders. The decision that `then` returns follows, with the answers that came in time."""
+        """Ask other leaders. The decision that `then` returns runs next, with the answers that arrived in time."""
         ...
 
 
@@ -46,7 +46,7 @@ Decide = Callable[[Ends, GroupsState], Decided]
 
 
 def with_ends(ends: LogEnds, asked: Asked, decide: Decide, state: GroupsState) -> Decided:
-    """`decide` at once if this broker knows all answers, or later when the other leaders have answered."""
+    """Run `decide` immediately if this broker knows all answers, otherwise when the other leaders have answered."""
     known, others = ends.known_ends(asked)
     if not others:
         return decide(known, state)

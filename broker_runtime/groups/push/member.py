@@ -1,4 +1,4 @@
-"""A consumer of a push group: what it registered with, and what was asked of it since. Pure."""
+"""A consumer of a push group: its registration, and the calls and answers since then. Pure."""
 
 import logging
 from collections.abc import Mapping, Set
@@ -13,14 +13,14 @@ from broker_runtime.groups.records import PushMemberValue
 log = logging.getLogger(__name__)
 
 _INTERVAL_MIN_S = 0.1
-"""Between two pings of a consumer, however short its session is."""
+"""Minimum time between two pings of a consumer in seconds, even if its session is shorter."""
 
 
 class PushMember:
-    """`value` is hard state; all else is soft, and begins anew with each registration.
+    """One consumer. `value` is hard state; all else is soft and starts again with each registration.
 
-    Answers have no numbers: they come in the order of the calls of their type, so that counts of calls without an
-    answer say which one is answered.
+    Answers have no numbers: they arrive in the order of the calls of their type. So the number of calls without an
+    answer tells which call is answered.
     """
 
     __slots__ = (
@@ -45,52 +45,58 @@ class PushMember:
         self.value = value
         self.subscription = _subscription(consumer_id, value)
         self.connection: int | None = None
-        """The one that it registered on; None while it is known from the log only."""
+        """The connection of its registration; None while the consumer is only known from the log."""
         self.begin(None)
 
     def begin(self, connection: int | None) -> None:
-        """It registers: its fetchers have not been started."""
+        """Begin a registration: the fetchers of the consumer are not started yet."""
         self.connection = connection
         self.fetching = False
-        """It was told to start, and has not said since that it has stopped."""
+        """Whether the consumer got a StartFetcher and has not reported since that it has stopped."""
         self.overdue = False
-        """What it was last told to do it has not answered in time."""
+        """Whether its answer to the last StopFetcher or StartFetcher is late."""
         self.pings_unanswered = 0
         self.stops_unanswered = 0
         self.starts_unanswered = 0
         self.pings_since_commit = 0
         self.assigned: Mapping[Partition, UUID] = {}
-        """What it was last told to read, of which topic: another may have the name by the time it tells how far."""
+        """The last assignment sent to the consumer, with topic ids.
+
+        Another topic may have the name by the time the consumer sends its offsets.
+        """
         self.consumed: dict[Partition, int] = {}
         """The last offset of each partition that the consumer has sent since it got this assignment."""
         self.offsets_sent = 0
-        """How many of its answers have had offsets."""
+        """Number of its answers with offsets."""
         self.beyond: frozenset[Partition] = frozenset()
-        """Partitions whose logs ended before its offset when that was checked last."""
+        """Partitions whose logs ended before the consumer's offset at the last check."""
 
     @property
     def owes_an_answer(self) -> bool:
-        """It was told to stop or to start, and has not said that it did."""
+        """Whether a StopFetcher or StartFetcher has no answer yet."""
         return self.stops_unanswered > 0 or self.starts_unanswered > 0
 
     @property
     def told(self) -> Set[Partition]:
-        """What it reads, as far as is known."""
+        """The partitions that the consumer reads, as far as is known."""
         return self.assigned.keys() if self.fetching else frozenset()
 
     @property
     def ping_interval_s(self) -> float:
-        """A third of its session."""
+        """Time between two pings in seconds: a third of the session."""
         return max(self.value.session_timeout_ms / 1_000 / PINGS_A_SESSION, _INTERVAL_MIN_S)
 
     @property
     def answer_timeout_s(self) -> float:
-        """Two thirds of its session."""
+        """Time limit of an answer in seconds: two thirds of the session."""
         return 2 * self.ping_interval_s
 
 
 def _subscription(consumer_id: str, value: PushMemberValue) -> Subscription:
-    """It reads nothing if it cannot be parsed: another version of the broker may have stored it by other rules."""
+    """Parse the subscription.
+
+    If that fails, the consumer reads nothing: a broker of another version may have accepted it.
+    """
     try:
         return parse_topic_count(value.topic_count)
     except KafkaError as error:

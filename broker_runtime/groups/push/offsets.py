@@ -1,8 +1,9 @@
 """The offsets that consumers send with their answers, and the commits that follow from them. Pure.
 
-A committed offset does not go back, with one exception: it lies beyond the end of its log (`log_ends`), because the log
-has lost records, or because a consumer has sent a wrong offset to an earlier version. An offset beyond the end of its
-log is not committed. If a leader does not say where its log ends, the consumer's word counts.
+A committed offset never decreases, with one exception: it lies beyond the end of its log (`log_ends`). The log has then
+lost records, or a consumer has sent a wrong offset to an earlier version of the broker. An offset beyond the end of its
+log is not committed. If a leader does not answer the question for the end of its log, the consumer's offset is
+accepted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ class Consumed(NamedTuple):
 
 
 def note(member: PushMember, told: Iterable[Consumed]) -> None:
-    """Keep the offsets of assigned partitions. An offset below 0 says that the consumer has read nothing yet."""
+    """Keep the offsets of assigned partitions. An offset below 0 means that the consumer has not read anything yet."""
     member.offsets_sent += 1
     for topic, partition, offset in told:
         key = (topic, partition)
@@ -46,13 +47,16 @@ class _Change(NamedTuple):
     offset: int
     before: OffsetCommitValue | None
     leader_epoch: int
-    """The current one."""
+    """The current leader epoch."""
 
 
 def _changes(
     state: GroupsState, environment: GroupEnvironment, group_id: str, members: Iterable[PushMember]
 ) -> Iterator[_Change]:
-    """Offsets of a deleted topic, and of an earlier topic of the same name, are left out."""
+    """Yield the offsets that differ from the committed ones.
+
+    Offsets of a deleted topic, and of an earlier topic of the same name, are left out.
+    """
     committed, topics = state.offsets.of(group_id), environment.image.topics
     for member in members:
         for at, offset in member.consumed.items():
@@ -69,7 +73,7 @@ def _changes(
 def questions(
     state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Iterable[PushMember]
 ) -> dict[Partition, int]:
-    """The ends of logs that `uncommitted` needs for these consumers."""
+    """Return the questions whose answers `uncommitted` needs for these consumers."""
     return {
         each.at: each.leader_epoch
         if each.before is None or each.before.offset < each.offset
@@ -79,14 +83,14 @@ def questions(
 
 
 def epoch_of(committed: OffsetCommitValue, leader_epoch: int) -> int:
-    """The epoch in which the offset was within the log; the current one if the commit did not say it."""
+    """Return the epoch in which the offset was within the log; the current one if the commit does not have it."""
     return leader_epoch if committed.leader_epoch < 0 else committed.leader_epoch
 
 
 def uncommitted(
     state: GroupsState, environment: GroupEnvironment, group: PushGroup, members: Iterable[PushMember], ends: Ends
 ) -> Sequence[GroupRecord]:
-    """The records that commit what these consumers have read, without what is committed already."""
+    """Return the records that commit the offsets of these consumers, without offsets that are committed already."""
     now_ms = environment.now_ms()
     records = []
     for change in _changes(state, environment, group.group_id, members):
@@ -100,13 +104,13 @@ def uncommitted(
 
 
 def _to_commit(change: _Change, end: End | None) -> int | None:
-    """None if the committed offset stays."""
+    """Return the offset to commit; None if the committed offset stays."""
     offset, before = change.offset, change.before
     is_void = before is not None and end is not None and before.offset > end.offset
     if before is not None and offset < before.offset and not is_void:
         return None
     if before is not None and end is not None and offset < before.offset and end.leader_epoch != change.leader_epoch:
-        # The end of an older epoch is where the log was cut. The consumer may have read what came after.
+        # The end of an older epoch is where the log was truncated. The consumer may have read records written later.
         return offset
     if end is None or offset <= end.offset:
         return offset
@@ -116,7 +120,7 @@ def _to_commit(change: _Change, end: End | None) -> int | None:
 def beyond_ends(
     state: GroupsState, environment: GroupEnvironment, group: PushGroup, member: PushMember, ends: Ends
 ) -> Mapping[Partition, int]:
-    """The offsets of this consumer that are not committed because their logs end before them."""
+    """Return the offsets of this consumer that are not committed because their logs end before them."""
     return {
         each.at: each.offset
         for each in _changes(state, environment, group.group_id, (member,))

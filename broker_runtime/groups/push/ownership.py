@@ -1,7 +1,7 @@
-"""Who owns which partition, computed as the draft does, and whether a rebalance is necessary for that. Pure.
+"""The owner of each partition, computed as in the draft, and whether that requires a rebalance. Pure.
 
-For each topic neighbouring partitions go to neighbouring threads in the order of their ids: the range assignor, each
-of whose members is a thread here. It runs in a thread of its own, on a snapshot.
+Neighbouring partitions of a topic go to neighbouring threads in the order of their ids. This is the range assignor,
+with threads as its members. The computation runs in a thread, on a snapshot.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,32 +18,32 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 
 PARTITIONS_MAX = 0x7FFF
-"""Of one consumer: messages count them with 16 bits."""
+"""Maximum number of partitions of a consumer: messages count them with 16 bits."""
 
 Ownership = Mapping[str, Mapping[str, Assignment]]
-"""By consumer, then thread id. Who owns nothing stands in it too, with all its threads."""
+"""Assignments by consumer and thread id. A consumer that owns nothing has an entry too, with all of its threads."""
 
 
 class KnownTopic(NamedTuple):
-    """A topic when the snapshot was taken."""
+    """A topic as of the snapshot."""
 
     id: UUID
     partitions: int
 
 
 class Snapshot(NamedTuple):
-    """All that the ownership depends on. Nobody changes it."""
+    """The input of a plan. It does not change."""
 
     subscriptions: Mapping[str, Subscription]
     topics: Mapping[str, KnownTopic]
     current: Ownership | None = None
-    """Who owns what now; None where that is not known, or fetchers were stopped since."""
+    """The current ownership; None if it is unknown, or if fetchers were stopped since."""
     gone: Collection[str] = ()
-    """Consumers that own nothing any more of what they have there."""
+    """Consumers in `current` that have left and own nothing any more."""
 
 
 class Necessity(Enum):
-    """Why a rebalance is necessary, in the draft's order (section 9, step 3)."""
+    """The reason for a rebalance, in the draft's order (section 9, step 3)."""
 
     NO_OWNERSHIP = "nobody is known to own anything"
     NOT_OWNED = "some partitions are owned by nobody"
@@ -52,18 +52,18 @@ class Necessity(Enum):
 
 
 class Plan(NamedTuple):
-    """What is to be. `necessity` is None where it is so already."""
+    """The planned ownership. `necessity` is None if it is the current one already."""
 
     ownership: Ownership
     names: Mapping[UUID, str]
-    """Of all topics that the group reads."""
+    """Names of all topics that the group reads, by id."""
     necessity: Necessity | None
     too_many: tuple[str, ...]
-    """Consumers that would own more than PARTITIONS_MAX, and own nothing therefore."""
+    """Consumers that would own more than PARTITIONS_MAX partitions and therefore own none."""
 
 
 def known_topics(names: Iterable[str], image: MetadataImage) -> Mapping[str, KnownTopic]:
-    """Those of the names that exist."""
+    """Return those topics that exist."""
     found = ((name, image.topics.get(name)) for name in names)
     return {name: KnownTopic(topic.id, len(topic.partitions)) for name, topic in found if topic is not None}
 
@@ -97,7 +97,7 @@ def plan(taken: Snapshot) -> Plan:
 
 
 def necessity(current: Ownership | None, wanted: Ownership) -> Necessity | None:
-    """The draft's test: None where no rebalance is necessary."""
+    """Return the reason for a rebalance by the draft's rules; None if it is not necessary."""
     if current is None:
         return Necessity.NO_OWNERSHIP
     owned, to_be_owned = set(_partitions(current)), set(_partitions(wanted))
@@ -117,7 +117,7 @@ def _partitions(ownership: Ownership) -> Iterator[tuple[UUID, int]]:
 
 
 def _owners(ownership: Ownership) -> dict[str, Assignment]:
-    """By thread id; a thread that owns nothing is as one that is not there."""
+    """Return assignments by thread id. A thread without partitions is left out."""
     return {
         thread_id: assignment
         for threads in ownership.values()
@@ -142,7 +142,7 @@ def _different(subscriptions: Mapping[str, Subscription]) -> set[_Key]:
 
 
 def _streams(key: _Key, topics: Mapping[str, KnownTopic]) -> list[frozenset[UUID]]:
-    """For each thread the topics that it reads."""
+    """Return the topics that each thread reads."""
     named, wildcard, streams = key
     if wildcard is not None:
         return [_matching(wildcard, topics)] * streams
@@ -154,7 +154,8 @@ def _streams(key: _Key, topics: Mapping[str, KnownTopic]) -> list[frozenset[UUID
 
 
 def _matching(wildcard: Wildcard, topics: Mapping[str, KnownTopic]) -> frozenset[UUID]:
-    """Internal topics are read by those only who name them."""
+    """Return the topics that the wildcard stands for, without internal topics: only consumers that name these read
+    them."""
     matches = compile_topic_regex(wildcard.regex).matches
     return frozenset(
         topic.id

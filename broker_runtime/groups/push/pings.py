@@ -1,10 +1,10 @@
-"""Is the consumer there? A ping every third of its session, two thirds to answer it, and some that may fail. Pure.
+"""Pings of consumers: one every third of a session, two thirds to answer it, and a number of allowed failures. Pure.
 
-Two thirds are two intervals: when a ping is to be sent, the one before the last has had its time. So one timer for each
+Two thirds are two intervals: when a ping is sent, the time of the one before the last has passed. So one timer for each
 consumer does both.
 
-An overloaded coordinator pings less often, and no consumer is lost by that. It neither counts a failure nor sends
-another ping while the last one has not been sent, or while the answer to it has not been read and decided.
+An overloaded coordinator pings less often, and loses no consumer because of that. It neither counts a failure nor sends
+another ping while the last ping is not sent, or while the answer to it is not read and decided.
 """
 
 from functools import partial
@@ -53,5 +53,5 @@ def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, st
 
 
 def await_return(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
-    """A consumer that is known from the log has as long to register again as one that leaves pings unanswered."""
+    """Wait for a consumer in the log to register again, as long as for one that leaves pings unanswered."""
     ping_later(group, environment, member, environment.config.sluicegate_group_push_ping_retries_max + 3)

@@ -1,9 +1,9 @@
 """The rebalance of a push group: plan, Stop, commit, Start, as in the draft's section 9. Pure.
 
-Each step is asked of all consumers and waits for their answers; `answers` tells when they come. Whoever is known to
-have stopped is not asked to stop again: a consumer that has just registered, and one that has answered since it was
-last started. So a rebalance that fails as somebody goes away, and the next one, which starts at once, ask everybody
-once. A consumer that is gone, for whatever reason, goes by `fail`.
+Each step sends a call to all consumers and waits for their answers, which `answers` reports. A consumer that is known
+to have stopped gets no StopFetcher: it has just registered, or has answered one since it was last started. If a
+rebalance fails because a consumer leaves, the next one starts immediately, so that both together stop each consumer
+once. A consumer that is gone, for whatever reason, is removed by `fail`.
 """
 
 import logging
@@ -33,7 +33,10 @@ _STEP, _GONE = "step", "gone"
 
 
 def want_rebalance(group: PushGroup, environment: PushEnvironment) -> None:
-    """Consumers or topics have changed. What is under way takes that into account, or comes to its end before."""
+    """Rebalance because consumers or topics have changed.
+
+    A running rebalance considers the change, or is completed first.
+    """
     group.changed = True
     if group.state is PushState.STABLE or (group.state is PushState.GATHERING and not group.missing):
         _begin(group, environment)
@@ -48,10 +51,10 @@ def fail(
     why: str,
     ends: Ends | None = None,
 ) -> Sequence[GroupRecord]:
-    """They leave the group once the log has taken that.
+    """Return the records that remove the consumers. They leave the group once the log has taken these.
 
-    `ends` are those of the logs that they have read; by default those that this broker knows itself. Their timers stay
-    until then: where the log refuses it, they are all that looks after them.
+    `ends` are the ends of the logs that the consumers have read; by default, those that this broker knows. The
+    consumers' timers stay until then: if the log refuses the records, only the timers can remove the consumers later.
     """
     members = [group.members[consumer_id] for consumer_id in sorted(consumer_ids)]
     for member in members:
@@ -67,7 +70,10 @@ def fail(
 def _gone(
     environment: PushEnvironment, group: PushGroup, consumer_ids: Collection[str], loss: Loss, state: GroupsState
 ) -> Decided:
-    """What is under way fails, and the next rebalance starts at once; fetchers that have stopped need not stop anew."""
+    """Note that the consumers are gone. The running rebalance fails and the next one starts immediately.
+
+    Fetchers that have stopped are not stopped again.
+    """
     environment.tally.losses[loss] += len(consumer_ids)
     for consumer_id in consumer_ids:
         group.awaited.pop(consumer_id, None)
@@ -141,7 +147,7 @@ def _take_plan(group: PushGroup, environment: PushEnvironment, result: Plan) -> 
     if group.awaited:
         _stop(group, environment)
     else:
-        # All have stopped, but the log may have refused what some told then.
+        # All have stopped, but the log may have refused offsets that they sent then.
         group.state = PushState.STOPPING
         _go_on_when_stopped(group, environment)
 
@@ -165,7 +171,7 @@ def _stop(group: PushGroup, environment: PushEnvironment) -> None:
 
 
 def answered(group: PushGroup, environment: PushEnvironment, member: PushMember) -> None:
-    """What the step waited for from this consumer has come; the counts of the member say so already."""
+    """Note the answer that the step waited for from this consumer. The caller has updated the member's counts."""
     group.awaited.pop(member.consumer_id, None)
     if group.state is PushState.STOPPING:
         _go_on_when_stopped(group, environment)
@@ -185,13 +191,19 @@ def _count(group: PushGroup, environment: PushEnvironment) -> None:
 
 
 def _go_on_when_stopped(group: PushGroup, environment: PushEnvironment) -> None:
-    """By a timer: the last answer may bring offsets that the log refuses, and the group must not stand still then."""
+    """Continue if all have stopped. A timer does it, because the log may refuse offsets of the last answer.
+
+    The group must not block then.
+    """
     if not group.awaited:
         environment.timers.schedule((group.group_id, _STEP), 0.0, partial(_commit, environment, group))
 
 
 def _commit(environment: PushEnvironment, group: PushGroup, state: GroupsState) -> Decided:
-    """What came with the answers was committed with each of them; what the log refused then is wanted once more."""
+    """Commit the remaining offsets before the next step.
+
+    Offsets were committed with each answer; those that the log refused are tried again here.
+    """
     if not _has_stopped(state, group):
         return NOTHING
     asked = questions(state, environment, group, _with_offsets(group))
@@ -221,7 +233,7 @@ def _commit_rest(environment: PushEnvironment, group: PushGroup, step: int, ends
 
 
 def _check(group: PushGroup, environment: PushEnvironment, planned: Plan) -> None:
-    """The logs that consumers are to read may have lost records since offsets were committed."""
+    """Check the committed offsets: logs that consumers will read may have lost records since they were committed."""
     group.state = PushState.CHECKING
     group.step += 1
     step = group.step
@@ -240,7 +252,7 @@ def _check(group: PushGroup, environment: PushEnvironment, planned: Plan) -> Non
 
 
 def _start(state: GroupsState, group: PushGroup, environment: PushEnvironment, planned: Plan) -> None:
-    """Newcomers that the plan does not know wait for the next rebalance."""
+    """Start the consumers of the plan. Consumers that have registered since wait for the next rebalance."""
     group.state = PushState.STARTING
     group.step += 1
     group.awaited = dict.fromkeys(planned.ownership)
@@ -258,7 +270,7 @@ def _start(state: GroupsState, group: PushGroup, environment: PushEnvironment, p
 
 def _when_late(group: PushGroup, environment: PushEnvironment, member: PushMember) -> GroupTimer:
     def decide(state: GroupsState) -> Decided:
-        """Two thirds of a session have gone by without an answer: another attempt, or the last one has failed."""
+        """Make another attempt after two thirds of a session without an answer, or give up after the last one."""
         if find_push_group(state, group.group_id) is not group or group.members.get(member.consumer_id) is not member:
             return NOTHING
         if not member.owes_an_answer:

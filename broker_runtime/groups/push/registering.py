@@ -1,4 +1,4 @@
-"""RegisterConsumer: a consumer comes, or comes back after a fail-over. Pure."""
+"""RegisterConsumer: a consumer registers, or registers again after a fail-over. Pure."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,9 +20,9 @@ _ADMIT = "admit"
 def register(
     state: GroupsState, environment: PushEnvironment, asked: Registration, connection: int
 ) -> tuple[Sequence[GroupRecord], None]:
-    """Raises KafkaError, and leaves it to the consumer to close the connection.
+    """Register a consumer. Raises KafkaError, and leaves the connection open for the consumer to close.
 
-    Nobody is called over the connection before the answer has been sent: whoever has the connections sees to that.
+    No call is sent over the connection before the answer: the owner of the connections ensures that.
     """
     check_registration(asked, environment.config)
     records: list[GroupRecord] = []
@@ -45,7 +45,7 @@ def register(
 
 
 def _check_room(group: PushGroup, environment: PushEnvironment, asked: Registration) -> None:
-    """Whether the id is free, and the group not full."""
+    """Raise KafkaError if the consumer's id is in use or the group is full."""
     known = group.members.get(asked.consumer_id)
     if known is not None and known.connection is not None:
         raise KafkaError(
@@ -63,7 +63,7 @@ def _check_room(group: PushGroup, environment: PushEnvironment, asked: Registrat
 def _admit(
     environment: PushEnvironment, group_id: str, consumer_id: str, connection: int, state: GroupsState
 ) -> Decided:
-    """The log has the registration, and nobody came between."""
+    """Admit the consumer: the log has its registration, and no other decision ran in between."""
     group = find_push_group(state, group_id)
     assert group is not None, "the record that was applied has made it"
     member = group.members[consumer_id]

@@ -1,4 +1,4 @@
-"""What a consumer registers with, and whether it may. Pure."""
+"""The registration of a consumer, and its checks. Pure."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from broker_runtime.groups.push.subscription import parse_topic_count
 from broker_runtime.groups.records import PushMemberValue
 
 SMALLEST, LARGEST = "smallest", "largest"
-"""The draft's auto_offset_rest: where a consumer begins without a committed offset."""
+"""The draft's auto_offset_rest: where a consumer starts without a committed offset."""
 
 
 class Registration(NamedTuple):
-    """A RegisterConsumerRequest, and where it came from."""
+    """A RegisterConsumerRequest and the host that sent it."""
 
     group_id: str
     consumer_id: str
@@ -31,7 +31,7 @@ class Registration(NamedTuple):
 
 
 def check_registration(asked: Registration, config: BrokerConfig) -> None:
-    """By itself, whatever the group is. Raises KafkaError."""
+    """Check the registration without regard to its group. Raises KafkaError."""
     if not asked.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")
     if not asked.consumer_id:

@@ -1,11 +1,11 @@
-"""The states of a push group, and how tools are told of them. `rebalance` makes the changes between them. Pure data."""
+"""The states of a push group, and the states that tools see. `rebalance` has the transitions. Pure data."""
 
 from collections.abc import Mapping
 from enum import Enum
 
 
 class PushState(Enum):
-    """The values say what is waited for."""
+    """The states of a push group. The values say what the group waits for."""
 
     GATHERING = "after a fail-over: known consumers, to register again or to be given up"
     STABLE = "nothing: what is owned is `PushGroup.ownership`"
@@ -25,4 +25,4 @@ SHOWN: Mapping[PushState, str] = {
     PushState.STARTING: "CompletingRebalance",
     PushState.BACKING_OFF: "PreparingRebalance",
 }
-"""In the words of ListGroups: those of classic groups, as which tools see groups of this protocol."""
+"""The states as ListGroups shows them: those of classic groups, because tools see push groups as classic ones."""

@@ -1,7 +1,7 @@
-"""What a consumer reads: the text `topic_count`, as Kafka 0.7 kept it. Pure.
+"""The subscription of a consumer: the text `topic_count`, as in Kafka 0.7. Pure.
 
-`{"orders": 2}` are topics with their numbers of streams, `*2*regex` two streams for all topics that match, `!2!regex`
-for all that do not. A stream is a thread of the consumer, which owns partitions of its own.
+`{"orders": 2}` maps topics to their numbers of streams. `*2*regex` are two streams for all topics that match,
+`!2!regex` for all topics that do not match. A stream is a thread of the consumer with its own partitions.
 """
 
 import re
@@ -15,10 +15,13 @@ from broker_runtime.groups.topic_regex import compile_topic_regex
 from broker_runtime.metadata.topic_names import check_topic_name
 
 STREAMS_MAX = 100
-"""Of one consumer. More threads than a machine has cores read nothing faster. This and the next are no configuration:
-with smaller ones a coordinator that takes over would not understand what another has taken."""
+"""Maximum number of streams of a consumer. More threads than the machine has cores read no faster.
+
+This limit and TOPICS_MAX are not configurable: with a smaller limit, the next coordinator would not understand a
+registration that another one has accepted.
+"""
 TOPICS_MAX = 1_000
-"""That one consumer names."""
+"""Maximum number of topics that a consumer names."""
 
 _WILDCARD = re.compile(r"(?P<marker>[*!])(?P<streams>[0-9]{1,9})(?P=marker)(?P<regex>.*)", re.ASCII | re.DOTALL)
 _STREAMS = msgspec.json.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=1, le=STREAMS_MAX)]])
@@ -26,19 +29,19 @@ _SHOWN = 100
 
 
 class Wildcard(NamedTuple):
-    """Topics whose names match, or those that do not."""
+    """Topics whose names match the expression, or do not match it."""
 
     regex: str
     excluded: bool
 
 
 class Subscription(NamedTuple):
-    """Topics by name with their streams, or a wildcard with those of each topic that it stands for."""
+    """Numbers of streams by topic name, or a wildcard with the number of streams of each topic that matches."""
 
     topics: Mapping[str, int]
     wildcard: Wildcard | None = None
     streams: int = 0
-    """Of the wildcard."""
+    """Number of streams of the wildcard."""
 
     @property
     def threads(self) -> int:
@@ -46,7 +49,10 @@ class Subscription(NamedTuple):
 
 
 def parse_topic_count(text: str) -> Subscription:
-    """Raises KafkaError (INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, INVALID_REGULAR_EXPRESSION)."""
+    """Parse a `topic_count`.
+
+    Raises KafkaError (INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, INVALID_REGULAR_EXPRESSION).
+    """
     found = _WILDCARD.fullmatch(text)
     if found is None:
         return Subscription(_topics(text))

@@ -1,4 +1,4 @@
-"""What the coordinator does for push groups without being asked: after a load, and when topics change. Pure."""
+"""Work for push groups that no request triggers: after a load, and when topics change. Pure."""
 
 from collections.abc import Collection, Iterator
 
@@ -15,7 +15,7 @@ from broker_runtime.steps import Steps, each, gathered
 
 
 def loaded(state: GroupsState, environment: PushEnvironment) -> None:
-    """The state was read from the log: all consumers that it knows register again, or are given up in time."""
+    """Let all consumers in the log register again after a load. Those that do not are removed after some time."""
     groups = [group for group in state.groups.values() if isinstance(group, PushGroup)]
     for group in groups:
         group.state = PushState.GATHERING
@@ -36,7 +36,7 @@ def _members(groups: list[PushGroup]) -> Iterator[tuple[PushGroup, PushMember]]:
 
 
 def connections(state: GroupsState) -> Iterator[int]:
-    """Those of all consumers that have registered here."""
+    """Yield the connections of all consumers that have registered here."""
     for group in state.groups.values():
         if isinstance(group, PushGroup):
             for member in group.members.values():
@@ -45,7 +45,10 @@ def connections(state: GroupsState) -> Iterator[int]:
 
 
 def on_topics_changed(state: GroupsState, environment: PushEnvironment, changed: Collection[str]) -> Steps[None]:
-    """Topics came, went, or have other partitions: groups that read them, or may, look whether they rebalance."""
+    """Check whether groups that read, or may read, changed topics must rebalance.
+
+    Topics may be created, deleted or resized.
+    """
     names = yield from gathered(changed)
 
     def look_again(group: Group) -> None:
