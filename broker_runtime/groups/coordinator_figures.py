@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorFigures:
-    """Number of led partitions of __consumer_offsets in each phase, and number of groups and offsets in the active
-    ones."""
+    """Numbers of led partitions of __consumer_offsets by phase, and of groups and offsets in the active ones."""
 
     loading: int
     active: int

@@ -17,7 +17,7 @@ GroupTimer = Callable[[GroupsState], Deciding[GroupRecord, None]]
 
 
 class GroupTimers(Protocol):
-    """`coordination.timer_service.TimerService`, one for each shard. Keys begin with the group's id."""
+    """Implemented by `coordination.timer_service.TimerService`, one for each shard. Keys begin with the group's id."""
 
     def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
         """Schedule the action; it replaces a timer with the same key."""
@@ -26,8 +26,10 @@ class GroupTimers(Protocol):
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None: ...
 
     def go_on(self, key: Hashable, action: GroupTimer) -> None:
-        """Decide the next slice of the current decision: before all queued requests, once the log has taken this
-        slice."""
+        """Schedule the next slice of the current decision.
+
+        It is decided before all queued requests, once the log has taken the current slice.
+        """
         ...
 
     def once_taken(self, act: Callable[[], None]) -> None:
@@ -61,10 +63,10 @@ class GroupEnvironment(Protocol):
         ...
 
     def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
-        """Run `work` in a thread, because it would block the event loop too long: an assignor, or matching a regular
-        expression.
+        """Run `work` in a thread, because it would block the event loop too long.
 
-        `work` must only use data that does not change meanwhile. `then` gets its result or its exception, and returns a
-        decision that is queued like that of a timer. If the term has ended meanwhile, nothing follows.
+        For example, an assignor or the matching of a regular expression. `work` must only use data that does not change
+        meanwhile. `then` gets its result or its exception, and returns a decision that is queued like that of a timer.
+        If the term has ended meanwhile, nothing follows.
         """
         ...

@@ -77,8 +77,8 @@ class EpochEnds:
         own: Callable[[str, int, int], int | None],
         leaders: PartitionLeaders,
     ) -> None:
-        """`own` returns the end of a leader epoch in a log that this broker leads: topic, partition, epoch to
-        offset."""
+        """`own` maps topic, partition and leader epoch to the end offset of the epoch, for a log that this broker
+        leads."""
         self._node_id = node_id
         self._image = image
         self._own = own

@@ -14,10 +14,10 @@ CONSUMER = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """The client that commits or fetches offsets: its member id and its generation (or member epoch), as in the
-    request.
+    """The client that commits or fetches offsets, as identified by the request.
 
-    An empty id and -1 stand for a client that has not joined the group.
+    `generation_or_epoch` is the generation or the member epoch. An empty id and -1 stand for a client that has not
+    joined.
     """
 
     member_id: str = ""
@@ -32,11 +32,11 @@ Partitions = Iterable[tuple[UUID | None, int]]
 
 @dataclass(frozen=True, slots=True)
 class OffsetRetention:
-    """The current rule by which offsets of a group expire: `retention` after `base_ms`, or after their commit if it is
-    None.
+    """The current rule by which offsets of a group expire.
 
-    Offsets of `subscribed` topics do not expire. The set is the group's own and not a copy, so that it is valid for one
-    decision only. None in place of an OffsetRetention: no offset of the group expires now.
+    They expire `retention` after `base_ms`, or after their commit if `base_ms` is None. Offsets of `subscribed` topics
+    do not expire. That set is the group's own and not a copy, so that it is valid for one decision only. A group
+    returns None in place of an OffsetRetention if none of its offsets expires now.
     """
 
     base_ms: int | None

@@ -98,7 +98,7 @@ class ConsumerGroupPartitionMetadataKey(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupMemberMetadataKey(Struct, frozen=True, gc=False):
-    """Type 5."""
+    """Type 5: the subscription and the properties of a member."""
 
     group_id: str
     member_id: str
@@ -143,7 +143,7 @@ _UNKNOWN_EPOCHS: AssignmentEpochs = {}
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Struct, frozen=True, gc=False):
-    """Type 6."""
+    """Type 6: the epoch of the target assignment."""
 
     group_id: str
 
@@ -157,7 +157,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Struct, frozen=True, gc=False):
-    """Type 7."""
+    """Type 7: the target assignment of a member."""
 
     group_id: str
     member_id: str
@@ -170,7 +170,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Struct, frozen=True, gc=False):
-    """Type 8."""
+    """Type 8: the current assignment of a member."""
 
     group_id: str
     member_id: str
@@ -182,7 +182,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
     member_epoch: int
     previous_member_epoch: int
     state: int
-    """STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
+    """`consumer.member.MemberState`: STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
     assigned_partitions: Assignment
     partitions_pending_revocation: Assignment
     assigned_epochs: AssignmentEpochs = msgspec.field(default_factory=lambda: _UNKNOWN_EPOCHS)
@@ -190,7 +190,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
 
 
 class ConsumerGroupRegularExpressionKey(Struct, frozen=True, gc=False):
-    """Type 16."""
+    """Type 16: a regular expression that members subscribe to."""
 
     group_id: str
     regular_expression: str
@@ -250,7 +250,7 @@ Value = (
 
 
 class GroupRecord(NamedTuple):
-    """A value of the key's kind, or None for a tombstone."""
+    """A record: a value of the key's type, or None for a tombstone."""
 
     key: Key
     value: Value | None

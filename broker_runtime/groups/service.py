@@ -214,8 +214,10 @@ class GroupCoordinatorService:
         )
 
     def notes(self) -> list[str]:
-        """A sentence for each partition that is not served (yet), for operators; only some of them if there are
-        many."""
+        """Return a sentence for each partition that is not served (yet), for operators.
+
+        If there are many, only some.
+        """
         problems = [self.problems[index] for index in sorted(self.problems)]
         more = len(problems) - _NOTES_MAX
         notes = [*problems[:_NOTES_MAX], *([f"{more} more partitions of groups are not served"] if more > 0 else [])]

@@ -107,7 +107,9 @@ class GroupsState:
         return ()
 
     def _keep_offsets(self, group_id: str) -> None:
-        """Keep the offsets of a group that ends or changes its protocol as an empty group, so that they expire
-        normally."""
+        """Keep the offsets of a group that ends or changes its protocol.
+
+        They become an empty group, so that they expire normally.
+        """
         if group_id not in self.groups and self.offsets.of(group_id):
             self.groups[group_id] = self._simple_group(group_id)

@@ -103,13 +103,14 @@ class Term:
         self._unanswered.clear()
 
     async def submit(self, decide: GroupDecision[T]) -> T:
-        """The answer of the decision once its records are durable. Raises KafkaError with a code that members
-        understand.
+        """Decide a request and return the answer once its records are durable.
 
-        As in Apache Kafka, the time limit of the replicas starts with the decision. Thousands of requests that arrive
-        together wait for each other, and would all time out and be sent again. A request that was already refused as
-        too late is not decided any more. A request whose client has disconnected is decided, because a client that
-        leaves closes its connection.
+        Raises KafkaError with a code that members understand.
+
+        As in Apache Kafka, the time limit of the replicas starts with the decision. Otherwise thousands of requests
+        that arrive together would wait for each other, time out, and all be sent again. A request that was already
+        refused as too late is not decided any more. A request whose client has disconnected is decided, because a
+        client that leaves closes its connection.
         """
         try:
             return await self.enqueue(decide)

@@ -37,8 +37,10 @@ def assign_by_load(
 
 
 class _Balancing:
-    """The owner of each partition, as the member's index in the order of ids, and the number of partitions of each
-    member."""
+    """The owner of each partition and the number of partitions of each member.
+
+    Owners are indexes of members in the order of their ids.
+    """
 
     def __init__(
         self,
@@ -62,8 +64,10 @@ class _Balancing:
         self._had = {topic_id: list(owners) for topic_id, owners in self._owners.items()}
 
     def hand_out(self) -> None:
-        """Assign each free partition to the subscriber with the fewest; of one topic, partitions in its rack come
-        first."""
+        """Assign each free partition to the subscriber with the fewest.
+
+        Of one topic, a member first gets partitions in its rack.
+        """
         for topic_id in self._order:
             owners, loads = self._owners[topic_id], self._loads
             partitions = [(topic_id, number) for number, owner in enumerate(owners) if owner == _NOBODY]

@@ -2,11 +2,11 @@
 
 The numbers of partitions of two members differ by at most one. A member with too many gives some up, a member with too
 few takes free ones, and no other partition moves. Balance has priority over stickiness, as in Apache Kafka. A member
-prefers free partitions with a replica in its rack, if that makes a difference: the assignors of Apache Kafka 4.3 get
+prefers free partitions with a replica in its rack, if that makes a difference. The assignors of Apache Kafka 4.3 get
 racks but ignore them.
 
 A group of thousands gets another assignment for each member that joins or leaves. Members whose assignment stays
-therefore cost as little as possible: there is no lookup for each of their partitions.
+therefore cost as little as possible: their partitions are not looked up one by one.
 """
 
 from collections.abc import Mapping
@@ -97,7 +97,7 @@ def _quotas(assignments: Mapping[str, Assignment], partitions: int) -> tuple[dic
     """Return how many partitions each member with too many keeps, and how many each member with too few takes.
 
     If the partitions cannot be divided evenly, members that already have one more keep it. Then the members that take
-    partitions anyway get one more.
+    partitions anyway get one more, then the others.
     """
     each, extra = divmod(partitions, len(assignments))
     surplus, wanted, level = {}, {}, []

@@ -9,7 +9,7 @@ from broker_runtime.groups.assignors.description import MemberSubscription, Topi
 def subscribers_by_topic(
     ordered: Sequence[str], members: Mapping[str, MemberSubscription], topics: Mapping[UUID, TopicDescription]
 ) -> dict[UUID, list[int]]:
-    """Return for each described topic the ascending indexes in `ordered` of its subscribers; topics are in the order of
+    """Return the subscribers of each described topic, as ascending indexes in `ordered`. Topics are in the order of
     ids.
 
     Members with equal subscriptions are handled together. Topics with the same subscribers share one list, which must

@@ -6,7 +6,7 @@ one member, the leader, computes it. Members join, leave and fail at any time.
 Idea. The coordinator gathers JoinGroup requests until all known members have joined or the longest rebalance timeout
 has passed (PreparingRebalance). It then starts a generation and sends all subscriptions to the leader
 (CompletingRebalance). The leader's SyncGroup brings the assignment. The coordinator writes it to the log as one record
-and answers all SyncGroup requests (Stable). Every other change starts the next rebalance.
+and answers all SyncGroup requests (Stable). A member that joins, leaves or fails starts the next rebalance.
 
 - `group.ClassicGroup` is one group; `member` and `members` are its members, `states` its states, `requests` the
   messages.
@@ -18,8 +18,8 @@ and answers all SyncGroup requests (Stable). Every other change starts the next 
 
 Invariants.
 
-- The group's record is written only if the leader's assignment arrives, if a static member is replaced in a Stable
-  group, or if a rebalance ends without members. So the next coordinator continues with the last complete generation.
+- The group's record is written in three cases only: the leader's assignment arrives, a static member is replaced in a
+  Stable group, or a rebalance ends without members. So the next coordinator has the last complete generation.
 - A group becomes Stable only by its record. No member gets an assignment that is not durable.
 
 tests/unit/broker_runtime/groups/classic/test_table.py runs each cell of the table.

@@ -1,9 +1,9 @@
 """One group of the classic protocol. Pure.
 
-The group's record (GroupMetadataValue) has the hard state: generation, protocol, leader, members and assignments, as of
-the leader's last assignment or the leaving of the last member. All changes in between are soft state: a coordinator
-that takes over has the generation that was last complete, as in Apache Kafka. A decision may change soft state; only a
-record makes a group Stable.
+The group's record (GroupMetadataValue) has the hard state: generation, protocol, leader, members and assignments. It is
+written when the leader's assignment arrives, or when the last member has left. All changes in between are soft state: a
+coordinator that takes over has the generation that was last complete, as in Apache Kafka. A decision may change soft
+state; only a record makes a group Stable.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -122,7 +122,8 @@ class ClassicGroup:
     def check_commit(self, committer: Committer, partitions: Partitions = ()) -> None:
         """Raise KafkaError if the client may not commit.
 
-        A client that has not joined may commit to an empty group only, and members only once the assignment is durable.
+        A client that has not joined may commit to an empty group only. While a generation waits for its assignment, its
+        members may not commit either.
         """
         if committer.generation_or_epoch < 0 and self.is_empty:
             return

@@ -18,7 +18,10 @@ def heartbeat(
     request: HeartbeatRequest,
     modern: ModernGroups,
 ) -> Decided[ErrorCode]:
-    """Return NONE while the group waits for the leader's assignment: a member may send heartbeats before it syncs."""
+    """Decide a Heartbeat and return its error code.
+
+    It is NONE while the group waits for the leader's assignment: a member may send heartbeats before it syncs.
+    """
     if not request.group_id:
         return NOTHING, ErrorCode.INVALID_GROUP_ID
     group = state.groups.get(request.group_id)

@@ -31,8 +31,10 @@ It cannot send heartbeats meanwhile. Without the limit, each rebalance would wai
 
 
 def prepare_or_complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """Start a rebalance, or complete the current one if possible, because a member joined, left or changed its
-    subscription."""
+    """Start a rebalance, or complete the current one if possible.
+
+    Called after a member has joined, left or changed its subscription.
+    """
     if group.state is ClassicState.PREPARING_REBALANCE:
         return complete_when_all_joined(group, environment)
     return prepare(group, environment)
@@ -79,10 +81,10 @@ def complete_when_all_joined(group: ClassicGroup, environment: GroupEnvironment)
 
 
 def complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
-    """Complete the rebalance with the members that have joined and with static members. Without members the group is
-    empty.
+    """Complete the rebalance with the members that have joined and with static members.
 
-    The next decision, before any other request, completes a large group in steps.
+    Without members the group becomes empty. The next decision, before any other request, completes a large group in
+    steps.
     """
     environment.timers.cancel(_join_key(group))
     if not group.members.are_many:
@@ -171,8 +173,10 @@ def remove_pending(group: ClassicGroup, environment: GroupEnvironment, member_id
 
 
 def forget(group: ClassicGroup, environment: GroupEnvironment) -> None:
-    """Cancel the timers of a group that has ended: it has no members, or it was upgraded to KIP-848 with the same
-    members."""
+    """Cancel the timers of a group that has ended.
+
+    It has no members, or it was upgraded to KIP-848 with the same members.
+    """
     environment.timers.cancel(_join_key(group))
     environment.timers.cancel(_sync_key(group))
     pending = list(group.members.pending_ids)

@@ -19,7 +19,7 @@ answer is the next step towards the target (`reconciliation`). A member revokes 
 Invariants.
 
 - A partition has at most one owner: `owners` has it until its member has given it up.
-- All state except the attributes marked as soft comes from records; a timer that only a record justifies is set once
+- All state except the attributes marked as soft comes from records. A timer that only a record justifies is set once
   the log has taken the record.
 
 tests/unit/broker_runtime/groups/consumer/test_convergence.py checks convergence.

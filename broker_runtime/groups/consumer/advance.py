@@ -28,7 +28,7 @@ from broker_runtime.groups.records import (
 from broker_runtime.steps import Steps
 
 _FIRST_EPOCH = 2
-"""Apache Kafka's: there is one before it for members to be in while the first assignment is computed."""
+"""The first group epoch, as in Apache Kafka. Members are in the epoch before while the first assignment is computed."""
 
 
 def advance(

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 def downgrade_soon(group_id: str, environment: GroupEnvironment) -> None:
     """Check in a decision of its own whether the group can be downgraded.
 
-    Called if a member of the consumer protocol leaves and others stay.
+    Call it when the last member of the consumer protocol may have left and other members stay.
     """
     environment.timers.schedule((group_id, "downgrade"), 0, partial(_downgrade, environment, group_id))
 

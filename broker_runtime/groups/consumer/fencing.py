@@ -69,7 +69,7 @@ def stop_waiting(group_id: str, member_id: str, environment: GroupEnvironment) -
 
 
 def removal(group_id: str, member_id: str) -> list[GroupRecord]:
-    """The tombstones of one member."""
+    """Return the tombstones of one member."""
     return [
         GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),

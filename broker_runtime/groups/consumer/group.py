@@ -210,7 +210,7 @@ def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
     """Return the group, created if necessary.
 
     A group of another type without members only keeps offsets, and the new group takes them over. A push group may
-    still have members: a coordinator that does not know the push protocol has ignored them, so they are not in the new
+    still have members. A coordinator that does not know the push protocol has ignored them, so they are not in the new
     group.
     """
     group = state.groups.get(group_id)
@@ -301,8 +301,10 @@ def _apply_regex(
 
 
 def _forget(state: GroupsState, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
-    """Ignore the partitions of topics that brokers before 4.1 wrote; the hash in the group's record has replaced
-    them."""
+    """Ignore the partitions of topics that brokers before 4.1 wrote.
+
+    The hash in the group's record has replaced them.
+    """
 
 
 APPLIERS: Mapping[type[Key], Applier] = {

@@ -2,7 +2,7 @@
 
 A heartbeat reports what a member subscribes to and owns. The answer has the partitions that it may own and the time of
 its next heartbeat. Without news, and if its group waits for no member, it costs a lookup and a timer. Otherwise the
-member takes part in a rebalance and must learn of its next step soon: its next heartbeat follows earlier than the usual
+member takes part in a rebalance and must learn of its next step soon. Its next heartbeat is due before the usual
 interval, unlike in Apache Kafka.
 """
 

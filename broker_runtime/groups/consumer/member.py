@@ -77,7 +77,7 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return self.current.state == MemberState.STABLE and self.current.member_epoch == target_epoch
 
     def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Steps[Self]:
-        """The member with another current assignment. The epoch that it leaves becomes its previous epoch.
+        """Return the member with another current assignment. The epoch that it leaves becomes its previous epoch.
 
         A partition that the member had before keeps its epoch. Other partitions get the new one.
         """
@@ -108,8 +108,10 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         return replace(self, current=current)
 
     def held_since(self, topic: UUID) -> Mapping[int, int]:
-        """Return the epoch since which the member has each partition of the topic, including partitions that it has not
-        given up yet (KIP-1251)."""
+        """Return the epoch since which the member has each partition of the topic.
+
+        That includes partitions that it has not given up yet (KIP-1251).
+        """
         current = self.current
         given_up = _told(current.partitions_pending_revocation, current.pending_revocation_epochs, self.epoch, topic)
         assigned = _told(current.assigned_partitions, current.assigned_epochs, self.epoch, topic)

@@ -49,8 +49,10 @@ class Subscriptions(Behind[str, int]):
         return len(self.topics) > NAMES_AT_ONCE_MAX
 
     def change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
-        """Count the change of one member, which has joined (`before` is None) or left (`after` is None), or is another
-        version."""
+        """Count the change of one member.
+
+        `before` is None if it has joined, `after` is None if it has left.
+        """
         self._change_topics(_names(before), _names(after))
         for member, count in ((before, -1), (after, 1)):
             if member is None:
@@ -103,8 +105,10 @@ class Subscriptions(Behind[str, int]):
         return new + (yield from chosen(topics, lambda name: name not in lost))
 
     def preferred_assignor(self, before: ConsumerMember | None, after: ConsumerMember | None) -> str | None:
-        """Return the assignor that most members ask for, with `after` in place of `before`; None if no member asks for
-        one."""
+        """Return the assignor that most members ask for; None if no member asks for one.
+
+        The votes are counted with `after` in place of `before`.
+        """
         votes = self.assignors
         old = before.metadata.server_assignor if before is not None else None
         new = after.metadata.server_assignor if after is not None else None

@@ -285,8 +285,10 @@ def _adopt(
 def _give_up(
     environment: GroupEnvironment, group_id: str, epoch: int, state: GroupsState
 ) -> tuple[list[GroupRecord], None]:
-    """Give up an assignment that is not written in time: the log permanently refuses a record, for example as too
-    large."""
+    """Give up an assignment that is not written in time.
+
+    The log permanently refuses one of its records, for example as too large.
+    """
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup) and group.assigning and group.assignment_epoch < epoch:
         group.assigning = False

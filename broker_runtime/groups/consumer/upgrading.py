@@ -70,8 +70,7 @@ def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[G
 
 
 def release_soon(group: ClassicGroup, environment: GroupEnvironment) -> None:
-    """After the log has taken the upgrade, ask waiting members to join again and continue the sessions of all
-    members."""
+    """Finish the upgrade once the log has taken it: waiting members must join again, and all sessions continue."""
     environment.timers.schedule((group.group_id, "upgraded"), 0, partial(_release_waiting, group, environment))
 
 
@@ -120,8 +119,8 @@ def _metadata(member: Member, said: Subscription, names: tuple[str, ...]) -> Con
 def _had(group: ClassicGroup, owned: Mapping[str, PartitionsByName]) -> Steps[Mapping[str, PartitionsByName]]:
     """Return the partitions of each member: those that the leader has assigned.
 
-    If a rebalance has discarded that assignment, they are those that the member reported when it joined (`owned`),
-    because cooperative members keep them until they get another assignment. Raises ValueError.
+    If a rebalance has discarded that assignment, they are those that the member reported when it joined (`owned`).
+    Cooperative members keep these until they get another assignment. Raises ValueError.
     """
     found: dict[str, PartitionsByName] = {}
     taken: set[tuple[str, int]] = set()

@@ -14,7 +14,10 @@ from broker_runtime.steps import Steps, chosen, gathered, listed
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
-    """Start the sessions of all members from the beginning after a load, because the remaining times are not known."""
+    """Start the sessions of all members from the beginning after a load, because the remaining times are not known.
+
+    Also continue assignments and downgrades that are due.
+    """
     groups = [group for group in state.groups.values() if isinstance(group, ConsumerGroup)]
 
     def begin(found: tuple[ConsumerGroup, str]) -> None:

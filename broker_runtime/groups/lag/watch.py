@@ -1,5 +1,4 @@
-"""Measures the lag of the groups that this broker coordinates periodically, so that a scrape finds the figures
-ready."""
+"""Periodically measures the lag of the groups that this broker coordinates, so that a scrape finds ready figures."""
 
 import asyncio
 import logging
@@ -20,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Ends(Protocol):
-    """`log_ends.LogEnds`."""
+    """Implemented by `log_ends.LogEnds`."""
 
     async def of(self, partitions: Iterable[Partition]) -> tuple[dict[Partition, int], list[KafkaError]]: ...
 

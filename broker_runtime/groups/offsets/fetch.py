@@ -28,7 +28,7 @@ def fetch(
     """Return the committed offsets of `partitions`, which name topics by their names, in the same order.
 
     A group that does not exist has no offsets, which is not an error. Raises KafkaError if the member may not fetch.
-    `topic_ids` has the ids of existing topics: an offset that was committed for another topic of the same name is left
+    `topic_ids` has the ids of existing topics. An offset that was committed for another topic of the same name is left
     out, even if no coordinator could delete it with its topic. A request for stable offsets changes nothing, because
     there are no transactions.
     """

@@ -101,8 +101,10 @@ def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf
 
 
 def _end(state: GroupsState, sweep: Sweep, group_id: str) -> _Step:
-    """Return the tombstones of the group itself, if it has no members, and no offsets except those deleted in this
-    slice."""
+    """Return the tombstones of the group itself, if it has no members and no offsets.
+
+    Offsets that are deleted in this slice do not count.
+    """
     group = state.groups.get(group_id)
     if group is None or not group.is_empty or not sweep.decided.issuperset(state.offsets.of(group_id)):
         return _STAYS

@@ -5,9 +5,9 @@ connection, registers, and waits for calls. The coordinator decides which partit
 docs/decisions/0035 has the decisions that the draft leaves open, docs/reference/push-protocol.md the protocol for
 clients.
 
-Idea. A rebalance has four steps: compute who is to own which partition (plan), stop all fetchers that may run, commit
-the offsets that come with the answers, and start all consumers with their partitions and offsets. A consumer that does
-not answer is removed. A rebalance that fails because a consumer has left is followed by the next one immediately.
+Idea. A rebalance has four steps. Plan: compute the owner of each partition. Stop: stop all fetchers that may run.
+Commit the offsets that the answers bring. Start: send each consumer its partitions and offsets. A consumer that does
+not answer is removed. If a rebalance fails because a consumer has left, the next one follows immediately.
 
 - `registration`, `registering` and `subscription` check and admit a consumer; `leaving` has the records of its removal.
 - `calls` are the calls as data, `asking` sends them, `answers` decides the answers, `pings` finds dead consumers.
@@ -20,6 +20,8 @@ Invariants.
 - Registrations are hard state, all else is soft. After a fail-over each consumer registers again, and has stopped
   before.
 - No consumer starts before all others of the group have stopped and their offsets are committed.
-- A committed offset never decreases, except to the end of a log that has lost records.
-- A late coordinator blames no consumer: `Calls.is_behind` suspends the time limits.
+- A committed offset never decreases, except if it lies beyond the end of its log.
+- While the coordinator is late with a connection (`Calls.is_behind`), it does not count the consumer's answers as late.
+
+Unit tests are in tests/unit/broker_runtime/groups/push, fail-overs in tests/simulation/test_push_groups.py.
 """

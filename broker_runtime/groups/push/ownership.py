@@ -154,8 +154,10 @@ def _streams(key: _Key, topics: Mapping[str, KnownTopic]) -> list[frozenset[UUID
 
 
 def _matching(wildcard: Wildcard, topics: Mapping[str, KnownTopic]) -> frozenset[UUID]:
-    """Return the topics that the wildcard stands for, without internal topics: only consumers that name these read
-    them."""
+    """Return the topics that the wildcard stands for.
+
+    Internal topics are left out: only consumers that name them read them.
+    """
     matches = compile_topic_regex(wildcard.regex).matches
     return frozenset(
         topic.id

@@ -3,8 +3,8 @@
 Two thirds are two intervals: when a ping is sent, the time of the one before the last has passed. So one timer for each
 consumer does both.
 
-An overloaded coordinator pings less often, and loses no consumer because of that. It neither counts a failure nor sends
-another ping while the last ping is not sent, or while the answer to it is not read and decided.
+An overloaded coordinator pings less often, and loses no consumer because of that. It neither counts a failure
+nor sends another ping while the last ping is not sent, or its answer is not read and decided.
 """
 
 from functools import partial
