@@ -77,8 +77,7 @@ class EpochEnds:
         own: Callable[[str, int, int], int | None],
         leaders: PartitionLeaders,
     ) -> None:
-        """`own` maps topic, partition and leader epoch to the end offset of the epoch, for a log that this broker
-        leads."""
+        """`own` maps topic, partition and leader epoch to the epoch's end offset, for a log that this broker leads."""
         self._node_id = node_id
         self._image = image
         self._own = own

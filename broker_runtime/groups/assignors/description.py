@@ -27,8 +27,9 @@ class TopicDescription(NamedTuple):
 
 
 Assignor = Callable[[Mapping[str, MemberSubscription], Mapping[UUID, TopicDescription]], dict[str, Assignment]]
-"""Assigns topics to members, both given by id; the result has each member, in the order of the input.
+"""Assigns the partitions of topics to members; the result has each member, in the order of the input.
 
-Each partition of a described topic gets one owner among its subscribers; other topics are ignored. The order of members
-and topics has no effect. A member whose assignment does not change gets the same object as its `current`.
+Members and topics are given by id. Each partition of a described topic gets one owner among its subscribers; other
+topics are ignored. The order of members and topics has no effect. A member whose assignment does not change gets the
+same object as its `current`.
 """

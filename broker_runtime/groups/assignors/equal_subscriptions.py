@@ -53,7 +53,7 @@ def _owned(
 ) -> dict[UUID, set[int]] | None:
     """Return the partitions of each topic that have an owner.
 
-    None if a partition has two owners or does not exist.
+    None if the assignments are invalid: a partition has two owners, or does not exist.
     """
     owned: dict[UUID, set[int]] = {topic_id: set() for topic_id in topics}
     count = 0
@@ -137,7 +137,7 @@ def _hand_out(
 ) -> None:
     """Assign free partitions.
 
-    All members first take those in their rack, so that no member takes another rack's before.
+    All members first take those in their own rack. So no member takes a partition that a member in that rack may want.
     """
     near: dict[str, list[Partition]] = {}
     if free.knows_racks:

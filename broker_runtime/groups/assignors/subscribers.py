@@ -9,11 +9,10 @@ from broker_runtime.groups.assignors.description import MemberSubscription, Topi
 def subscribers_by_topic(
     ordered: Sequence[str], members: Mapping[str, MemberSubscription], topics: Mapping[UUID, TopicDescription]
 ) -> dict[UUID, list[int]]:
-    """Return the subscribers of each described topic, as ascending indexes in `ordered`. Topics are in the order of
-    ids.
+    """Return the subscribers of each described topic, as ascending indexes in `ordered`.
 
-    Members with equal subscriptions are handled together. Topics with the same subscribers share one list, which must
-    not be changed.
+    Topics are in the order of ids. Members with equal subscriptions are handled together. Topics with the same
+    subscribers share one list, which must not be changed.
     """
     alike: dict[frozenset[UUID], list[int]] = {}
     for place, member_id in enumerate(ordered):

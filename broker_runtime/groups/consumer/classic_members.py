@@ -1,8 +1,8 @@
-"""Members of a KIP-848 group that speak the classic protocol: decides their requests, with that protocol's answers.
-Pure.
+"""Members of a KIP-848 group that speak the classic protocol, and the decisions about their requests. Pure.
 
-The coordinator assigns partitions to them as to other members. A join corresponds to a heartbeat, and the member's
-epoch is its generation. The error REBALANCE_IN_PROGRESS makes a member join if it can take another step.
+They get the classic protocol's answers. The coordinator assigns partitions to them as to other members. A join
+corresponds to a heartbeat, and the member's epoch is its generation. The error REBALANCE_IN_PROGRESS makes a member
+join if it can take another step.
 """
 
 from collections.abc import Container, Sequence

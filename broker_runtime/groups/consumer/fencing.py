@@ -1,6 +1,6 @@
-"""Removes members that leave or whose time is up: their records are deleted, and the group needs another assignment.
+"""Removes members that leave or whose time is up. Pure.
 
-Pure.
+Their records are deleted, and the group needs another assignment.
 """
 
 import logging
