@@ -1,8 +1,8 @@
-"""Connections that their client has closed before they are accepted. Shell.
+"""Detect connections that the client closed before they were accepted. Shell.
 
-The kernel completes a connection before the broker accepts it. While a limit holds the listener back, clients give up
-and their connections stay in the kernel's queue. Apache Kafka accepts them in their turn and counts each one in the
-rate, so a client that is still there waits for them (decision 44).
+The kernel completes a connection before the broker accepts it. While a limit delays the listener, clients give up and
+their connections stay in the kernel's queue. Apache Kafka accepts them in order and counts each one in the rate, so a
+client that is still connected waits for them (decision 44).
 """
 
 import socket
@@ -15,10 +15,10 @@ _TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
 
 
 def is_abandoned(accepted: socket.socket, proxy_header_bytes_max: int | None = None) -> bool:
-    """Whether the client has closed or reset the connection, and no byte of the client waits to be read.
+    """Whether the client has closed or reset the connection and has left no unread byte.
 
-    A client that has sent something and closed its side may wait for the answer: it counts as present. The header of a
-    proxy is not sent by the client; `proxy_header_bytes_max` is given when the connection comes from a proxy. The bytes
+    A client that has sent something and closed its side may wait for the answer: it counts as present. A proxy header
+    does not count as sent by the client; pass `proxy_header_bytes_max` if the connection comes from a proxy. The bytes
     stay in the connection. An open connection costs one system call.
     """
     if _TCP_INFO is not None and accepted.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 1)[0] == _ESTABLISHED:

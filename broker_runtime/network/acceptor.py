@@ -1,13 +1,13 @@
-"""One listening socket: accepts, asks the quotas, and does what they say. Shell.
+"""Accept the connections of one listening socket, and admit, delay or refuse each as the quotas decide. Shell.
 
-While the quotas tell it to wait, it holds the accepted sockets in the order of their arrival, and closes those whose
-clients hang up meanwhile: they cost no rate (decision 44). Held sockets take places of the backlog. As in Kafka the
-quotas know of one socket at a time (KIP-612); with `connection.quota.count.abandoned` it is the only one that is held,
-and all other clients wait in the kernel. Decides nothing itself.
+While the quotas delay a client, the acceptor keeps accepted sockets in the order of their arrival. It closes those
+whose clients hang up meanwhile: they do not count in any rate (decision 44). Waiting sockets use places of the backlog.
+As in Kafka the quotas handle one socket at a time (KIP-612). With `connection.quota.count.abandoned` only that socket
+waits in the process, and all other clients wait in the kernel. The acceptor makes no decisions itself.
 
 While it is paused (the broker is fenced) it accepts and closes at once. Not accepting would leave clients waiting in
-the backlog for a broker that may never serve again. Closing the listening socket would give the port away, for example
-to an outgoing connection of this host. A client whose connection is closed tries another broker.
+the backlog for a broker that may never serve again. Closing the listening socket would free the port, and for example
+an outgoing connection of this host could take it. A client whose connection is closed tries another broker.
 """
 
 import errno
@@ -35,26 +35,26 @@ _log = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _BUSY_S = 0.1
-"""A client that sent something so lately is at work."""
+"""A client that sent something within this time counts as busy."""
 
 
 _EXTRA_PLACE = 1
-"""Linux lets one more wait than `listen` has asked for."""
+"""Linux queues one more connection than `listen` requests."""
 
 _CHECK_S = 0.05
-"""Time between two checks for held clients that have hung up."""
+"""Time between two checks for waiting clients that have hung up."""
 
 
 class ConnectionFactory(Protocol):
-    """What an acceptor gives admitted sockets to."""
+    """Takes over the sockets that an acceptor admits."""
 
     def __call__(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
-        """Take over an admitted socket that does not block."""
+        """Take over an admitted, non-blocking socket."""
         ...
 
 
 class AcceptorRuntime:
-    """What the acceptors of one server share."""
+    """State that the acceptors of one server share."""
 
     __slots__ = ("clock", "limits", "loop", "refusals", "shared")
 
@@ -66,12 +66,12 @@ class AcceptorRuntime:
         self.refusals = refusals
 
     def established_busy(self, now_s: float) -> bool:
-        """Whether clients that are no newcomers are at work."""
+        """Whether established clients have sent anything within `_BUSY_S`."""
         return now_s - self.shared.established_used_s < _BUSY_S
 
 
 class Acceptor:
-    """`listening` is owned from here on. Calls of `wake` come from the quotas."""
+    """Accepts clients of one listener. Owns `listening`; the quotas call `wake`."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class Acceptor:
         self.listener = listener
         self.accept_errors_total = 0
         self.abandoned_total = 0
-        """Connections that their client had closed before they were accepted."""
+        """Connections that the client had closed before they were accepted."""
         self._listening = listening
         self._backlog = self._places = runtime.limits.listen_backlog
-        """Clients that may wait, and those of them that may wait in the kernel."""
+        """Number of clients that may wait, and how many of them may wait in the kernel."""
         self._quotas = quotas
         self._connect = connection_factory
         self._runtime = runtime
@@ -97,7 +97,7 @@ class Acceptor:
         self._turn_s = runtime.limits.turn_s
         self._held = HeldClients(self._has_hung_up)
         self._waits = False
-        """Whether the quotas delay the first held client; the acceptor has not asked them for the others."""
+        """Whether the quotas delay the first waiting client. The acceptor has not submitted the others to them."""
         self._accepting = False
         self._started = False
         self._stopped = False
@@ -136,8 +136,8 @@ class Acceptor:
     def limits_changed(self) -> None:
         """Apply changed limits of the quotas.
 
-        Clients that wait beyond the places that a lower rate leaves are disconnected. A limit that is set during a
-        storm finds thousands in the queue: most have given up, and new clients would wait behind them for a minute.
+        A lower rate leaves fewer places, and clients that wait beyond them are disconnected. A limit set during a storm
+        meets thousands of waiting clients: most have given up, and new clients would wait behind them for a minute.
         """
         self._trusted = self._quotas.settings.trusted_proxies.get(self.listener, ())
         self._refused.set_limit(self._quotas.settings.max_delayed_closes)
@@ -149,11 +149,13 @@ class Acceptor:
 
     @property
     def _behind(self) -> int:
-        """Held clients that take a place of the backlog: the client that the quotas delay takes none."""
+        """Waiting clients that use a place of the backlog: the client that the quotas delay uses none."""
         return len(self._held) - self._waits
 
     def _shed(self) -> None:
-        """Hang up on those that have waited longest, a few in each turn of the loop. The quotas do not count that."""
+        """Disconnect the clients that have waited longest, a few per iteration of the event loop. The quotas do not
+        count them.
+        """
         surplus = 0
         if not self._stopped:
             surplus = waiting_clients(self._listening) + self._behind - self._backlog - _EXTRA_PLACE
@@ -164,7 +166,7 @@ class Acceptor:
                 try:
                     accepted, address = self._listening.accept()
                 except OSError:
-                    # Clients have gone, or there are no descriptors: those that are left wait as before.
+                    # The clients have gone, or no descriptor is free: the remaining ones keep waiting.
                     return
                 peer = (peer_host(address[0]), address[1])
             accepted.close()
@@ -176,12 +178,12 @@ class Acceptor:
             self._fit_backlog()
 
     def _fit_backlog(self) -> None:
-        """Let the kernel's queue have the places of the backlog that no held client has."""
+        """Size the kernel's queue to the places of the backlog that no waiting client uses."""
         self._backlog = self._quotas.backlog(self.listener, self._runtime.limits.listen_backlog)
         places = max(self._backlog - self._behind, 0)
         if places != self._places:
             self._places = places
-            # Listening once more changes nothing but the length of the queue.
+            # Calling `listen` again changes only the length of the queue.
             self._listening.listen(places)
 
     def start(self) -> None:
@@ -189,7 +191,7 @@ class Acceptor:
         self._watch_listening()
 
     def _watch_listening(self) -> None:
-        """Accept, or do not, as everything now is."""
+        """Start or stop accepting, as the current state requires."""
         wanted = self._started and not self._stopped and self._pause_timer is None and self._has_room
         if wanted and not self._accepting:
             self._loop.add_reader(self._listening.fileno(), self._on_ready)
@@ -199,7 +201,7 @@ class Acceptor:
 
     @property
     def _has_room(self) -> bool:
-        """Whether one more client may be accepted while the quotas make one wait."""
+        """Whether one more client may be accepted while the quotas delay one."""
         if not self._waits:
             return True
         return not self._quotas.settings.count_abandoned and self._behind < min(self._backlog, HELD_MAX)
@@ -217,9 +219,10 @@ class Acceptor:
         self._paused = None
 
     def _on_ready(self) -> None:
-        """Take the next clients, for a bounded time: first those that are held and were not asked for yet."""
+        """Take the next clients for a bounded time, beginning with waiting ones that the quotas have not judged yet."""
         if self._stopped:
-            # It was stopped in the turn before this one: its socket is closed, and the quotas may have forgotten it.
+            # The acceptor was stopped in the previous iteration: its socket is closed, and the quotas may have removed
+            # it.
             return
         accept = self._listening.accept
         stop_s = self._now() + self._turn_s
@@ -243,7 +246,7 @@ class Acceptor:
                 if not self._accepting:
                     break
             if accepted_s >= stop_s:
-                # What newcomers have sent along took that long.
+                # Serving what the new clients had already sent used up the time.
                 break
         self._fit_backlog()
         if self._accepting and (self._waits or self._runtime.established_busy(self._now())):
@@ -252,12 +255,12 @@ class Acceptor:
             self._loop.call_soon(self._on_ready)
 
     def _pause_for(self, pause_s: float) -> None:
-        """Leave the loop to the clients that are there; the next ones wait in the backlog for a moment."""
+        """Stop accepting for `pause_s`, so that the loop serves established clients; new ones wait in the backlog."""
         self._pause_timer = self._loop.call_later(pause_s, self._after_pause)
         self._watch_listening()
 
     def _accept_failed(self, error: OSError) -> bool:
-        """True when the next accept may be tried at once."""
+        """Return whether the next accept may be tried at once."""
         if error.errno not in _OUT_OF_RESOURCES:
             return error.errno in (errno.ECONNABORTED, errno.EINTR, errno.EPROTO)
         self.accept_errors_total += 1
@@ -277,9 +280,10 @@ class Acceptor:
             _log.warning("%s", line)
 
     def _take(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
-        """Close a socket that is not to be served, hold it while others wait, or ask the quotas.
+        """Close a socket that is not to be served, queue it while others wait, or ask the quotas.
 
-        A proxy that is not trusted could claim any address. Its connection costs the listener's rate nothing.
+        A connection from an untrusted proxy is closed: it could claim any address. It does not count in the listener's
+        rate.
         """
         by_proxy = bool(self._trusted)
         if self._paused is not None:
@@ -321,7 +325,7 @@ class Acceptor:
             self._check_timer = self._loop.call_later(_CHECK_S, self._check_held)
 
     def _check_held(self) -> None:
-        """Make room for others in the place of clients that have hung up."""
+        """Remove waiting clients that have hung up, so that others can take their places."""
         self._check_timer = None
         self._drop_abandoned()
         self._watch_listening()
@@ -329,7 +333,7 @@ class Acceptor:
         self._check_held_soon()
 
     def _drop_abandoned(self) -> None:
-        """Close the held sockets whose clients have hung up. The next client takes the wait of the first one over."""
+        """Close the waiting sockets whose clients have hung up. The next client takes over the wait of the first."""
         if self._quotas.settings.count_abandoned:
             return
         for client in self._held.take_abandoned():
@@ -341,7 +345,7 @@ class Acceptor:
     def _identified(
         self, accepted: socket.socket, proxy: tuple[str, int], passed_on: PassedOn, waited_s: float
     ) -> None:
-        """The header has arrived: from here on the connection is its client's."""
+        """Handle an arrived header: the connection now counts as its client's."""
         peer = passed_on.client or proxy
         now_ms, waited_ms = int(self._now() * 1000), int(waited_s * 1000)
         if not self._quotas.settings.count_abandoned and is_abandoned(accepted):
@@ -404,11 +408,11 @@ class Acceptor:
     def _arm_wait(self, at_ms: int) -> None:
         if self._wait_timer is not None:
             self._wait_timer.cancel()
-        # Loops' timers count whole milliseconds and may be early by a fraction: one more spares a second try.
+        # Event loop timers have millisecond resolution and may fire slightly early: 1 ms more avoids a second wait.
         self._wait_timer = self._loop.call_later(max(at_ms + 1 - self._now() * 1000, 0) / 1000, self._on_wait_over)
 
     def wake(self) -> None:
-        """A slot is free; not at once, as the quotas are in the middle of a change."""
+        """Ask the quotas again, because a slot is free. In the next iteration: the quotas are still changing."""
         if self._waits:
             self._loop.call_soon(self._on_wait_over)
 
@@ -420,11 +424,11 @@ class Acceptor:
         if self._waits and not self._ask_again():
             return
         self._watch_listening()
-        # Often the next client is already there; the loop's next turn would find it only after a poll.
+        # Often the next client is already in the queue; the loop would find it only after the next poll.
         self._on_ready()
 
     def _ask_again(self) -> bool:
-        """Ask the quotas for the first client that is held. Returns whether its wait has ended."""
+        """Ask the quotas again for the first waiting client, and return whether its wait has ended."""
         client = self._held.first
         ip = None if client.by_proxy else client.peer[0]
         decision = self._quotas.on_wait_over(self.listener, ip, int(self._now() * 1000))
@@ -447,7 +451,7 @@ class Acceptor:
             self._wait_timer = None
 
     def stop_accepting(self) -> None:
-        """Clients that connect from now on are refused by the kernel once `close` is called."""
+        """Stop accepting; from `close` on the kernel refuses new connections."""
         self._stopped = True
         self._watch_listening()
         for timer in (self._pause_timer, self._check_timer):

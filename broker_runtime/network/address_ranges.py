@@ -1,7 +1,7 @@
-"""Which addresses and ranges a client's address is in, the longest prefix first. Pure.
+"""Find the addresses and ranges that contain a client's address, longest prefix first. Pure.
 
-A whole address is found by one look-up. A range is found by one for each length of prefixes that is in use, at most 32
-or 128 of them: how many addresses and ranges there are costs nothing.
+A whole address takes one dictionary lookup. Ranges take one lookup for each prefix length in use, at most 32 (IPv4) or
+128 (IPv6). The cost does not depend on the number of addresses and ranges.
 """
 
 from collections.abc import Iterator
@@ -11,23 +11,25 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 WHOLE = {4: 32, 6: 128}
-"""Bits of an address."""
+"""Number of bits of an address, by IP version."""
 
 
 class AddressRanges(Generic[V]):
-    """What is kept for addresses and ranges, any number of values for each. They are given in canonical spelling, and
-    values are told apart by being other objects."""
+    """Values of addresses and ranges, any number for each.
+
+    Members are given in canonical spelling. Values are compared by identity.
+    """
 
     __slots__ = ("_v4", "_v6", "whole")
 
     def __init__(self) -> None:
         self.whole: dict[str, tuple[V, ...]] = {}
-        """By whole address."""
+        """Values by whole address."""
         self._v4: _Ranges[V] = _Ranges()
         self._v6: _Ranges[V] = _Ranges()
 
     def add(self, member: str, value: V) -> None:
-        """Raises ValueError for what is neither an address nor a range, and changes nothing."""
+        """Add a value. Raises ValueError, and changes nothing, if `member` is neither an address nor a range."""
         if "/" not in member:
             self.whole[member] = (*self.whole.get(member, ()), value)
             return
@@ -37,7 +39,7 @@ class AddressRanges(Generic[V]):
         ranges.note_lengths()
 
     def remove(self, member: str, value: V) -> None:
-        """Raises KeyError when it is not there."""
+        """Remove a value. Raises KeyError if it is not present."""
         if "/" not in member:
             _take_out(self.whole, member, value)
             return
@@ -55,7 +57,9 @@ class AddressRanges(Generic[V]):
         return ranges, shift, int(network.network_address) >> shift
 
     def around(self, address: str) -> Iterator[tuple[V, ...]]:
-        """The values of each range that the address is in, the longest prefix first; not those of the address."""
+        """Yield the values of each range that contains the address, longest prefix first, without those of the address
+        itself.
+        """
         is_v6 = ":" in address
         ranges = self._v6 if is_v6 else self._v4
         if not ranges.longest_first:
@@ -68,7 +72,7 @@ class AddressRanges(Generic[V]):
 
 
 class _Ranges(Generic[V]):
-    """Of one family: by how many bits are left after the prefix, and then by the prefix as a number."""
+    """Ranges of one address family: by the number of bits after the prefix, then by the prefix as a number."""
 
     __slots__ = ("by_shift", "longest_first")
 
@@ -93,6 +97,6 @@ def _take_out(known: dict[K, tuple[V, ...]], key: K, value: V) -> None:
 
 
 def _v4_number(address: str) -> int:
-    """As `int(IPv4Address(address))`, and quicker: this one stands in every accept."""
+    """Return `int(IPv4Address(address))`, faster: every accept calls this."""
     first, second, third, fourth = address.split(".")
     return int(first) << 24 | int(second) << 16 | int(third) << 8 | int(fourth)

@@ -1,4 +1,4 @@
-"""Accepted sockets of proxies whose PROXY header has not arrived yet. Shell."""
+"""Accepted sockets of proxies that have not sent their PROXY header yet. Shell."""
 
 import socket
 from asyncio import AbstractEventLoop, TimerHandle
@@ -10,18 +10,19 @@ from broker_runtime.network.proxy_header import HeaderOutcome, PassedOn, ProxyHe
 from broker_runtime.network.settings import NetworkLimits
 
 _CLOSES_PER_TURN = 100
-"""Each takes some 20 microseconds."""
+"""Closing one takes some 20 microseconds."""
 
 Peer = tuple[str, int]
 Arrived = Callable[[socket.socket, Peer, PassedOn, float], None]
-"""Takes over the socket, of which nothing beyond the header was read; `Peer` is the proxy. It has waited so long, in
-seconds."""
+"""Takes over the socket; nothing beyond the header has been read. `Peer` is the proxy, the last argument the wait in
+seconds.
+"""
 Refused = Callable[[Peer, HeaderOutcome], None]
-"""The socket is closed."""
+"""Called after the socket was closed."""
 
 
 class AwaitedHeaders:
-    """Owns the sockets that it is given, until their header is there or they are closed. `now` is in seconds."""
+    """Owns sockets until their header has arrived or they are closed. `now` returns seconds."""
 
     __slots__ = ("_arrived", "_ending", "_limits", "_loop", "_now", "_refused", "_timer", "_waiting")
 
@@ -39,7 +40,7 @@ class AwaitedHeaders:
         self._arrived = arrived
         self._refused = refused
         self._waiting: dict[socket.socket, tuple[Peer, ProxyHeader, float]] = {}
-        """With the time at which each is overdue, in that order."""
+        """By socket: proxy, header and deadline in seconds, in the order of the deadlines."""
         self._ending: deque[tuple[socket.socket, Peer]] = deque()
         self._timer: TimerHandle | None = None
 
@@ -47,7 +48,7 @@ class AwaitedHeaders:
         return len(self._waiting) + len(self._ending)
 
     def add(self, accepted: socket.socket, peer: Peer) -> None:
-        """Most proxies send the header at once, and then it is read at once."""
+        """Wait for the header of an accepted socket. Most proxies send it at once; then it is read at once."""
         overdue_s = self._now() + self._limits.proxy_header_timeout_s
         self._waiting[accepted] = peer, ProxyHeader(self._limits.proxy_header_max_bytes), overdue_s
         self._read(accepted)
@@ -89,11 +90,11 @@ class AwaitedHeaders:
         self._refused(peer, outcome)
 
     def _arm(self, at_s: float) -> None:
-        # Loops' timers count whole milliseconds and may be early by a fraction: one more spares a second try.
+        # Event loop timers have millisecond resolution and may fire slightly early: 1 ms more avoids a second wait.
         self._timer = self._loop.call_later(max(at_s - self._now(), 0) + 0.001, self._close_overdue)
 
     def _close_overdue(self) -> None:
-        """A flood that was silent is overdue at once; the rest of it has the next turns."""
+        """Close sockets whose deadline has passed, at most `_CLOSES_PER_TURN` per iteration of the event loop."""
         self._timer = None
         now_s = self._now()
         for _ in range(min(len(self._waiting), _CLOSES_PER_TURN)):
@@ -105,7 +106,7 @@ class AwaitedHeaders:
             self._arm(next(iter(self._waiting.values()))[2])
 
     def close_all(self) -> None:
-        """Those that wait now are read no more, and closed over turns of the loop."""
+        """Stop reading from the waiting sockets, and close them over several iterations of the event loop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

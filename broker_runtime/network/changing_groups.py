@@ -1,4 +1,4 @@
-"""Takes over changes of connection groups while clients are served. Shell."""
+"""Apply changes of connection groups while clients are served. Shell."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
@@ -7,12 +7,14 @@ from broker_runtime.network.connection_group import GroupLimits
 from broker_runtime.network.connection_groups import ConnectionGroups
 
 _RECOUNTED_PER_TURN = 200
-"""Addresses whose open connections are looked at again: half a millisecond."""
+"""Addresses whose open connections are recounted per iteration: this takes half a millisecond."""
 
 
 class ChangingGroups:
-    """Each change is in force from the next accepted socket on; what it means for the counts of open connections
-    follows over turns of the event loop."""
+    """Applies each change from the next accepted socket on.
+
+    The counts of open connections follow over several iterations of the event loop.
+    """
 
     def __init__(self, groups: ConnectionGroups, now_ms: Callable[[], int], loop: AbstractEventLoop) -> None:
         self._groups = groups
@@ -21,12 +23,15 @@ class ChangingGroups:
         self._recounting = False
 
     def set_limits(self, name: str, limits: GroupLimits) -> None:
-        """NO_LIMITS: the group is gone, with what it has counted."""
+        """Change the limits of a group. NO_LIMITS removes the group and its counts."""
         self._groups.set_limits(name, limits, self._now_ms())
         self._recount_soon()
 
     def set_member(self, name: str, member: str, number: float | None) -> None:
-        """`number` tells who has it; None takes it out. Raises ValueError for what is no address and no range."""
+        """Add, or with None as `number` remove, an address or a range of a group.
+
+        `number` identifies the holder of the address. Raises ValueError if `member` is neither an address nor a range.
+        """
         if number is not None:
             self._groups.add_member(name, member, self._now_ms(), number)
         else:

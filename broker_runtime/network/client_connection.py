@@ -1,4 +1,4 @@
-"""One outgoing connection: moves bytes between its transport and its machine, and answers to whoever asked. Shell."""
+"""One outgoing connection: move bytes between its transport and its machine, and resolve callers' requests. Shell."""
 
 import asyncio
 from typing import Protocol
@@ -13,27 +13,27 @@ from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.transport import Transport
 
 _RECEIVES_PER_TURN = 16
-"""While more is there at once; then others have their turn."""
+"""Receives per iteration, while more bytes are available; then other connections are served."""
 
 
 class Dialler(Protocol):
-    """Opens transports to servers. The seam between outgoing connections and whatever carries their bytes."""
+    """Opens transports to servers: the seam between outgoing connections and their transport protocol."""
 
     @property
     def poller(self) -> Poller:
-        """Tells when its transports are ready."""
+        """The poller that reports when the transports are ready."""
         ...
 
     async def dial(self, address: ServerAddress) -> Transport:
-        """Connect, by the security protocol of `address`. Raises OSError; cancelled, it leaves nothing open."""
+        """Connect with the security protocol of `address`. Raises OSError; leaves nothing open if cancelled."""
         ...
 
 
 class ClientConnection:
-    """Owns `transport`, and the requests that were sent over it: each gets its answer or hears that there is none.
+    """Owns `transport` and the requests sent over it: each gets its response or an error.
 
-    Nothing is durable. Must be used in the thread of the running loop. Raises KafkaError(BROKER_NOT_AVAILABLE), which
-    names the server as `server` does.
+    Nothing is durable. Must be used in the thread of the running loop. Raises KafkaError(BROKER_NOT_AVAILABLE) with the
+    server's name from `server`.
     """
 
     __slots__ = (
@@ -53,13 +53,13 @@ class ClientConnection:
         self._machine = ClientMachine(limits)
         self._loop = asyncio.get_running_loop()
         self._answers: dict[int, asyncio.Future[memoryview]] = {}
-        """By correlation id; who has given up waiting is still in it."""
+        """Pending responses by correlation id, including those whose caller has given up."""
         self._interest = Interest(transport, poller)
         self._interest.begin(self)
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
-        """The body of the response."""
-        # A future that fails is in no local variable: its error would refer to this frame, and the frame to it.
+        """Send a request, and return the body of the response."""
+        # A failed future must not be in a local variable: its error would refer to this frame, and the frame to it.
         return await self._asked(api_key, version, body)
 
     def _asked(self, api_key: int, version: int, body: bytes | memoryview) -> asyncio.Future[memoryview]:
@@ -76,7 +76,7 @@ class ClientConnection:
         return answer
 
     def waited_s(self) -> float:
-        """How long the oldest request has waited."""
+        """Time that the oldest request has waited, in seconds."""
         return self._machine.waited_s(self._loop.time())
 
     def _send(self) -> None:
@@ -121,17 +121,17 @@ class ClientConnection:
         if self._interest.write:
             self._send()
         else:
-            # The transport had to write before it could go on reading.
+            # The transport had to write before it could continue reading.
             self.on_readable()
 
     def was_heavy(self) -> None:
-        """What comes from another broker is never put off."""
+        """Do nothing: reads from another broker are never deferred."""
 
     def on_hang_up(self) -> None:
         self._end("it hung up")
 
     def close(self) -> None:
-        """Whoever still waits for an answer hears that there is none."""
+        """Close the connection; pending requests fail with an error."""
         self._end("the connection was closed")
 
     def _end(self, why: str) -> None:
@@ -150,14 +150,14 @@ class ClientConnection:
 
 
 class ClientConnector:
-    """Makes connections of one kind: to controllers, or to brokers. Raises KafkaError(BROKER_NOT_AVAILABLE)."""
+    """Connects to one kind of server: controllers or brokers. Raises KafkaError(BROKER_NOT_AVAILABLE)."""
 
     def __init__(self, dialler: Dialler, limits: ClientLimits) -> None:
         self._dialler = dialler
         self._limits = limits
 
     async def connect(self, address: ServerAddress, name: str) -> ClientConnection:
-        """`name` is what error messages call the server."""
+        """Connect; error messages call the server `name`."""
         server = f"{name} at {address}"
         timeout_s = self._limits.connect_timeout_s
         try:

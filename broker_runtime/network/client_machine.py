@@ -1,8 +1,8 @@
-"""One outgoing connection without its socket: requests in, frames out; bytes in, answers out, in order. Pure.
+"""One outgoing connection without its socket: requests in, frames out; bytes in, responses out, in order. Pure.
 
-The shell (`ClientConnection`) sends what is in `outgoing`, asks where bytes may go (`space`), says how many came
-(`received`) and gets the answers that are complete. The server answers in the order of the requests, and with their
-correlation ids (Kafka's protocol); anything else raises ProtocolError, and the connection has to end. Times are given.
+The shell (`ClientConnection`) sends what is in `outgoing`, asks where bytes may go (`space`), reports how many arrived
+(`received`) and gets the complete responses. The server answers in the order of the requests and with their correlation
+ids (Kafka's protocol). Anything else raises ProtocolError, and the connection has to end. The caller passes the times.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ _SIZE_BYTES = 4
 _CORRELATION_BYTES = 4
 _CORRELATION_ID_MAX = 0x7FFFFFFF
 _START_BYTES = 4 * 1024
-"""Received at once while no answer is unfinished; a larger answer gets a buffer of its size."""
+"""Bytes received at once while no response is unfinished; a larger response gets a buffer of its size."""
 
 _read_number = Struct(">i").unpack_from
 
@@ -27,39 +27,39 @@ Answer = tuple[int, memoryview]
 
 
 class ClientMachine:
-    """Owns the requests of one connection that wait for their answers, and what of the next answer has come."""
+    """Owns the unanswered requests of one connection, and the received part of the next response."""
 
     __slots__ = ("_body", "_correlation_id", "_filled", "_limits", "_start", "_waiting", "outgoing")
 
     def __init__(self, limits: ClientLimits) -> None:
         self.outgoing: list[Chunk] = []
-        """What the socket has still to take, in order."""
+        """Bytes that the socket has still to take, in order."""
         self._limits = limits
         self._waiting: deque[tuple[int, int, float]] = deque()
-        """(correlation id, bytes of the response's header, when it was sent), the oldest first."""
+        """(correlation id, size of the response's header in bytes, time it was sent), oldest first."""
         self._correlation_id = 0
         self._start = memoryview(bytearray(_START_BYTES))
         self._body: memoryview | None = None
-        """Of an answer that is larger than `_start`, without its size field."""
+        """Buffer of a response that is larger than `_start`, without its size field."""
         self._filled = 0
-        """Bytes that have come of `_body`, or else are in `_start`."""
+        """Number of bytes received into `_body`, or into `_start` if there is no `_body`."""
 
     @property
     def full(self) -> bool:
-        """No further request may be sent before an answer has come."""
+        """Whether no further request may be sent before a response has arrived."""
         return len(self._waiting) >= self._limits.in_flight_max
 
     @property
     def in_large_answer(self) -> bool:
-        """More of it has probably come already."""
+        """Whether a large response is unfinished: more of it has probably arrived already."""
         return self._body is not None
 
     def waited_s(self, now_s: float) -> float:
-        """How long the oldest request has waited for its answer; 0 when none waits."""
+        """Time that the oldest request has waited for its response, in seconds; 0 if none waits."""
         return now_s - self._waiting[0][2] if self._waiting else 0.0
 
     def request(self, api_key: int, version: int, body: bytes | memoryview, now_s: float) -> int:
-        """Append the request to `outgoing`; its correlation id. Not to be called while `full`."""
+        """Append a request to `outgoing` and return its correlation id. Must not be called while `full`."""
         assert not self.full
         number = self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
         self.outgoing.append(frame_request(api_key, version, number, body))
@@ -68,11 +68,11 @@ class ClientMachine:
         return number
 
     def space(self) -> memoryview:
-        """Where the next bytes go, until `received` is called."""
+        """Return where the next bytes go; valid until `received` is called."""
         return (self._start if self._body is None else self._body)[self._filled :]
 
     def received(self, count: int) -> list[Answer]:
-        """`count` bytes are in `space`; the answers that they complete, in buffers of their own."""
+        """Process `count` bytes in `space`. Return the responses that they complete, in buffers of their own."""
         self._filled += count
         body = self._body
         if body is None:

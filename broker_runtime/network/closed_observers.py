@@ -1,4 +1,4 @@
-"""Who is told that a connection has ended: whoever keeps something for it, as a coordinator does for a member. Pure."""
+"""Observers of the end of a connection, such as a coordinator that keeps a member for it. Pure."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,11 +6,11 @@ Observer = Callable[[], None]
 
 
 class TooManyObserversError(RuntimeError):
-    """So many wait for the end of one connection that one of them must have forgotten to take itself away."""
+    """Too many observers wait for the end of one connection: one of them probably never removes itself."""
 
 
 class ClosedObservers:
-    """`limit` observers at most; each is known by itself, and told once."""
+    """At most `limit` observers, compared by identity; each is called once."""
 
     __slots__ = ("_limit", "_observers", "_told")
 
@@ -20,7 +20,7 @@ class ClosedObservers:
         self._told = False
 
     def add(self, observer: Observer) -> None:
-        """Is called when the connection ends, at once if it has. Raises TooManyObserversError."""
+        """Call `observer` when the connection ends, or at once if it has ended. Raises TooManyObserversError."""
         if self._told:
             observer()
             return
@@ -31,11 +31,11 @@ class ClosedObservers:
         self._observers[observer] = None
 
     def remove(self, observer: Observer) -> None:
-        """Not told any more; one that was never added, or has been told, is no mistake."""
+        """Remove an observer. It may be unknown, or have been called already."""
         self._observers.pop(observer, None)
 
     def taken(self) -> Iterator[Observer]:
-        """Those to be told now, each once; one that is taken away meanwhile is not."""
+        """Yield each observer once, to be called now. Observers removed meanwhile are skipped."""
         self._told = True
         while self._observers:
             observer = next(iter(self._observers))

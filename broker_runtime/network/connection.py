@@ -1,7 +1,7 @@
-"""One client connection: moves bytes between its transport and its machine, and requests to the handler. Shell.
+"""One client connection: move bytes between its transport and its machine, and requests to the handler. Shell.
 
-What a connection may do when is the machine's matter (`machine`, `connection_states`). Requests beyond what one turn
-allows wait in `Turns`. Knows neither APIs nor quotas.
+`machine` and `connection_states` define what a connection may do in each state. Requests beyond what one turn allows
+wait in `Turns`. This module knows neither APIs nor quotas.
 """
 
 import errno
@@ -20,7 +20,7 @@ from broker_runtime.network.transport import FileUnreadableError, Transport
 from broker_runtime.wire.reply import Chunk, PendingReply, Reply
 
 _OUTPUT_TURN_BYTES = 256 * 1024
-"""Replies are sent when they add up to so much, so that many small requests cannot pile up huge replies."""
+"""Replies are sent when they add up to this many bytes, so that many small requests cannot pile up huge replies."""
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
 )
@@ -37,7 +37,7 @@ Origin = tuple[int, str, tuple[str, int], float]
 
 
 class _Considerate:
-    """The part of a connection that lets others have their turns while its requests take long."""
+    """The part of a connection that yields to other connections while its requests take long."""
 
     __slots__ = ("_is_heavy",)
 
@@ -45,22 +45,22 @@ class _Considerate:
     _is_heavy: bool
 
     def was_heavy(self) -> None:
-        """As of `poller.Pollable` and `turns.Waiting`."""
+        """Implement `poller.Pollable` and `turns.Waiting`."""
         self._is_heavy = True
 
     def keep_frame(self, frame: memoryview) -> memoryview:
-        """As of `wire.handler.ServedConnection`."""
+        """Implement `wire.handler.ServedConnection`."""
         return self._machine.hold(frame)
 
     def release_frame(self) -> None:
-        """As above."""
+        """Implement `wire.handler.ServedConnection`."""
         self._machine.release()
 
 
 class Connection(_Considerate):
-    """Owns `transport`. `state` belongs to the API layer. Times are seconds of the clock given in `Shared`.
+    """Owns `transport`. `state` belongs to the API layer. Times are seconds of the clock in `Shared`.
 
-    What handlers may know of it and do to it is `wire.handler.ServedConnection`.
+    Handlers use it as `wire.handler.ServedConnection`.
     """
 
     __slots__ = (
@@ -94,13 +94,13 @@ class Connection(_Considerate):
         self._shared = shared
         self._machine = ConnectionMachine(origin[0], origin[2][0], shared.buffers)
         self._owed: OwedReplies | None = None
-        """While a reply is awaited: it, and those behind it."""
+        """The awaited reply and those behind it; None if no reply is pending."""
         self._observers: ClosedObservers | None = None
         self._interest = Interest(transport, shared.poller)
-        """Reading ends only when bytes come while the client is muted: most of the time none do."""
+        """Reading is switched off only when bytes arrive while the client is muted: mostly none do."""
         self._turn_asked = False
         self._is_heavy = False
-        """Its last request held the event loop for long: it is read from in its next turn."""
+        """The last request held the event loop for long: the connection reads again only in its next turn."""
 
     def __str__(self) -> str:
         return f"the client {self.peer[0]}:{self.peer[1]} of {self.listener}"
@@ -155,7 +155,7 @@ class Connection(_Considerate):
             self._serve_behind(owed, requests, now_s)
 
     def _reads_on(self, now_s: float) -> bool:
-        """Whether further requests may be carried out before what is owed is there."""
+        """Whether further requests may be handled before the pending replies have arrived."""
         return self._owed is not None and self._owed.is_open and self._machine.reads_on(now_s)
 
     def _readable_while_muted(self) -> None:
@@ -180,7 +180,7 @@ class Connection(_Considerate):
 
     def _end_of_stream(self) -> None:
         if self._owed is not None:
-            # It is met again once all that is owed has been sent.
+            # The end of the stream is read again once all pending replies have been sent.
             self._pause_reading()
             return
         problem = self._machine.cut_off()
@@ -190,16 +190,16 @@ class Connection(_Considerate):
             self._refuse(ConnectionEvent.END_OF_STREAM, problem)
 
     def _serve(self, requests: list[memoryview], now_s: float) -> None:
-        """Handle as many of `requests` as one turn has time for, send the replies."""
+        """Handle as many of `requests` as one turn has time for, and send the replies."""
         machine = self._machine
         try:
             handled = self._handle(requests, now_s)
         except ProtocolError as error:
-            # Requests before the bad one have been carried out, so their replies are sent.
+            # The requests before the bad one have been handled, so their replies are sent.
             self._send()
             self._refuse(ConnectionEvent.REFUSE, error)
             return
-        except Exception as error:  # noqa: BLE001 - the host logs it; the other connections go on
+        except Exception as error:  # noqa: BLE001 - the host logs it; the other connections continue
             self._shared.host.handler_failed(self, error)
             self.close()
             return
@@ -213,7 +213,7 @@ class Connection(_Considerate):
             self._go_on(state)
 
     def _handle(self, requests: list[memoryview], now_s: float) -> int:
-        """How many were handled; `_owed` begins with the first reply that comes later."""
+        """Handle requests and return how many were handled; `_owed` begins with the first deferred reply."""
         shared, outgoing = self._shared, self._machine.outgoing
         assert outgoing is not None
         handler, now, stop_s = shared.handler, shared.now, now_s + shared.connection_turn_s
@@ -249,7 +249,7 @@ class Connection(_Considerate):
         return handled
 
     def _serve_behind(self, owed: OwedReplies, requests: list[memoryview], now_s: float) -> None:
-        """Handle what may be before the replies that are owed, and let the others wait."""
+        """Handle requests that may run before the pending replies arrive; the others wait."""
         try:
             handled = self._handle_behind(owed, requests, now_s + self._shared.connection_turn_s)
         except Exception as error:  # noqa: BLE001 - as in `_serve`
@@ -300,17 +300,17 @@ class Connection(_Considerate):
             self._wait_for_socket()
 
     def _first_is_there(self, reply: Reply | None) -> None:
-        """The first reply that is owed has come, perhaps while a request behind it is being handled."""
+        """Continue with the first pending reply, which may arrive while a request behind it is being handled."""
         owed = self._owed
         if owed is not None and not owed.has_others and self._machine.state is ConnectionState.AWAITING:
             self._owed = None
             self._give((reply,))
         else:
-            # Those behind it mostly come with it, and then leave in one write.
+            # The replies behind it mostly arrive together with it, and then leave in one write.
             self._shared.loop.call_soon(self._give_owed)
 
     def _give_owed(self) -> None:
-        """All replies in their order that are there by now."""
+        """Send all replies that have arrived, in order, up to the first that is still awaited."""
         owed = self._owed
         if owed is not None:
             replies = owed.taken()
@@ -321,7 +321,7 @@ class Connection(_Considerate):
             self._give(replies)
 
     def _give(self, replies: Sequence[Reply | ProtocolError | None]) -> None:
-        """Replies that have come later; those that are owed behind them are in `_owed`."""
+        """Send deferred replies; those that are still pending are in `_owed`."""
         chunks: list[Chunk] = []
         refused: ProtocolError | None = None
         for reply in replies:
@@ -356,7 +356,7 @@ class Connection(_Considerate):
             self._stream_failed(error)
 
     def _flush(self) -> None:
-        """Send what is to be sent, then go on with what comes next."""
+        """Send the outgoing bytes, then continue with the next work."""
         machine = self._machine
         self._send()
         if machine.state is _CLOSED:
@@ -398,7 +398,7 @@ class Connection(_Considerate):
             self.ask_turn()
 
     def ask_turn(self) -> None:
-        """Go on soon with what had to wait."""
+        """Request a turn for the work that had to wait."""
         if not self._turn_asked:
             self._turn_asked = True
             self._shared.turns.add(self)
@@ -438,10 +438,10 @@ class Connection(_Considerate):
             self.refuse("socket-error", str(error))
 
     def push(self, frame: bytes) -> bool:
-        """Send a whole frame, size field included, that answers nothing: between replies, in the order of the calls.
+        """Send an unsolicited whole frame, size field included: between replies, in the order of the calls.
 
-        False when the connection has ended. It ends now where the client leaves more of such frames unread than
-        sluicegate.connection.push.max.bytes.
+        Returns False if the connection has ended. It also ends if the client leaves more than
+        sluicegate.connection.push.max.bytes of such frames unread.
         """
         machine = self._machine
         if machine.state is _CLOSED:
@@ -455,7 +455,7 @@ class Connection(_Considerate):
 
     @property
     def has_unread(self) -> bool:
-        """As of `wire.handler.ServedConnection`: not where the client itself has what it sent wait for something."""
+        """Implement `wire.handler.ServedConnection`: False while the client's own request makes it wait."""
         state = self._machine.state
         if state is not _READING:
             return state in (_QUEUED, _THROTTLED, ConnectionState.SHORT_OF_MEMORY)
@@ -463,7 +463,7 @@ class Connection(_Considerate):
 
     @property
     def closed(self) -> ClosedObservers:
-        """Who is told of the end of this connection."""
+        """Observers to call when this connection ends."""
         if self._observers is None:
             self._observers = ClosedObservers(self._shared.limits.closed_observers_max)
             if self._machine.state is _CLOSED:
@@ -474,13 +474,13 @@ class Connection(_Considerate):
         for observer in observers.taken():
             try:
                 observer()
-            except Exception as error:  # noqa: BLE001 - the host logs it; the others are told all the same
+            except Exception as error:  # noqa: BLE001 - the host logs it; the other observers are still called
                 self._shared.host.handler_failed(self, error)
 
     def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
-        """End the connection for what the client sent: counted by `kind`, logged now and then; or go on all the same.
+        """Count a bad request by `kind`, log it at intervals, and end the connection unless `ends` is False.
 
-        For requests that turn out bad after their handler has returned a PendingReply; before that it raises.
+        For requests that prove bad after their handler has returned a PendingReply; before that the handler raises.
         """
         if ends:
             self._refuse(ConnectionEvent.REFUSE, ProtocolError(kind, text))
@@ -493,13 +493,15 @@ class Connection(_Considerate):
             self._end(event)
 
     def refuse_overdue(self, now_s: float) -> None:
-        """End the connection if its request has gone no further in time."""
+        """End the connection if its request has made no progress in time."""
         problem = self._machine.overdue(now_s)
         if problem is not None:
             self._refuse(ConnectionEvent.OVERDUE, problem)
 
     def close(self, *, when_idle: bool = False) -> None:
-        """At once, or after what is being handled was answered; nothing more is taken."""
+        """Close the connection at once, or with `when_idle` after the current requests are answered; accept no new
+        ones.
+        """
         self._end(ConnectionEvent.FINISH if when_idle else ConnectionEvent.CLOSE)
 
     def _end(self, event: ConnectionEvent) -> None:

@@ -1,6 +1,6 @@
-"""One connection group: limits that addresses and ranges have together, or each of them. Pure.
+"""One connection group: limits that its addresses and ranges share, or that each of them has. Pure.
 
-Times are milliseconds, given.
+The caller passes times in milliseconds.
 """
 
 from collections import Counter
@@ -13,15 +13,15 @@ from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """UNLIMITED stands for a limit that is not set."""
+    """Limits of a group. UNLIMITED means that a limit is not set."""
 
     rate: int = UNLIMITED
     """New connections per second."""
     max_connections: int = UNLIMITED
     shared: bool = False
-    """All members have the limits together; otherwise each address has them."""
+    """All members share the limits; otherwise each address has them."""
     observe: bool = False
-    """Nothing is held back, it is counted what would have been."""
+    """The group enforces nothing, and counts the connections that it would have rejected."""
 
     @property
     def limit_something(self) -> bool:
@@ -32,9 +32,9 @@ NO_LIMITS = GroupLimits()
 
 
 class Group:
-    """A group's members, its limits, its count and, where its members share one, its rate; and its figures.
+    """A group: its members, limits, connection count and statistics, and the rate if its members share one.
 
-    It is in force while it limits something. What it has counted goes with that, and not with its members.
+    It is in force while it limits something. Its counts end when it is no longer in force, not when members leave.
     """
 
     __slots__ = (
@@ -56,23 +56,23 @@ class Group:
         self.limits = NO_LIMITS
         self.in_force = False
         self.life = 0
-        """Which one it is of those that were in force under this name, one after the other."""
+        """Generation of the group: how often a group of this name was in force before."""
         self.since_ms = 0
-        """When it began to enforce, or to observe."""
+        """Time at which it began to enforce, or to observe."""
         self.rate_ms = 0
-        """When its rate was changed last."""
+        """Time of the last change of its rate."""
         self.members: dict[str, Membership] = {}
         self.connections = 0
-        """Open ones, of the addresses that it holds or observes."""
+        """Open connections of the addresses that it limits or observes."""
         self.tally: Meter | None = None
         """The rate that its members share."""
         self.held: Counter[str] = Counter()
-        """By reason: connections that it has kept out."""
+        """Rejected connections, by reason."""
         self.would_hold: Counter[str] = Counter()
-        """The same of those that it would have kept out."""
+        """Connections that an observing group would have rejected, by reason."""
 
     def change(self, limits: GroupLimits, settings: QuotaSettings, now_ms: int) -> None:
-        """Take over other limits. What was recorded of a rate that members share stays while there is such a rate."""
+        """Apply other limits. Recorded events of a shared rate are kept while the group has a shared rate."""
         before, self.limits = self.limits, limits
         was_in_force, self.in_force = self.in_force, limits.limit_something
         if not self.in_force:
@@ -92,11 +92,11 @@ class Group:
 
 
 ANYBODY = 1.0
-"""The number of a member of which nobody says who has it."""
+"""Number of a member whose holder is unknown."""
 
 
 class Membership:
-    """An address or a range in a group, since when it is, and the number of who has it."""
+    """An address or a range in a group, the time it joined, and the number of its holder."""
 
     __slots__ = ("group", "member", "number", "since_ms")
 
@@ -108,7 +108,7 @@ class Membership:
 
 
 class Holders(NamedTuple):
-    """Whose limits an address has, and who only counts what it would hold."""
+    """Groups that limit an address: those that enforce, and those that only observe."""
 
     enforcing: tuple[Membership, ...] = ()
     observing: tuple[Membership, ...] = ()

@@ -1,7 +1,8 @@
-"""Which connection groups hold an address, whether they let a connection in, and what they count. Pure.
+"""Find the connection groups of an address, apply their limits, and keep their counts. Pure.
 
-Of all members that an address is in those with the longest prefix count, all of them; a rate of the `ip` entity is a
-member with the whole address. Groups that observe are found by themselves in the same way. Times are milliseconds.
+Among all members that contain an address only those with the longest prefix count, and all of these do. A rate of the
+`ip` entity acts as a member with the whole address. Observing groups are found separately, in the same way. Times are
+milliseconds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,43 +16,48 @@ from broker_runtime.network.rate import Meter
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 
 TOO_MANY = "too_many"
-"""Why a connection is kept out, as metrics have it; the other reasons are those of the action over a rate."""
+"""Reason of a rejected connection in metrics; the other reasons are those of the action over a rate."""
 
 
 class ConnectionGroups:
-    """Owns the groups, and knows in whose counts the open connections of each address are.
+    """Owns the groups, and knows which groups count the open connections of each address.
 
-    A change costs what one member costs. Only where it concerns a range, or a group as a whole, the addresses with open
-    connections are gone through, in pieces (`recount`); one that connects meanwhile is moved at once.
+    A change costs the work for one member. Only a change of a range, or of a group as a whole, requires a recount of
+    the addresses with open connections, in pieces (`recount`). An address that connects meanwhile is moved at once.
     """
 
     def __init__(self, settings: QuotaSettings, counts: IpCounts, rates: IpRates) -> None:
-        """`counts` and `rates` are those of single addresses; they are read only."""
+        """`counts` and `rates` are those of single addresses; this class only reads them."""
         self.by_name: dict[str, Group] = {}
         self.active = False
-        """Whether a group is in force, or was until a moment ago: without one there is nothing to look for."""
+        """Whether a group is, or was until recently, in force. If not, no address has to be searched."""
         self.recount_due = False
         self._settings = settings
         self._counts = counts
         self._rates = rates
         self._ranges: AddressRanges[Membership] = AddressRanges()
         self.meters: KeptMeters[tuple[Membership, int, str]] = KeptMeters(settings)
-        """Of addresses that share no rate. Who joins again, or a group that is made again, finds none from before."""
+        """Meters of addresses that share no rate. A member that joins again, or a recreated group, starts with a new
+        one.
+        """
         self._counted: dict[str, Holders] = {}
-        """Of addresses with open connections: in whose counts these are."""
+        """By address with open connections: the members that count them."""
         self._before: dict[str, tuple[int, int]] = {}
-        """Of addresses that were members by themselves: how many of their open connections are from before they were
-        taken out, and when that was. They are none of who is a member under the address now."""
+        """By address that was a member as a whole address: number of open connections from before its removal, and the
+        time of the removal. They do not count for the current holder of the address.
+        """
         self._enforcing = self._observing = 0
-        """Groups in force, by what they do."""
+        """Number of groups in force that enforce, and that observe."""
         self._left: Iterator[str] = iter(())
-        """Addresses that the recount under way has still to look at."""
+        """Addresses that the current recount has still to process."""
 
     def configure(self, settings: QuotaSettings) -> None:
         self._settings = self.meters.settings = settings
 
     def set_limits(self, name: str, limits: GroupLimits, now_ms: int) -> None:
-        """NO_LIMITS: the group is gone, with what it has counted; its members wait for one that is made again."""
+        """Change the limits of a group. NO_LIMITS removes it and its counts; its members wait until it is created
+        again.
+        """
         group = self.by_name.get(name) or Group(name)
         before = self._share(group, -1)
         group.change(limits, self._settings, now_ms)
@@ -60,7 +66,9 @@ class ConnectionGroups:
         self._note(group)
 
     def _share(self, group: Group, sign: int) -> tuple[bool, bool]:
-        """Count the group in, or out, of those that do what it does; which is: enforce, or observe."""
+        """Add the group to (1) or remove it from (-1) the counts by mode; return whether it enforces and whether it
+        observes.
+        """
         observes = group.in_force and group.limits.observe
         enforces = group.in_force and not group.limits.observe
         self._enforcing += sign * enforces
@@ -68,8 +76,11 @@ class ConnectionGroups:
         return enforces, observes
 
     def add_member(self, name: str, member: str, now_ms: int, number: float = ANYBODY) -> None:
-        """An address or a range in canonical spelling; twice with one `number`, which tells who has it, is once. Who
-        has it with another has nothing of the one before. Raises ValueError for anything else."""
+        """Add an address or a range in canonical spelling.
+
+        `number` identifies the holder. Adding a member again with the same number changes nothing. With another number
+        it has a new holder, who inherits nothing of the previous one. Raises ValueError if `member` is invalid.
+        """
         group = self.by_name.get(name) or Group(name)
         before = group.members.get(member)
         if before is not None and before.number == number:
@@ -87,22 +98,23 @@ class ConnectionGroups:
         self._member_changed(group, member)
 
     def _is_given_on(self, member: str, number: float, before: Membership | None) -> bool:
-        """Whether the address is somebody else's from here on. Of several groups that have him the first to hear of it
-        says so: in the meantime he may have connected."""
+        """Whether the address passes to another holder now. If it is in several groups, only the first that reports the
+        change returns True: the new holder may connect in the meantime.
+        """
         if "/" in member:
             return False
         known = {one.number for one in self._ranges.whole.get(member, ())} - {ANYBODY}
         return number not in known and (before is not None or (number != ANYBODY and bool(known)))
 
     def _begin_anew(self, ip: str, now_ms: int) -> None:
-        """The open connections of the address are none of who has it now."""
+        """Exclude the open connections of the address from the counts of its new holder."""
         if self._counts.count(ip):
             self._move(ip, NOBODY)
             self._before[ip] = self._counts.count(ip), now_ms
             self.reconsider(ip)
 
     def remove_member(self, name: str, member: str, now_ms: int) -> None:
-        """It may be gone already, with what was recorded of it."""
+        """Remove a member with what was recorded for it. It may be gone already."""
         group = self.by_name.get(name)
         membership = None if group is None else group.members.pop(member, None)
         if group is None or membership is None:
@@ -129,7 +141,7 @@ class ConnectionGroups:
             self.reconsider(member)
 
     def reconsider(self, ip: str) -> None:
-        """The address is a member, or has a rate of its own, since a moment ago; or it is so no more."""
+        """Update the counts after the address became a member or got a rate of its own, or lost either."""
         if self.active and self._counts.count(ip):
             self._move(ip, self._find(ip))
 
@@ -137,7 +149,7 @@ class ConnectionGroups:
         self.recount_due = self.active = True
 
     def recount(self, pieces: int) -> bool:
-        """Look at so many addresses with open connections again; whether there are more."""
+        """Recount at most `pieces` addresses with open connections; return whether more remain."""
         for ip in islice(self._left, pieces):
             if self._counts.count(ip):
                 self._move(ip, self._find(ip))
@@ -151,7 +163,7 @@ class ConnectionGroups:
         return not pieces
 
     def _find(self, ip: str) -> Holders:
-        """Who holds the address now."""
+        """Find the members that limit the address now."""
         enforcing: tuple[Membership, ...] = ()
         observing: tuple[Membership, ...] = ()
         seek_enforcing, seek_observing = self._enforcing > 0, self._observing > 0
@@ -172,7 +184,7 @@ class ConnectionGroups:
         return Holders(enforcing, observing) if enforcing or observing else NOBODY
 
     def holders(self, ip: str) -> Holders:
-        """The same for a client that connects: from here on the open connections of its address are in their counts."""
+        """Find the members for a connecting client; its address's open connections move to their counts."""
         found = self._find(ip)
         if found != self._counted.get(ip, NOBODY):
             self._move(ip, found)
@@ -192,12 +204,14 @@ class ConnectionGroups:
             self._counted[ip] = holders
 
     def connections_of(self, one: Membership, ip: str) -> int:
-        """Open ones of the address that are the member's."""
+        """Number of open connections of the address that count for the member."""
         return self._counts.count(ip) - (0 if "/" in one.member else self._before.get(ip, _NONE)[0])
 
     def record(self, enforcing: Sequence[Membership], ip: str, now_ms: int) -> tuple[int, Group] | None:
-        """Count a connection in the rates of all; when one is over its rate in none, and it is told with the throttle
-        in ms."""
+        """Count a connection in the rates of all members, or in none if one is over its rate.
+
+        In that case, return the throttle in ms and the group.
+        """
         recorded: list[Meter] = []
         for one in enforcing:
             tally = self._tally(one, ip, now_ms)
@@ -223,7 +237,7 @@ class ConnectionGroups:
         return known
 
     def full(self, enforcing: Sequence[Membership], ip: str) -> Group | None:
-        """One that has as many connections as it may have."""
+        """Return a group that has reached its maximum of connections."""
         for one in enforcing:
             if self._is_full(one.group, self.connections_of(one, ip)):
                 return one.group
@@ -235,9 +249,10 @@ class ConnectionGroups:
         return (group.connections if limits.shared else of_address) >= limits.max_connections
 
     def admitted(self, ip: str, holders: Holders, over_rate: str, now_ms: int) -> None:
-        """A connection was let in, and the address's count has it. `over_rate` is the reason of one over its rate.
+        """Count an admitted connection, which the address's count already includes.
 
-        Those that observe judge what nobody has held back: what they count is what they would have added to it.
+        `over_rate` is the reason for connections over a rate. Observing groups judge only admitted connections: they
+        count what they would have rejected in addition.
         """
         for one in holders.observing:
             if self.record((one,), ip, now_ms) is not None:
@@ -250,7 +265,7 @@ class ConnectionGroups:
             self._counted[ip] = holders
 
     def closed(self, ip: str, accepted_ms: int | None) -> None:
-        """A connection of the address has ended, and the address's count has it no more."""
+        """Count a closed connection, which the address's count no longer includes."""
         left = self._counts.count(ip)
         is_from_before = False
         if ip in self._before:
@@ -274,9 +289,9 @@ _NONE = 0, 0
 
 
 def _by_deed(found: Sequence[Membership]) -> tuple[tuple[Membership, ...], tuple[Membership, ...]]:
-    """Those of groups that enforce, and those of groups that observe."""
+    """Split memberships into those of enforcing groups and those of observing groups."""
     if len(found) == 1:
-        # Nearly always.
+        # The usual case.
         group = found[0].group
         if not group.in_force:
             return (), ()

@@ -1,4 +1,4 @@
-"""What can be told of a connection while it lives, and of one that is not let in. Pure."""
+"""Notices about a connection during its life, and about one that is not admitted. Pure."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -8,20 +8,22 @@ from broker_runtime.network.connection_states import ConnectionEvent
 
 
 class NoticeKind(StrEnum):
-    """What has happened."""
+    """The event that a notice reports."""
 
     ACCEPTED = "accepted"
-    """It is let in."""
+    """The connection is admitted."""
     LIMITED = "limited"
-    """It has to wait for `limit`, `delay_s` long or, where that is None, until another one has gone."""
+    """The connection waits for `limit`: for `delay_s`, or until another connection ends if that is None."""
     REFUSED = "refused"
-    """It is not let in; `delay_s` is how long it is held open, unread, before it is closed."""
+    """The connection is not admitted; it is kept open, unread, for `delay_s` before it is closed."""
     CLOSED = "closed"
-    """It has ended; `reason` says why."""
+    """The connection has ended; `reason` says why."""
 
 
 class ConnectionNotice(NamedTuple):
-    """`connection_id` is None until a connection is let in; `limit` is the configuration key that it has met."""
+    """A notice. `connection_id` is None until a connection is admitted; `limit` is the configuration key that it
+    met.
+    """
 
     kind: NoticeKind
     listener: str
@@ -32,7 +34,7 @@ class ConnectionNotice(NamedTuple):
     delay_s: float | None = None
     reason: str | None = None
     open_s: float | None = None
-    """Of one that has ended: how long it lived."""
+    """Lifetime of an ended connection, in seconds."""
 
 
 BY_CLIENT = "closed by the client"
@@ -52,16 +54,16 @@ _REASONS = {
 
 
 def reason_of(event: ConnectionEvent | None) -> str:
-    """Why a connection has ended, as far as the event that ended it says."""
+    """Return why a connection has ended, derived from the event that ended it."""
     return BY_BROKER if event is None else _REASONS.get(event, BY_BROKER)
 
 
 TellOfConnection = Callable[[ConnectionNotice], None]
-"""Must not raise, or take long."""
+"""Receives notices. Must not raise, or take long."""
 
 
 class ConnectionNotices:
-    """Where the notices of one server go: `tell` is None where nobody wants them."""
+    """Destination of one server's notices: `tell` is None if they are not observed."""
 
     __slots__ = ("tell",)
 
@@ -69,5 +71,5 @@ class ConnectionNotices:
         self.tell: TellOfConnection | None = None
 
     def observe(self, tell: TellOfConnection | None) -> None:
-        """Tell `tell` of every notice from here on, or nobody."""
+        """Send every notice from now on to `tell`; None sends them nowhere."""
         self.tell = tell

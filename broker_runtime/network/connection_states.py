@@ -1,6 +1,6 @@
-"""What a connection may be doing, and what each event makes of it: the table that the page is made of. Pure.
+"""States of a connection, and the transition for each event. The documentation page is generated from this table. Pure.
 
-`ConnectionMachine` keeps to it: an event that a state does not know is a mistake of ours, and raises.
+`ConnectionMachine` follows the table: an event that is not allowed in a state is a bug in the broker, and raises.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,8 +8,11 @@ from enum import IntEnum
 
 
 class ConnectionState(IntEnum):
-    """A connection is read from while it is Reading, and while it is Awaiting replies to produce requests, behind which
-    others may be carried out; else the client is muted, as in Kafka."""
+    """State of a connection.
+
+    The broker reads from a connection while it is Reading. It also reads while it is Awaiting replies to produce
+    requests, behind which others may be handled. Otherwise the client is muted, as in Kafka.
+    """
 
     READING = 0
     SERVING = 1
@@ -23,7 +26,7 @@ class ConnectionState(IntEnum):
 
 
 class ConnectionEvent(IntEnum):
-    """What happens to a connection, by its client, its socket or the broker; `MEANING_OF_EVENT` says it in words."""
+    """Event of a connection, caused by its client, its socket or the broker; `MEANING_OF_EVENT` describes it."""
 
     BYTES = 0
     NO_MEMORY = 1
@@ -48,7 +51,7 @@ class ConnectionEvent(IntEnum):
 
 
 class UnknownEventError(RuntimeError):
-    """Something happened to a connection that cannot happen in its state."""
+    """An event that is not allowed in the connection's state."""
 
 
 def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState]]:
@@ -70,7 +73,7 @@ def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState
     yield sending, ConnectionEvent.SENT_THROTTLED, throttled
     yield throttled, ConnectionEvent.UNTHROTTLED, reading
     yield throttled, ConnectionEvent.UNTHROTTLED_WITH_MORE, queued
-    # What is under way when a connection is to end goes on as far as its replies, and no further.
+    # A connection that is to end finishes its current requests up to their replies, and nothing more.
     yield ending, ConnectionEvent.SERVED, ending
     yield ending, ConnectionEvent.DEFERRED, ending
     yield ending, ConnectionEvent.REPLY_WITH_MORE, ending
@@ -82,12 +85,12 @@ def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState
     for state in open_states:
         yield state, ConnectionEvent.PUSH, after_push.get(state, sending)
     for state in open_states:
-        # Requests that have arrived are carried out: who produces with acks=0 and goes has waited for nothing.
+        # Requests that have arrived are handled: a producer with acks=0 that disconnects does not wait for a response.
         yield state, ConnectionEvent.LOST, queued if state is queued else closed
         yield state, ConnectionEvent.REFUSE, closed
         yield state, ConnectionEvent.FINISH, ending if state in (serving, awaiting, sending, ending) else closed
         yield state, ConnectionEvent.CLOSE, closed
-    # A handler may close its own connection, others may hold it for a while, and a reply may come late.
+    # A handler may close its own connection, other code may keep a reference for a while, and a reply may come late.
     for event in (
         ConnectionEvent.SERVED,
         ConnectionEvent.DEFERRED,
@@ -107,7 +110,7 @@ TABLE: Mapping[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
 AFTER: tuple[tuple[ConnectionState | None, ...], ...] = tuple(
     tuple(TABLE.get((state, event)) for state in ConnectionState) for event in ConnectionEvent
 )
-"""The same by event and then by state, for whoever is in a hurry; None where the state does not know the event."""
+"""The same table, by event and then by state, for fast access; None if the event is not allowed in the state."""
 
 
 def unknown(state: ConnectionState, event: ConnectionEvent) -> UnknownEventError:

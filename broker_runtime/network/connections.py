@@ -1,4 +1,4 @@
-"""The open connections of one server: made, evicted, timed out, drained. Shell."""
+"""The open connections of one server: create, evict, time out and drain them. Shell."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ _log = logging.getLogger(__name__)
 
 _SWEEP_INTERVAL_S = 1.0
 _CLOSES_PER_TURN = 100
-"""Each takes some 20 microseconds."""
+"""Closing one takes some 20 microseconds."""
 
 
 class Connections:
-    """Owns every connection from its admission to its end, and gives its place in `quotas` back then.
+    """Owns every connection from its admission to its end, and then releases its slot in `quotas`.
 
-    Sees to time-outs from its making until `close`. Nothing of it is durable. Times are seconds of the clock in
+    It enforces timeouts from its creation until `close`. Nothing is durable. Times are seconds of the clock in
     `shared`.
     """
 
@@ -48,7 +48,7 @@ class Connections:
         self._open: dict[int, Connection] = {}
         self._next_id = 0
         self._reasons: dict[int, str] = {}
-        """By connection, while somebody wants to know: why those that are being closed are."""
+        """Reasons of the connections that are being closed, by connection id; kept only while notices are observed."""
         self._emptied: asyncio.Event | None = None
         self._evicting = False
         self.hanging_up = HangingUp(shared)
@@ -62,7 +62,7 @@ class Connections:
     def connect(
         self, wrap: TransportFactory, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float
     ) -> None:
-        """Take over an admitted socket that does not block; `wrap` makes its transport."""
+        """Take over an admitted, non-blocking socket; `wrap` creates its transport."""
         self._next_id += 1
         connection = Connection(wrap(accepted), (self._next_id, listener, peer, now_s), self._shared)
         self._open[connection.id] = connection
@@ -79,7 +79,7 @@ class Connections:
         connection.close()
 
     def hang_up_on_those_of(self, listeners: Collection[str]) -> None:
-        """Close the connections that there are now, over turns; from here on they are not served."""
+        """Stop serving the current connections of these listeners at once, and close them over several iterations."""
         if self._shared.notices.tell is not None:
             self._reasons |= {c.id: LISTENER_CLOSED for c in self._open.values() if c.listener in listeners}
         self.hanging_up.begin(c for c in self._open.values() if c.listener in listeners)
@@ -130,13 +130,13 @@ class Connections:
             _log.error("%s", line, exc_info=error)
 
     def evict_soon(self) -> None:
-        """Close connections over max.connections, in turns of the loop to come."""
+        """Close connections over max.connections in the next iterations of the event loop."""
         if not self._evicting and self._quotas.eviction_needed():
             self._evicting = True
             self._loop.call_soon(self._evict)
 
     def _evict(self) -> None:
-        """Close the least recently used connections until max.connections holds, a bounded number at a time."""
+        """Close the least recently used connections until max.connections is met, a bounded number at a time."""
         self._evicting = False
         excess = min(self._quotas.total - self._quotas.settings.max_connections, _CLOSES_PER_TURN)
         if excess <= 0:
@@ -160,7 +160,7 @@ class Connections:
 
     def _close_idle(self, now_s: float) -> None:
         idle_s = self._shared.limits.connections_max_idle_ms / 1000
-        # Late by a twentieth of the time-out at most, and never a walk over all connections each second.
+        # At most a twentieth of the timeout late, and never a walk over all connections each second.
         self._next_idle_sweep_s = now_s + min(idle_s / 20, 30.0)
         idle = [c for c in self._open.values() if now_s - c.last_used_s > idle_s]
         if len(idle) > _CLOSES_PER_TURN:
@@ -172,7 +172,7 @@ class Connections:
         self._quotas.groups.meters.expire(int(now_s * 1000))
 
     async def drain(self, drain_s: float) -> None:
-        """Give requests in progress `drain_s` to be answered, and take nothing more."""
+        """Wait up to `drain_s` for requests in progress to be answered; accept no new ones."""
         for connection in list(self._open.values()):
             connection.close(when_idle=True)
         if self._open and drain_s > 0:
