@@ -1,14 +1,15 @@
-"""Refused connections that are held open for a while, so that their clients back off: which to close, and when. Pure.
+"""Queue of refused connections that stay open for a while, so that their clients back off. Pure.
 
-Earliest deadline first. (Apache Kafka's queue is ordered latest first, so that under a steady stream of refusals
-nothing is closed: a bug we do not share.) Bounded: beyond the limit a connection is closed at once.
+Earliest deadline first. (Apache Kafka's queue is ordered latest first, so under a steady stream of refusals it closes
+nothing. This implementation does not have that bug.) The queue is bounded: beyond the limit a connection is closed at
+once.
 """
 
 from heapq import heappop, heappush
 
 
 class DelayedCloses:
-    """At most `limit` descriptors, each with the time at which it is to be closed, in milliseconds."""
+    """At most `limit` descriptors, each with its closing time in milliseconds."""
 
     __slots__ = ("_heap", "_limit")
 
@@ -17,7 +18,7 @@ class DelayedCloses:
         self._heap: list[tuple[int, int]] = []
 
     def add(self, fd: int, close_at_ms: int) -> bool:
-        """False when there is no room: close `fd` now."""
+        """Add a descriptor. Returns False if the queue is full: the caller then closes `fd` now."""
         if len(self._heap) >= self._limit:
             return False
         heappush(self._heap, (close_at_ms, fd))
@@ -27,7 +28,7 @@ class DelayedCloses:
         self._limit = limit
 
     def due(self, now_ms: int) -> list[int]:
-        """Take out every connection whose deadline has come."""
+        """Remove and return every descriptor whose deadline has passed."""
         fds = []
         while self._heap and self._heap[0][0] <= now_ms:
             fds.append(heappop(self._heap)[1])

@@ -1,4 +1,4 @@
-"""Opens outgoing TCP connections: the Dialler of a real process. Shell."""
+"""Open outgoing TCP connections: the Dialler of a real process. Shell."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from broker_runtime.network.transport import TRANSPORTS, Transport
 
 
 class SocketDialler:
-    """Owns the poller of what it dials: a few connections, each of them watched by the event loop itself."""
+    """Dials servers, and owns the poller of its connections: these are few, and the event loop watches each itself."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.poller: Poller = LoopPoller(loop)
@@ -20,7 +20,7 @@ class SocketDialler:
         transport = TRANSPORTS.get(address.security_protocol)
         if transport is None:
             raise OSError(f"this broker does not have the security protocol {address.security_protocol.name} yet")
-        # Python's look-up, not the event loop's own, which knows nothing of who has replaced it.
+        # Uses Python's resolver: the event loop's own would bypass a replaced `socket.getaddrinfo`.
         look_up = partial(socket.getaddrinfo, address.host, address.port, type=socket.SOCK_STREAM)
         found = await self._loop.run_in_executor(None, look_up)
         for number, (family, kind, protocol, _, target) in enumerate(found, start=1):

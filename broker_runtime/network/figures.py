@@ -1,7 +1,7 @@
 """Small running figures that the quotas keep: average throttle time, share of time blocked. Pure.
 
-Times are whole milliseconds given by the caller. Shapes follow Kafka: throttle averages over 2 x 30 s samples,
-AcceptorBlockedPercent as a fraction from 0 to 1.
+The caller passes times in whole milliseconds. Both follow Kafka: throttle averages cover 2 x 30 s samples, and
+AcceptorBlockedPercent is a fraction from 0 to 1.
 """
 
 from math import nan
@@ -39,7 +39,7 @@ class ThrottleAverage:
 
 
 class BlockedTime:
-    """How long an acceptor was blocked: in total, and as a share of the last ten whole seconds and the current one."""
+    """Time that an acceptor was blocked: in total, and as a share of the last ten whole seconds and the current one."""
 
     __slots__ = ("_seconds", "_since_ms", "_started_ms", "_total_ms")
 
@@ -62,7 +62,7 @@ class BlockedTime:
         self._spread(start_ms, now_ms)
 
     def _spread(self, start_ms: int, end_ms: int) -> None:
-        """Note the blocked milliseconds of each second that the recent window can still show."""
+        """Add the blocked milliseconds to each second that the recent window can still cover."""
         position_ms = max(start_ms, end_ms - (self.WINDOW_S + 1) * 1000)
         while position_ms < end_ms:
             second = position_ms // 1000
@@ -74,7 +74,7 @@ class BlockedTime:
             del self._seconds[second]
 
     def _settle(self, now_ms: int) -> None:
-        """Count a wait that is still going on up to now."""
+        """Count a wait in progress up to now."""
         if self._since_ms is not None and now_ms > self._since_ms:
             self.end(now_ms)
             self.begin(now_ms)
@@ -84,7 +84,7 @@ class BlockedTime:
         return self._total_ms / 1000
 
     def fraction(self, now_ms: int) -> float:
-        """0 to 1, over the recent window or the time since start if that is shorter."""
+        """Return the blocked share from 0 to 1, over the recent window or the time since start if that is shorter."""
         self._settle(now_ms)
         first = now_ms // 1000 - self.WINDOW_S
         blocked_ms = sum(ms for second, ms in self._seconds.items() if second >= first)

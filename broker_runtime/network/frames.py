@@ -1,6 +1,6 @@
-"""The bytes of one unfinished request: a buffer that grows with what arrives, never with what is announced. Pure.
+"""Buffer of one unfinished request: it grows with what arrives, never with what is announced. Pure.
 
-Four bytes size (big-endian, signed), then the request, as in Kafka's protocol.
+Wire format, as in Kafka's protocol: four bytes of size (big-endian, signed), then the request.
 """
 
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -12,9 +12,9 @@ SIZE_BYTES = 4
 _FIRST_CAPACITY = 64 * 1024
 _SMALL_BYTES = 256 * 1024
 _GROWTH_OF_SMALL, _GROWTH = 4, 2
-"""A request of a megabyte is copied once or twice."""
+"""Growth factors: a request of a megabyte is copied once or twice."""
 _LARGE_BYTES = 1024 * 1024
-"""When so much has arrived, the frame gets all of its space. The system gives it memory only for what arrives."""
+"""From this size on the frame gets all of its space. The system allocates memory only for what arrives."""
 
 read_size = Struct(">i").unpack_from
 
@@ -29,9 +29,10 @@ def check_size(size: int, max_bytes: int) -> None:
 
 
 def frame_length(data: memoryview, max_bytes: int) -> int:
-    """Of the frame that `data` begins with, its size field included; 0 while that is not known.
+    """Return the length of the first frame in `data`, size field included; 0 while it is unknown.
 
-    A size that is not allowed counts as what is there: it is met again, and refused, when its turn comes.
+    If the size is not allowed, this returns `len(data)`: the frame counts as complete, and is refused when it is
+    handled.
     """
     if len(data) < SIZE_BYTES:
         return 0
@@ -40,10 +41,10 @@ def frame_length(data: memoryview, max_bytes: int) -> int:
 
 
 class UnfinishedFrame:
-    """`buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is not known.
+    """`buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is unknown.
 
-    `noted` is what had arrived when progress was last noted. More than one frame may be there when requests wait for
-    their turn: `skip` goes over those that are done.
+    `noted` is the amount that had arrived when progress was last noted. The buffer may contain several frames while
+    requests wait for their turn: `skip` moves past those that are handled.
     """
 
     __slots__ = ("buffer", "filled", "needed", "noted", "start")
@@ -64,7 +65,7 @@ class UnfinishedFrame:
     def _larger_buffer(self) -> bytearray | mmap:
         if self.filled >= _LARGE_BYTES:
             try:
-                # To copy tens of megabytes, or to fill them with zeros, holds the event loop for 0.1 s.
+                # Copying tens of megabytes, or filling them with zeros, blocks the event loop for 0.1 s.
                 return mmap(-1, self.needed, flags=MAP_PRIVATE | MAP_ANONYMOUS)
             except OSError:
                 # The system counts memory that is not used yet (vm.overcommit_memory=2).
@@ -84,12 +85,12 @@ class UnfinishedFrame:
         return memoryview(self.buffer)[self.start : self.filled]
 
     def skip(self, count: int, needed: int) -> None:
-        """The first `count` bytes are done with; the frame behind them, which is all there, has `needed`."""
+        """Skip the first `count` bytes. The complete frame behind them has `needed` bytes."""
         self.start += count
         self.needed = needed
 
     def free_space(self) -> memoryview:
-        """Where the next bytes of this frame go; grows the buffer when it is full."""
+        """Return the space for the next bytes of this frame; grow the buffer if it is full."""
         if self.filled == len(self.buffer):
             grown = self._larger_buffer()
             memoryview(grown)[: self.filled] = self.buffer

@@ -1,4 +1,4 @@
-"""Hangs up on thousands of clients over turns of the event loop, and serves none of them meanwhile. Shell."""
+"""Close thousands of connections over many iterations of the event loop, and serve none of them meanwhile. Shell."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -12,7 +12,7 @@ TURN_S = 0.001
 
 
 class Served(Protocol):
-    """The part of `Shared` that is used."""
+    """The used part of `Shared`."""
 
     handler: FrameHandler
 
@@ -24,14 +24,17 @@ class Served(Protocol):
 
 
 class Loop(Protocol):
-    """The part of an event loop that is used."""
+    """The used part of an event loop."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
 
 class HangingUp:
-    """Owns those that are still to be closed. While there are some it stands before the handler of `shared`: whoever of
-    them asks for something is closed instead, so that from `begin` on nobody is served who should not be."""
+    """Owns the connections that are still to be closed.
+
+    While there are some, it replaces the handler of `shared`: a request from one of them closes that connection
+    instead. So no connection passed to `begin` is served afterwards.
+    """
 
     def __init__(self, shared: Served) -> None:
         self._shared = shared
@@ -57,7 +60,7 @@ class HangingUp:
         now, left = self._shared.now, self._left
         begin_s = now_s = now()
         while left and now_s < begin_s + TURN_S:
-            # It may have ended meanwhile, which makes no difference.
+            # The connection may have ended already; closing it again has no effect.
             left.popitem()[1].close()
             now_s = now()
         self.lengths.note(now_s - begin_s, now_s)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 HELD_MAX = 256
-"""Clients at most that wait in the process; more wait in the kernel. Checking all of them takes 0.3 ms."""
+"""Maximum of clients that wait in the process; more wait in the kernel. Checking all of them takes 0.3 ms."""
 
 
 class HeldClient(NamedTuple):
-    """`by_proxy`: the address of `peer` is a proxy's, and the client's is not known yet."""
+    """A waiting client. If `by_proxy`, `peer` is a proxy's address and the client's is not known yet."""
 
     accepted: socket.socket
     peer: tuple[str, int]
@@ -18,7 +18,7 @@ class HeldClient(NamedTuple):
 
 
 class HeldClients:
-    """Owns the sockets of clients that wait, in the order of their arrival."""
+    """Owns the sockets of waiting clients, in the order of their arrival."""
 
     __slots__ = ("_clients", "_is_abandoned")
 
@@ -34,21 +34,21 @@ class HeldClients:
         return self._clients[0]
 
     def add(self, client: HeldClient) -> None:
-        """Behind all others."""
+        """Append a client."""
         self._clients.append(client)
 
     def put_first(self, client: HeldClient) -> None:
-        """Before all others: the client had been taken."""
+        """Insert a client before all others: it had been taken before."""
         self._clients.appendleft(client)
 
     def take(self, position: int = 0) -> HeldClient:
-        """The client at this position, whose socket belongs to the caller from here on. Raises IndexError."""
+        """Remove and return the client at this position; the caller owns its socket. Raises IndexError."""
         client = self._clients[position]
         del self._clients[position]
         return client
 
     def take_abandoned(self) -> Sequence[HeldClient]:
-        """The clients that have hung up meanwhile; their sockets belong to the caller from here on."""
+        """Remove and return the clients that have hung up; the caller owns their sockets."""
         gone = [client for client in self._clients if self._is_abandoned(client)]
         if gone:
             left = {id(client) for client in gone}

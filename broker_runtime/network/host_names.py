@@ -1,7 +1,8 @@
-"""Resolving host names without holding up anybody: off the event loop, all names of a question at once, within a time.
+"""Resolve host names off the event loop, all names of a request at once, within a time limit.
 
-The system's resolver cannot be interrupted. Each look-up has a thread of its own until it ends, and there are so many
-threads at most; names that find none free in time count as not resolved. The loop's own executor is left to others.
+The system's resolver cannot be interrupted. Each lookup has a thread of its own until it ends, and the number of
+threads is bounded. A name for which no thread becomes free in time counts as unresolved. The loop's own executor is not
+used.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ class HostNames:
         self._free = asyncio.Semaphore(threads_max)
 
     async def addresses(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """All addresses of each name that has any, in the spelling of `canonical_address`; other names are left out."""
+        """Return all addresses of each name that resolves, spelled as by `canonical_address`; omit other names."""
         tasks = {
             name: asyncio.create_task(self._look_up(name)) for name in dict.fromkeys(names) if may_be_a_host_name(name)
         }
@@ -49,11 +50,11 @@ class HostNames:
 
         def look_up() -> None:
             found = _system_addresses(name)
-            # The loop may have ended before the resolver has.
+            # The loop may end before the resolver does.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(ended, found)
 
-        # A daemon, for nobody would wait at the process's end for a name server that does not answer.
+        # A daemon thread, so that the process does not wait at its end for a name server that does not answer.
         thread = threading.Thread(target=look_up, name=f"resolve {name}", daemon=True)
         try:
             thread.start()
@@ -67,7 +68,7 @@ def _system_addresses(name: str) -> Sequence[str]:
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, ValueError):
-        # ValueError: a name that the system's encoding of names refuses.
+        # ValueError: the system's encoding rejects the name.
         return ()
     spelled = (canonical_address(str(address[0])) for *_, address in found)
     return tuple(dict.fromkeys(address for address in spelled if address is not None))

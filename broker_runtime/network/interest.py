@@ -1,13 +1,13 @@
-"""What the socket of a connection is watched for: the poller is told when that changes, and only then. Shell."""
+"""Readiness that a connection waits for; the poller is called only when it changes. Shell."""
 
 from broker_runtime.network.poller import Pollable, Poller
 from broker_runtime.network.transport import Transport
 
 
 class Interest:
-    """`read` and `write` are what the connection waits for; `transport` says what its socket has to be ready for then.
+    """`read` and `write` are what the connection waits for; `transport` translates them into readiness of its socket.
 
-    `tell` brings a change of them to the poller; before `begin` and after `end` that does nothing.
+    `tell` sends a change to the poller. Before `begin` and after `end` it does nothing.
     """
 
     __slots__ = ("_poller", "_told", "_transport", "read", "write")
@@ -18,7 +18,7 @@ class Interest:
         self._transport = transport
         self._poller = poller
         self._told: tuple[bool, bool] | None = None
-        """Reading and writing; None while the poller does not know the connection."""
+        """Last (read, write) sent to the poller; None while the connection is not registered there."""
 
     def begin(self, connection: Pollable) -> None:
         self._poller.watch(self._transport.fileno(), connection)
@@ -34,10 +34,10 @@ class Interest:
 
     @property
     def reads_to_write(self) -> bool:
-        """Whether the transport has to read before it can go on writing."""
+        """Whether the transport has to read before it can continue writing."""
         return self.write and self._told is not None and not self._told[1]
 
     def end(self) -> None:
-        """To be called before the transport is closed."""
+        """Unregister the connection. Must be called before the transport is closed."""
         self._told = None
         self._poller.forget(self._transport.fileno())

@@ -1,6 +1,6 @@
-"""A bounded number of meters, each with the key that it is kept for. Pure.
+"""A bounded number of meters by key. Pure.
 
-Under a flood of new keys the longest idle one is forgotten first, so memory stays flat.
+Under a flood of new keys the longest idle meter is evicted first, so memory stays constant.
 """
 
 from collections import OrderedDict
@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeptMeters(Generic[K]):
-    """Owns the meters; `settings` says how many there may be, and what a new one is like."""
+    """Owns the meters; `settings` defines how many there may be, and the parameters of a new one."""
 
     __slots__ = ("_meters", "settings")
 
@@ -28,7 +28,7 @@ class KeptMeters(Generic[K]):
         self._meters: OrderedDict[K, Meter] = OrderedDict()
 
     def used(self, key: K, limit: int, now_ms: int) -> Meter:
-        """The key's meter, which is the last one to be forgotten now; a new one has the `limit`."""
+        """Return the key's meter, now the last to be evicted; a new one gets `limit`."""
         known = self._meters.get(key)
         if known is None:
             self._make_room(now_ms)
@@ -41,11 +41,11 @@ class KeptMeters(Generic[K]):
         return self._meters.get(key)
 
     def forget(self, key: K) -> None:
-        """One that is not known is no mistake."""
+        """Remove the key's meter, if there is one."""
         self._meters.pop(key, None)
 
     def items(self) -> ItemsView[K, Meter]:
-        """The longest idle first."""
+        """Return all meters, longest idle first."""
         return self._meters.items()
 
     def newest_first(self) -> Iterator[tuple[K, Meter]]:
@@ -62,7 +62,7 @@ class KeptMeters(Generic[K]):
             self._meters.popitem(last=False)
 
     def expire(self, now_ms: int) -> None:
-        """Forget all that were idle for an hour."""
+        """Remove all meters that were idle for an hour."""
         while self._meters and _expired(next(iter(self._meters.values())), now_ms):
             self._meters.popitem(last=False)
 

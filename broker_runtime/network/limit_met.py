@@ -1,4 +1,4 @@
-"""Which limit a connection has met: the name of its configuration key, or the connection group that has it. Pure."""
+"""Name the limit that a connection has met: its configuration key, or its connection group. Pure."""
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.broker import LISTENER_PREFIX
@@ -9,9 +9,9 @@ _GROUP_PREFIX = "connection-group."
 
 
 def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDecision) -> str:
-    """The configuration key of the limit for which a connection of the listener waits, or is refused.
+    """Return the configuration key of the limit for which a connection of the listener waits, or is refused.
 
-    Of a connection group it is `connection-group.NAME.KEY`, as the group's client quota has the key.
+    For a connection group, return `connection-group.NAME.KEY`, where KEY is that of the group's client quota.
     """
     outcome = decision.outcome
     if decision.group is not None:

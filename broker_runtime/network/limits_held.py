@@ -1,6 +1,6 @@
-"""The limits of this broker, of its listeners and of single addresses, with what each holds back now. Pure.
+"""Limits of this broker, its listeners and single addresses, with the connections that each delays or refuses. Pure.
 
-For GET /connection-limits and /connection-quotas; docs/reference/connection-groups.md has the fields.
+For GET /connection-limits and /connection-quotas; docs/reference/connection-groups.md documents the fields.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -11,27 +11,27 @@ from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.settings import UNLIMITED
 
 SHOWN_MAX = 500
-"""Addresses, and connection groups, in one answer."""
+"""Maximum of addresses, and of connection groups, in one response."""
 
 Content = dict[str, object]
 
 
 class LimitsHeld:
-    """Answers from the quotas as they are at `now_ms`."""
+    """Reads the quotas as of `now_ms`."""
 
     def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
         self._quotas = quotas
         self._now_ms = now_ms
 
     def of_all_clients(self) -> Content:
-        """The limits that connections of every address meet."""
+        """Return the limits that apply to connections of every address."""
         return {
             "broker": self._broker(),
             "listeners": {name: self._listener(one) for name, one in sorted(self._quotas.listeners.items())},
         }
 
     def page(self, after: str) -> Content:
-        """All limits except those of connection groups. Addresses are sorted, and begin behind `after`.
+        """Return all limits except those of connection groups. Addresses are sorted, and begin after `after`.
 
         `next` is the value of `after` for the next page; None on the last page.
         """
@@ -45,9 +45,9 @@ class LimitsHeld:
         }
 
     def held(self) -> Content:
-        """The limits of all clients, and the addresses and connection groups that have held most connections back.
+        """Return the limits of all clients, and the addresses and connection groups that have refused most connections.
 
-        The counts begin with the start of this broker. `left_out` is the number of other addresses and groups.
+        The counts begin when this broker starts. `left_out` is the number of other addresses and groups.
         """
         quotas = self._quotas
         ips = {ip: 0 for ip in (*quotas.ip_rates.held, *quotas.ip_counts.held) if ip is not None}
@@ -124,7 +124,7 @@ class LimitsHeld:
 
 
 def shown(limit: int) -> int | None:
-    """None for no limit."""
+    """Return the limit for display: None if there is no limit."""
     return None if limit >= UNLIMITED else limit
 
 

@@ -1,4 +1,4 @@
-"""The quota of one listener: its limits, its count and its figures. Pure; times are milliseconds, given."""
+"""The quota of one listener: its limits, its count and its figures. Pure; the caller passes times in milliseconds."""
 
 from collections import Counter
 from enum import Enum
@@ -22,8 +22,10 @@ OF_LISTENER = (WaitsFor.LISTENER_RATE, WaitsFor.LISTENER_CONNECTIONS)
 
 
 class Wait:
-    """An accepted socket that is held: since when, until when, for which limit, and whether the broker's rate counts
-    it."""
+    """The wait of an accepted socket.
+
+    It records its start, its deadline, its limit, and whether the connection counts in the broker's rate.
+    """
 
     __slots__ = ("deadline_ms", "in_broker_rate", "limit", "since_ms")
 
@@ -99,7 +101,7 @@ class ListenerQuota:
         self._begin(wait.limit, now_ms)
 
     def wait_for(self, limit: WaitsFor, now_ms: int) -> None:
-        """The connection that waits does so for another limit from now on."""
+        """Record that the waiting connection now waits for another limit."""
         wait = self.waiting
         if wait is not None and wait.limit is not limit:
             self.waits[wait.limit].blocked.end(now_ms)

@@ -1,4 +1,4 @@
-"""Listening sockets: opened, and how many clients wait in the kernel's queue. Shell."""
+"""Open listening sockets, and read how many clients wait in the kernel's queue. Shell."""
 
 import socket
 import struct
@@ -11,8 +11,10 @@ class ListenerBindError(OSError):
 
 
 class _ListeningSocket(socket.socket):
-    """Knows its family and kind: `accept` asks for both, and of a plain socket each is looked up among the enum's
-    members every time, which is a fifth of what an accept takes.
+    """A socket with its family and kind as plain attributes.
+
+    `accept` reads both. A plain socket looks each up among the enum's members every time, which is a fifth of the time
+    of an accept.
     """
 
     family = socket.AF_INET
@@ -20,7 +22,7 @@ class _ListeningSocket(socket.socket):
 
 
 def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits) -> socket.socket:
-    """A bound, listening, non-blocking socket; what it is set to, the accepted ones inherit."""
+    """Return a bound, listening, non-blocking socket; accepted sockets inherit its options."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -28,7 +30,7 @@ def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits)
         listening = _ListeningSocket(family, kind, protocol)
         listening.family, listening.type = family, kind
     except (OSError, ValueError) as error:
-        # Of what cannot be a name at all, such as one with a label of 64 letters, no OSError comes.
+        # For text that cannot be a name, such as one with a label of 64 letters, the error is not an OSError.
         raise ListenerBindError(f"listener {listener}: cannot use {host}:{port}: {error}") from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,30 +50,32 @@ def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits)
 
 
 class ReservedListeners:
-    """Owns sockets that listen for a listener that may be added; clients wait in the kernel meanwhile."""
+    """Owns listening sockets of listeners that may be added; clients wait in the kernel meanwhile."""
 
     def __init__(self, limits: NetworkLimits) -> None:
         self._limits = limits
         self._sockets: dict[tuple[str, str, int], socket.socket] = {}
 
     def reserve(self, listener: str, host: str, port: int) -> None:
-        """Raises ListenerBindError."""
+        """Open a listening socket unless it is reserved already. Raises ListenerBindError."""
         if (listener, host, port) not in self._sockets:
             self._sockets[listener, host, port] = listening_socket(listener, host, port, self._limits)
 
     def take(self, listener: str, host: str, port: int) -> socket.socket | None:
-        """It is the caller's from here on; None when nothing was reserved."""
+        """Return a reserved socket, which the caller then owns; None if it was not reserved."""
         return self._sockets.pop((listener, host, port), None)
 
     def release(self) -> None:
-        """Close what was not taken."""
+        """Close the sockets that were not taken."""
         for listening in self._sockets.values():
             listening.close()
         self._sockets.clear()
 
 
 def waiting_clients(listening: socket.socket) -> int:
-    """Connections in the kernel's queue: tcpi_unacked, which of a listening socket counts them; 0 where none tells."""
+    """Return the connections in the kernel's queue: tcpi_unacked of a listening socket; 0 if the system does not report
+    it.
+    """
     if not hasattr(socket, "TCP_INFO"):
         return 0
     waiting: int = struct.unpack_from("=I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]

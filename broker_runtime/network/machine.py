@@ -1,10 +1,11 @@
 """One connection without its socket: bytes in, requests and bytes out, strictly in order. Pure; times are given.
 
-The shell (`Connection`) asks where bytes may go (`space`), says how many came (`received`) and gets the requests that
-may be handled now. It appends their replies to `outgoing`, says how many it handled (`served`) and what the socket made
-of the replies (`sent`, `blocked`). `state` says what else may happen; `connection_states` is the table of it.
+The shell (`Connection`) asks where bytes may go (`space`), reports how many arrived (`received`) and gets the requests
+that may be handled now. It appends their replies to `outgoing`. Then it reports how many requests it handled
+(`served`), and whether the socket took the replies (`sent`, `blocked`). `state` determines what may happen next;
+`connection_states` is the table.
 
-Reads go into a scratch buffer that all connections share, and requests are handled where they lie; only what is left
+Reads go into a scratch buffer that all connections share, and requests are handled there without a copy. Only the rest
 at the end of a turn is copied.
 """
 
@@ -20,11 +21,11 @@ from broker_runtime.wire.reply import Chunk
 
 SCRATCH_BYTES = 256 * 1024
 _DIRECT_BYTES = 16 * 1024
-"""A frame that misses at least so much is received into its own buffer instead of the scratch."""
+"""A frame that misses at least this many bytes is received into its own buffer instead of the scratch."""
 _SHORT_READ_BYTES = 16 * 1024
-"""Read at once while memory for unfinished requests is short, as more of it would have to be kept."""
+"""Bytes read at once while memory for unfinished requests is short: more would have to be kept."""
 _PROGRESS_BYTES = 16 * 1024
-"""A request that gains so much within the time-out goes on arriving; a byte now and then does not count."""
+"""A request that gains this many bytes within the timeout makes progress; a byte now and then does not count."""
 
 _READING = ConnectionState.READING
 _AFTER_BYTES, _AFTER_SERVED = AFTER[ConnectionEvent.BYTES], AFTER[ConnectionEvent.SERVED]
@@ -32,9 +33,9 @@ _NO_REQUESTS: Sequence[memoryview] = ()
 
 
 class Buffers:
-    """What the machines of one event loop share: the scratch, and the memory for unfinished requests.
+    """Buffers that the machines of one event loop share: the scratch, and the memory for unfinished requests.
 
-    `freed` is called when memory has been given back.
+    `freed` is called after memory was released.
     """
 
     __slots__ = ("freed", "limits", "memory", "scratch", "short_scratch")
@@ -50,7 +51,7 @@ class Buffers:
 
 
 class _HeldFrame:
-    """The frame that a handler reads after its call."""
+    """The part of a machine that keeps a frame for a handler that reads it after its call."""
 
     __slots__ = ("_held", "_holds")
 
@@ -61,15 +62,17 @@ class _HeldFrame:
     _buffers: Buffers
 
     def hold(self, frame: memoryview) -> memoryview:
-        """Bytes of the request that is being handled, valid until `release`. A frame that is larger than the shared
-        buffer lies in a buffer of its own, whose memory counts for as long."""
+        """Return the current request's bytes, valid until `release`.
+
+        A frame larger than the shared buffer has a buffer of its own, whose memory counts until then.
+        """
         if len(frame) <= SCRATCH_BYTES:
             return memoryview(bytes(frame))
         self._holds = True
         return frame
 
     def release(self) -> None:
-        """The frame that was held is not read any more."""
+        """Release the kept frame: the handler no longer reads it."""
         self._holds = False
         held, self._held = self._held, 0
         if held:
@@ -78,12 +81,14 @@ class _HeldFrame:
 
 
 class ConnectionMachine(_HeldFrame):
-    """`holder` names the connection, and `address` its client, to the memory for requests.
+    """`holder` identifies the connection, and `address` its client, for the accounting of request memory.
 
-    `outgoing` is what the socket has still to take: whole replies in the order of their requests, and frames that
-    answer nothing between them; None while there is nothing and no request to be answered. Until `throttled_until_s`,
-    which the shell sets, nothing is handled beyond what has been (KIP-219). Raises UnknownEventError for what cannot
-    happen in its state, and ProtocolError for bytes that are no request; the connection has to end with both.
+    `outgoing` is what the socket has still to take: whole replies in the order of their requests, and unsolicited
+    frames between them. It is None while there is nothing to send and no request to answer. Until `throttled_until_s`,
+    which the shell sets, no further requests are handled (KIP-219).
+
+    Raises UnknownEventError for an event that is not allowed in the state, and ProtocolError for bytes that are not a
+    request. The connection has to end with both.
     """
 
     __slots__ = (
@@ -111,17 +116,17 @@ class ConnectionMachine(_HeldFrame):
         self._buffers = buffers
         self._frame: UnfinishedFrame | None = None
         self._deadline_s = inf
-        """When the unfinished request must have gone further; never while the client is muted."""
+        """Deadline for progress of the unfinished request; infinite while the client is muted."""
         self._owing = False
-        """A reply comes later."""
+        """Whether a reply is still pending."""
         self._holds = False
-        """The handler reads its frame after its call."""
+        """Whether the handler reads its frame after its call."""
         self._held = 0
-        """Bytes of such a frame that count as memory of requests, though nothing of it is unfinished any more."""
+        """Bytes of such a frame. They count as request memory, though none of it is unfinished any more."""
         self._pushed_bytes = 0
-        """Of frames that answer nothing, since everything was sent last."""
+        """Bytes of unsolicited frames since everything was last sent."""
         self._data: memoryview | None = None
-        """What is being served, if something may be left of it; `_requests` of it end at `_taken`."""
+        """The data being handled, if a rest may remain; its `_requests` end at `_taken`."""
         self._requests = _NO_REQUESTS
         self._taken = 0
 
@@ -132,7 +137,7 @@ class ConnectionMachine(_HeldFrame):
         self.state = state
 
     def space(self, now_s: float) -> memoryview | None:
-        """Where the next bytes go, until `received` is called; None while there is no memory for them."""
+        """Return where the next bytes go, valid until `received`; None while there is no memory for them."""
         buffers = self._buffers
         frame = self._frame
         if frame is None:
@@ -150,7 +155,7 @@ class ConnectionMachine(_HeldFrame):
         return buffers.scratch[filled : filled + max(room, _SHORT_READ_BYTES)]
 
     def reads_on(self, now_s: float) -> bool:
-        """Whether bytes may come though a reply is owed: no request is left that had to wait for it."""
+        """Whether to read while a reply is pending: no received request waits for it."""
         frame = self._frame
         is_free = frame is None or not frame.complete
         return (
@@ -158,7 +163,7 @@ class ConnectionMachine(_HeldFrame):
         )
 
     def received(self, count: int, now_s: float) -> list[memoryview]:
-        """`count` bytes are in `space`; the requests to be handled now, which are valid until `served`."""
+        """Process `count` bytes in `space`. Return the requests to handle now, which are valid until `served`."""
         state = _AFTER_BYTES[self.state]
         if state is None:
             raise unknown(self.state, ConnectionEvent.BYTES)
@@ -178,7 +183,7 @@ class ConnectionMachine(_HeldFrame):
         return []
 
     def turn(self, now_s: float) -> list[memoryview]:
-        """Go on with what had to wait: for its turn, for memory, or for the end of its throttle time."""
+        """Continue after a wait for a turn, for memory, or for the end of the throttle time."""
         frame = self._frame
         if self.state is ConnectionState.THROTTLED:
             if now_s >= self.throttled_until_s:
@@ -200,7 +205,9 @@ class ConnectionMachine(_HeldFrame):
         return self._requests_in(frame.arrived)
 
     def _requests_in(self, data: memoryview) -> list[memoryview]:
-        """As many as one turn allows. A size that is not allowed is met again when all before it have been handled."""
+        """Return as many requests as one turn allows. A forbidden size is refused after the requests before it are
+        handled.
+        """
         limits = self._buffers.limits
         max_bytes, left = limits.max_request_bytes, limits.connection_turn_requests
         self.outgoing = []
@@ -208,7 +215,7 @@ class ConnectionMachine(_HeldFrame):
         if length > SIZE_BYTES and self._frame is None and not self._owing:
             (size,) = read_size(data)
             if size == length - SIZE_BYTES and size <= max_bytes:
-                # Nearly always one request has come as a whole.
+                # The usual case: exactly one whole request has arrived.
                 return [data[SIZE_BYTES:]]
         requests: list[memoryview] = []
         while length - position >= SIZE_BYTES and left:
@@ -228,9 +235,9 @@ class ConnectionMachine(_HeldFrame):
         return requests
 
     def served(self, handled: int, now_s: float, *, deferred: bool = False) -> ConnectionState:
-        """The first `handled` requests have been, and what `outgoing` has left waits for the socket.
+        """Record that the first `handled` requests were handled; what `outgoing` still contains waits for the socket.
 
-        `deferred`: the replies to the last of them come later. The state that follows.
+        `deferred`: the replies to the last of them come later. Returns the new state.
         """
         state = self.state
         after = AFTER[ConnectionEvent.DEFERRED][state] if deferred else _AFTER_SERVED[state]
@@ -264,7 +271,7 @@ class ConnectionMachine(_HeldFrame):
             self._forget_frame()
 
     def replied(self, reply: Iterable[Chunk], *, more: bool = False) -> None:
-        """The reply that was to come later is there; `more`: others are to come still."""
+        """Append a deferred reply; `more`: others are still pending."""
         self._tell(ConnectionEvent.REPLY_WITH_MORE if more else ConnectionEvent.REPLY)
         self._owing = more
         if not more:
@@ -275,9 +282,9 @@ class ConnectionMachine(_HeldFrame):
             self.outgoing.extend(reply)
 
     def push(self, frame: bytes) -> bool:
-        """Append a frame that answers nothing; False where too many bytes of such frames wait already.
+        """Append an unsolicited frame. Returns False if too many bytes of such frames wait already.
 
-        One frame is taken whatever its size: a client that reads is not ended for what it is sent at once.
+        One frame is accepted whatever its size: a client that reads is not disconnected for a single large frame.
         """
         waiting, self._pushed_bytes = self._pushed_bytes, self._pushed_bytes + len(frame)
         if waiting and self._pushed_bytes > self._buffers.limits.push_max_bytes:
@@ -290,7 +297,7 @@ class ConnectionMachine(_HeldFrame):
         return True
 
     def sent(self, now_s: float) -> ConnectionState:
-        """The socket has taken all of `outgoing`. The state that follows."""
+        """Record that the socket has taken all of `outgoing`, and return the new state."""
         self.outgoing = None
         self._pushed_bytes = 0
         if self._owing:
@@ -312,16 +319,18 @@ class ConnectionMachine(_HeldFrame):
         return after
 
     def blocked(self) -> None:
-        """The socket takes no more of `outgoing` for now."""
+        """Record that the socket takes no more of `outgoing` for now."""
         self._deadline_s = inf
 
     def _keep(self, rest: memoryview, handled: int, now_s: float) -> None:
-        """Copy what has no complete request yet, or none that may be handled yet, out of the shared buffer."""
+        """Copy the rest out of the shared buffer: an incomplete request, or complete ones that may not be handled
+        yet.
+        """
         needed = frame_length(rest, self._buffers.limits.max_request_bytes)
         frame = self._frame
         is_new = handled > 0 or frame is None
         if frame is not None and frame.complete and 0 < needed <= len(rest):
-            # `rest` lies in this buffer: it is kept until its last complete request has been handled.
+            # `rest` is in this buffer: it is kept until its last complete request has been handled.
             frame.skip(handled, needed)
             return
         self._forget_frame()
@@ -347,14 +356,14 @@ class ConnectionMachine(_HeldFrame):
         frame.noted = frame.filled
 
     def _room(self, frame: UnfinishedFrame, now_s: float) -> int:
-        """How many bytes more may be kept of `frame`; 0 while memory is short and it is not this connection's turn."""
+        """Return how many more bytes of `frame` may be kept; 0 while memory is short and others are served first."""
         room = self._buffers.memory.room
-        # With a reply that is owed it reads on again; what its client waits for may take long.
+        # While a reply is pending, the connection retries reading by itself: the reply may take long.
         may_wait = not self._owing
         return room(self._holder, self._address, frame.filled, max(frame.missing, 1), now_s, may_wait=may_wait)
 
     def overdue(self, now_s: float) -> ProtocolError | None:
-        """Why the connection is to be refused, when its request has gone no further in time."""
+        """Return why to refuse the connection, if its request has made no progress in time."""
         if self.state is not _READING or self._frame is None:
             return None
         memory = self._buffers.memory
@@ -367,11 +376,11 @@ class ConnectionMachine(_HeldFrame):
         return None
 
     def cut_off(self) -> ProtocolError | None:
-        """Why the connection is to be refused, when the client has ended its side now."""
+        """Return why to refuse the connection, if the client ends its side now."""
         return None if self._frame is None else _TRUNCATED
 
     def end(self, event: ConnectionEvent) -> bool:
-        """Whether `event` closes the connection now."""
+        """Apply `event`; return whether it closes the connection now."""
         before = self.state
         self._tell(event)
         if self.state is not ConnectionState.CLOSED or before is ConnectionState.CLOSED:
@@ -386,5 +395,5 @@ _TRUNCATED = ProtocolError("frame-truncated", "the client went away in the middl
 
 
 def _has_own_buffer(frame: UnfinishedFrame) -> bool:
-    """What a large frame misses is received into its buffer, without a copy."""
+    """Whether the rest of a large frame is received into its own buffer, without a copy."""
     return frame.missing >= _DIRECT_BYTES or frame.filled > SCRATCH_BYTES // 2

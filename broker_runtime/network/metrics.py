@@ -1,7 +1,7 @@
-"""The network layer's figures under the names that Kafka's have in Prometheus. Pure: turns state into samples.
+"""The network layer's figures, named as Kafka's are in Prometheus. Pure: turns state into samples.
 
-Kafka: kafka.server:type=socket-server-metrics and kafka.network:type=Acceptor,name=AcceptorBlockedPercent.
-The HTTP exposition is somebody else's.
+Kafka: kafka.server:type=socket-server-metrics and kafka.network:type=Acceptor,name=AcceptorBlockedPercent. Another
+module does the HTTP exposition.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,17 +18,17 @@ from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 
 MAX_IP_SERIES = 100
-"""Addresses shown at most, the most recently seen ones: a flood of addresses must not flood the scrape."""
+"""Maximum of addresses shown, the most recently seen ones: a flood of addresses must not flood the scrape."""
 
 MAX_GROUP_SERIES = 1_000
-"""Connection groups shown at most, the first by name: more are for GET /connection-quotas."""
+"""Maximum of connection groups shown, the first by name; GET /connection-quotas has all."""
 
 Kind = Literal["gauge", "counter"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value; counters' names end in _total."""
+    """One value; names of counters end in _total."""
 
     name: str
     value: float
@@ -38,7 +38,7 @@ class Sample:
 
 
 class NetworkFigures:
-    """Counters and levels of all connections together; they begin at zero with each process."""
+    """Counters and gauges of all connections together; they start at zero with each process."""
 
     __slots__ = (
         "buffered_bytes",
@@ -57,7 +57,7 @@ class NetworkFigures:
 
 
 class AcceptorFigures(Protocol):
-    """What is shown of one listener's acceptor."""
+    """Figures of one listener's acceptor."""
 
     @property
     def listener(self) -> str: ...
@@ -97,7 +97,7 @@ def collect(
     acceptors: Collection[AcceptorFigures],
     now_ms: int,
 ) -> Iterator[Sample]:
-    """Samples of one metric come one after the other, as the exposition format wants them."""
+    """Yield all samples, those of one metric consecutively, as the exposition format requires."""
     yield from _broker(quotas, figures, now_ms)
     yield from _by_listener(list(quotas.listeners.values()), now_ms)
     yield from _by_acceptor(acceptors)
@@ -158,7 +158,7 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> I
 
 
 def _by_group(groups: ConnectionGroups) -> Iterator[Sample]:
-    """Nothing while there are no groups."""
+    """Yield the samples of connection groups; none while no group is in force."""
     in_force = [group for group in groups.by_name.values() if group.in_force]
     if not in_force:
         return
@@ -285,7 +285,7 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
             "Connections that are accepted and wait for a rate or a slot; more may wait in the kernel",
             {"listener": acceptor.listener},
         )
-    # What was counted before proxies were not trusted any more stays.
+    # Counts remain visible after the listener stops trusting proxies.
     proxied = [acceptor for acceptor in acceptors if acceptor.is_for_proxies or acceptor.header_outcomes]
     for acceptor in proxied:
         yield Sample(

@@ -1,6 +1,6 @@
-"""Sends chunks through a transport; what it does not take stays in the list, in order. Shell.
+"""Send chunks through a transport; what it does not take stays in the list, in order. Shell.
 
-Bytes go out with one write for many replies, file regions without passing through Python. Small regions are read and
+One write sends many replies, and file regions are sent without passing through Python. Small regions are read and
 joined with the bytes before them instead: one system call and one packet fewer.
 """
 
@@ -12,14 +12,14 @@ from broker_runtime.wire.reply import Chunk, FileRegion
 _SMALL_REGION = 32 * 1024
 _MAX_VECTORS = 512
 _TURN_BYTES = 4 * 1024 * 1024
-"""After so much with parts of files in it the other connections have their turn."""
+"""After this many bytes with file regions among them, other connections are served."""
 
 _Plain = bytes | bytearray | memoryview
 
 
 def send(transport: Transport, chunks: list[Chunk]) -> int:
-    """How many bytes were taken; `chunks` keeps the rest. Raises OSError when the stream or a file has failed."""
-    # Nearly always these are replies that the socket takes as a whole.
+    """Send chunks and return the bytes taken; `chunks` keeps the rest. Raises OSError if the stream or a file fails."""
+    # The usual case: replies that the socket takes as a whole.
     total = 0
     plain: list[_Plain] = []
     for index, chunk in enumerate(chunks):
@@ -58,7 +58,7 @@ def _send_in_parts(transport: Transport, chunks: list[Chunk]) -> int:
             sent = transport.write(plain)
             total += sent
             if not _drop_sent(chunks, plain, sent) or len(plain) >= _MAX_VECTORS:
-                # The socket takes no more, or the others have their turn: to read so many regions takes a millisecond.
+                # The socket is full, or other connections are served now: reading so many regions takes a millisecond.
                 break
     except BlockingIOError:
         pass
@@ -66,7 +66,7 @@ def _send_in_parts(transport: Transport, chunks: list[Chunk]) -> int:
 
 
 def _leading_bytes(chunks: list[Chunk]) -> list[_Plain]:
-    """The chunks before the first large region; small regions are turned into bytes in place."""
+    """Return the chunks before the first large region; replace small regions by their bytes in place."""
     plain: list[_Plain] = []
     for index, chunk in enumerate(chunks):
         if isinstance(chunk, FileRegion):
@@ -80,7 +80,7 @@ def _leading_bytes(chunks: list[Chunk]) -> list[_Plain]:
 
 
 def _drop_sent(chunks: list[Chunk], offered: Sequence[_Plain], sent: int) -> bool:
-    """Forget `sent` bytes of those offered, with which `chunks` begins; False when only a part of them was taken."""
+    """Remove `sent` bytes of `offered`, with which `chunks` begins. Returns False if only a part of them was taken."""
     whole = 0
     for chunk in offered:
         if len(chunk) > sent:

@@ -1,7 +1,7 @@
-"""What is known of each client address: its connection count and its connection rate. Pure.
+"""Connection count and connection rate of each client address. Pure.
 
-Rates exist only for addresses to which a rate limit applies, and for a bounded number of them. KIP-308 (counts),
-KIP-612 (rates).
+Rates are kept only for addresses with a rate limit, and for a bounded number of them. KIP-308 (counts), KIP-612
+(rates).
 """
 
 from collections import Counter
@@ -14,14 +14,14 @@ from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 
 
 class IpCounts:
-    """Open connections of each address; an override beats the default both ways."""
+    """Open connections of each address; an override replaces the default, whether it is lower or higher."""
 
     __slots__ = ("_counts", "_limit", "_overrides", "held")
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._counts: dict[str, int] = {}
         self.held: Counter[str | None] = Counter()
-        """Connections that were refused, by the address of the override; None for the limit of all addresses."""
+        """Refused connections, by the address of the override; None for the default limit."""
         self.configure(settings)
 
     def configure(self, settings: QuotaSettings) -> None:
@@ -31,7 +31,7 @@ class IpCounts:
             del self.held[ip]
 
     def note_held(self, ip: str) -> None:
-        """Count a connection that the limit of its address has refused."""
+        """Count a connection refused by the limit of its address."""
         self.held[ip if ip in self._overrides else None] += 1
 
     @property
@@ -63,7 +63,7 @@ class IpCounts:
 
     @property
     def addresses(self) -> KeysView[str]:
-        """Those with an open connection."""
+        """Addresses with an open connection."""
         return self._counts.keys()
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class IpRates:
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
         self.held: Counter[str | None] = Counter()
-        """Connections that were refused, by the address of the rate; None for the rate of all other addresses."""
+        """Refused connections, by the address of the rate; None for the rate of all other addresses."""
         self._since_ms: dict[str | None, int] = {}
         self._default: int | None = None
         self._overrides: dict[str, int] = {}
@@ -97,15 +97,15 @@ class IpRates:
         self._rebind(now_ms)
 
     def limit(self, ip: str = "") -> int:
-        """Of an address, or of every address without one of its own."""
+        """Return the limit of an address, or of every address without one of its own."""
         return self._overrides.get(ip, self._fallback)
 
     def has_own(self, ip: str) -> bool:
-        """Whether the address has a rate of its own, and not that of all others."""
+        """Whether the address has a rate of its own."""
         return ip in self._overrides
 
     def note_held(self, ip: str) -> None:
-        """Count a connection that the rate of its address has refused."""
+        """Count a connection refused by the rate of its address."""
         self.held[ip if ip in self._overrides else None] += 1
 
     @property
@@ -114,11 +114,11 @@ class IpRates:
         return self._overrides
 
     def since_ms(self, ip: str | None) -> int | None:
-        """When the rate of the entity came into force, as it is; None for one that has none."""
+        """Return when the entity's current rate came into force; None if it has no rate."""
         return self._since_ms.get(ip)
 
     def update(self, ip: str | None, rate: int | None, now_ms: int) -> None:
-        """Set or (None) remove the rate of one address, or of the default when `ip` is None."""
+        """Set the rate of one address, or of the default if `ip` is None; None as `rate` removes it."""
         if rate is not None and rate < 0:
             raise ConfigError(f"connection_creation_rate of {ip or 'the default'}: {rate} must be 0 or more")
         if rate is None:
@@ -135,7 +135,7 @@ class IpRates:
         self._rebind(now_ms, ip)
 
     def _rebind(self, now_ms: int, ip: str | None = None) -> None:
-        """Existing meters take the new limit and keep what they recorded."""
+        """Apply the new limit to existing meters, which keep their recorded events."""
         self._note_active()
         if ip is not None:
             known = self._meters.get(ip)
@@ -146,7 +146,9 @@ class IpRates:
             known.set_limit(self.limit(address), now_ms)
 
     def record(self, ip: str, now_ms: int) -> int:
-        """Count a connection where a limit applies; the throttle in ms, after taking the count back, if over it."""
+        """Count a connection if a limit applies. If over the limit, undo the count and return the throttle in ms, else
+        0.
+        """
         limit = self.limit(ip)
         if limit >= UNLIMITED:
             return 0
@@ -158,14 +160,14 @@ class IpRates:
         return throttle_ms
 
     def unrecord(self, ip: str, now_ms: int) -> None:
-        """Take back what `record` has counted just now: another limit has refused the connection."""
+        """Undo the last `record`: another limit has refused the connection."""
         if self.limit(ip) < UNLIMITED:
             known = self._meters.get(ip)
             if known is not None:
                 known.unrecord(now_ms)
 
     def expire(self, now_ms: int) -> None:
-        """Forget every address that was idle for an hour."""
+        """Remove every address that was idle for an hour."""
         self._meters.expire(now_ms)
 
     def rate(self, ip: str, now_ms: int) -> float:
@@ -173,7 +175,7 @@ class IpRates:
         return known.measure(now_ms) if known is not None else 0.0
 
     def recent(self) -> Iterator[tuple[str, Meter]]:
-        """Addresses with a limit, the most recently seen first."""
+        """Yield addresses with a limit, the most recently seen first."""
         for ip, known in self._meters.newest_first():
             if known.limit < UNLIMITED:
                 yield ip, known

@@ -1,10 +1,11 @@
-"""Tells connections when their sockets are ready; level-triggered. Shell.
+"""Notify connections when their sockets are ready; level-triggered. Shell.
 
-`EpollPoller` keeps one epoll of its own, itself watched by the event loop: a new connection costs one system call
-and no object of the loop, which is what a connection storm is made of. What one turn of the loop has no time for is
-told in the next one, before anything newer. `LoopPoller` does the same with the loop's own readers and writers where
-there is no epoll (macOS); its turns are as long as the sockets that are ready make them. Neither knows what a
-connection is.
+`EpollPoller` has an epoll of its own, which the event loop watches. So a new connection costs one system call and no
+object of the loop; a connection storm consists of such costs. Events for which one iteration has no time are delivered
+in the next one, before newer events.
+
+`LoopPoller` does the same with the loop's readers and writers where there is no epoll (macOS). Its iterations are as
+long as the number of ready sockets makes them. Neither knows what a connection is.
 """
 
 import select
@@ -19,41 +20,41 @@ _MAX_EVENTS = 256
 
 
 class Pollable(Protocol):
-    """Whom a poller tells of its descriptor."""
+    """Receives the readiness events of its descriptor."""
 
     def on_readable(self) -> None: ...
 
     def on_writable(self) -> None: ...
 
     def was_heavy(self) -> None:
-        """What it was told has held the event loop for HEAVY_S."""
+        """Handle that the last event blocked the event loop for HEAVY_S."""
         ...
 
     def on_hang_up(self) -> None:
-        """The connection is gone in both directions, told while nothing is read."""
+        """Handle that the connection is closed in both directions; called while nothing is read."""
         ...
 
 
 class Poller(Protocol):
-    """Descriptors, and who is told that they are ready."""
+    """Watches descriptors, and notifies their targets."""
 
     @property
     def lengths(self) -> TurnLengths:
-        """Of its turns."""
+        """Lengths of its iterations."""
         ...
 
     def is_behind(self) -> bool:
-        """Whether sockets are ready that a turn had no time for."""
+        """Whether sockets are ready that an iteration had no time for."""
         ...
 
     def watch(self, fd: int, target: Pollable) -> None:
-        """Begin to read from `fd`."""
+        """Watch `fd` for reading."""
         ...
 
     def change(self, fd: int, *, read: bool, write: bool) -> None: ...
 
     def forget(self, fd: int) -> None:
-        """To be called before `fd` is closed."""
+        """Stop watching `fd`. Must be called before `fd` is closed."""
         ...
 
     def close(self) -> None: ...
@@ -63,7 +64,7 @@ if hasattr(select, "epoll"):
     _GONE = select.EPOLLHUP | select.EPOLLERR
 
     class EpollPoller:
-        """`now` gives seconds; a turn ends with the target that is told when `turn_s` is over."""
+        """`now` returns seconds. An iteration ends with the target that is running when `turn_s` has elapsed."""
 
         __slots__ = ("_epoll", "_loop", "_now", "_targets", "_turn_s", "_untold", "lengths")
 
@@ -82,7 +83,7 @@ if hasattr(select, "epoll"):
             self._epoll.register(fd, select.EPOLLIN)
 
         def change(self, fd: int, *, read: bool, write: bool) -> None:
-            # The end of the peer's side is met by reading, after what was sent before it: no EPOLLRDHUP.
+            # Reading meets the end of the peer's side after the bytes sent before it: EPOLLRDHUP is not needed.
             wanted = (select.EPOLLIN if read else 0) | (select.EPOLLOUT if write else 0)
             self._epoll.modify(fd, wanted)
 
@@ -90,7 +91,7 @@ if hasattr(select, "epoll"):
             return bool(self._untold)
 
         def forget(self, fd: int) -> None:
-            # Closing a descriptor takes it out of the epoll; a system call of its own is not needed.
+            # Closing a descriptor removes it from the epoll; no separate system call is needed.
             self._targets.pop(fd, None)
             if self._untold:
                 # The next connection may get the same descriptor.
@@ -114,7 +115,7 @@ if hasattr(select, "epoll"):
                 if now_s - told_s >= HEAVY_S and (target := self._targets.get(fd)) is not None:
                     target.was_heavy()
                 if now_s >= stop_s and position < count:
-                    # What is left is ready still, so the loop comes back in its next turn.
+                    # The remaining events are still ready, so the loop calls this again in its next iteration.
                     self._untold = [event for event in events[position:] if event[0] in self._targets]
                     break
             self.lengths.note(now_s - begin_s, now_s, self._targets.get(fd))
@@ -122,7 +123,7 @@ if hasattr(select, "epoll"):
         def _tell(self, fd: int, event: int) -> None:
             targets = self._targets
             target = targets.get(fd)
-            # Another connection's turn may have ended this one.
+            # The event of another connection may have ended this one.
             if target is None:
                 return
             if event & select.EPOLLIN:
@@ -135,7 +136,7 @@ if hasattr(select, "epoll"):
 
 
 class LoopPoller:
-    """A peer that goes while nothing is read is noticed when reading goes on. Its turns are not measured."""
+    """Notices a peer's disconnect only when reading resumes. The lengths of its iterations are not measured."""
 
     __slots__ = ("_loop", "_reading", "_targets", "_writing", "lengths")
 

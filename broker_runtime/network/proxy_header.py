@@ -1,7 +1,7 @@
-"""The header with which a proxy says whose connection it passes on: PROXY protocol, version 2. Pure.
+"""The header in which a proxy names the client of a connection: PROXY protocol, version 2. Pure.
 
 https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2. Version 1 is text without a length, and is
-refused. What a header says beyond the addresses (its TLVs) is passed over.
+refused. Anything in the header after the addresses (its TLVs) is ignored.
 """
 
 from enum import StrEnum
@@ -21,18 +21,18 @@ _ADDRESS_BYTES = {_TCP4: 4, _TCP6: 16}
 
 
 class HeaderOutcome(StrEnum):
-    """What has become of a connection from a proxy, or from who claims to be one."""
+    """Result of a connection from a proxy, or from a peer that claims to be one."""
 
     CLIENT = "client"
-    """It is a client's, whose address the header has."""
+    """The header contains a client's address."""
     LOCAL = "local"
-    """It is the proxy's own, by its word: a health check."""
+    """The header declares the connection as the proxy's own: a health check."""
     PROBE = "probe"
-    """It ended without a byte: a health check, too."""
+    """The connection ended without a byte: a health check, too."""
     ABANDONED = "abandoned"
-    """It ended behind its header, before it was accepted or identified: its client had given up."""
+    """It ended after its header, before it was accepted or identified: the client had given up."""
     UNTRUSTED = "untrusted"
-    """It did not come from a network that is trusted."""
+    """It did not come from a trusted network."""
     VERSION_1 = "version-1"
     NO_HEADER = "no-header"
     MALFORMED = "malformed"
@@ -54,11 +54,11 @@ MEANING_OF_REFUSAL: dict[HeaderOutcome, str] = {
     HeaderOutcome.CUT_OFF: "the connection ended within its PROXY header",
     HeaderOutcome.OVERDUE: "no PROXY header within sluicegate.proxy.header.timeout.ms",
 }
-"""A sentence for each outcome that is somebody's mistake."""
+"""A sentence for each outcome that results from a configuration or protocol error."""
 
 
 class ProxyHeaderError(Exception):
-    """What came is no header that can be used; `outcome` says why not."""
+    """The bytes are not a usable header; `outcome` is the reason."""
 
     def __init__(self, outcome: HeaderOutcome) -> None:
         super().__init__(MEANING_OF_REFUSAL[outcome])
@@ -66,13 +66,13 @@ class ProxyHeaderError(Exception):
 
 
 class PassedOn(NamedTuple):
-    """Whose connection it is; without an address it is the proxy's own."""
+    """Client of the connection; None if the connection is the proxy's own."""
 
     client: tuple[str, int] | None
 
 
 def is_bare_header(data: bytes, max_bytes: int) -> bool:
-    """Whether `data` is one whole header that can be used, and nothing else."""
+    """Whether `data` is exactly one whole usable header."""
     header = ProxyHeader(max_bytes)
     try:
         while len(data) >= header.missing:
@@ -85,7 +85,7 @@ def is_bare_header(data: bytes, max_bytes: int) -> bool:
 
 
 class ProxyHeader:
-    """The header of one connection, as it arrives. `max_bytes` is its greatest length, the fixed part included."""
+    """The header of one connection, as it arrives. `max_bytes` is its maximum length, the fixed part included."""
 
     __slots__ = ("_max_bytes", "_received", "_total")
 
@@ -96,7 +96,7 @@ class ProxyHeader:
 
     @property
     def missing(self) -> int:
-        """As many bytes may be read next: none of them is beyond the header."""
+        """Number of bytes that may be read next without reading past the header."""
         return self._total - len(self._received)
 
     @property
@@ -104,7 +104,9 @@ class ProxyHeader:
         return not self._received
 
     def receive(self, data: bytes) -> PassedOn | None:
-        """Take the next bytes, `missing` at most; None while there are more to come. Raises ProxyHeaderError."""
+        """Process the next bytes, at most `missing`; returns None while the header is incomplete. Raises
+        ProxyHeaderError.
+        """
         self._received += data
         received = self._received
         if received[:12] != SIGNATURE[: len(received)]:

@@ -1,4 +1,4 @@
-"""Which changes of connection quotas a running broker takes over. Pure."""
+"""Decide which changes of connection quotas a running broker accepts. Pure."""
 
 from collections.abc import Mapping
 
@@ -8,10 +8,10 @@ from broker_runtime.network.settings import QuotaSettings
 
 
 def check_change(old: QuotaSettings, settings: QuotaSettings, listeners: Mapping[str, bool]) -> None:
-    """What cannot change while running, and Kafka's rule that a listener's limits are above 0.
+    """Reject changes that need a restart, and enforce Kafka's rule that a listener's limits are above 0.
 
-    A limit that is not touched is not judged: a broker may have been started with 0. `listeners` are those that are
-    open, by name, and whether they are protected. Raises ConfigError.
+    An unchanged limit is not checked: a broker may have been started with 0. `listeners` are the open ones, by name,
+    and whether they are protected. Raises ConfigError.
     """
     for key, before, after in (
         (BrokerConfig.quota_window_num.name, old.quota_window_num, settings.quota_window_num),

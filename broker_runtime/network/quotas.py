@@ -1,12 +1,14 @@
-"""What happens to an accepted socket: admitted, held back, or refused (KIP-308, KIP-402, KIP-612). Pure.
+"""Decide about an accepted socket: admit, delay or refuse it (KIP-308, KIP-402, KIP-612). Pure.
 
-One acceptor per listener asks; while it is told to wait it holds that one socket and accepts nothing more.
-Order, as in Kafka: broker and listener rate, then the wait (delay and slot together), then the address's rate
-(a refusal un-records all three), then the counts, then the address's count. Times are milliseconds, given. Connection
-groups that hold the address are asked with its own rate and its own count, and for the default of all addresses.
+One acceptor per listener asks. While it has to wait, it keeps that one socket and asks for no other. The order is
+Kafka's: broker and listener rate, then the wait (delay and slot together), then the address's rate (a refusal
+un-records all three), then the counts, then the address's count. Times are milliseconds, given.
 
-The inter-broker listener is protected where there is another one: only limits with its own prefix reach it, neither
-the broker's nor those of addresses. Its connections count in the broker's total, as in Kafka.
+Connection groups of the address are checked together with its own rate and its own count. Their rates replace the
+default rate of all addresses.
+
+The inter-broker listener is protected if there is another listener. Then only limits with its own prefix apply to it,
+neither the broker's nor those of addresses. Its connections count in the broker's total, as in Kafka.
 """
 
 from collections import Counter
@@ -24,13 +26,13 @@ from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
 
 
 class Outcome(Enum):
-    """What becomes of an accepted socket."""
+    """Decision about an accepted socket."""
 
     ADMIT = "admit"
     WAIT_UNTIL = "wait-until"
-    """Hold the socket and ask again (`on_wait_over`) at `at_ms`."""
+    """Keep the socket and ask again (`on_wait_over`) at `at_ms`."""
     WAIT_FOR_SLOT = "wait-for-slot"
-    """Hold the socket until `wake` is called for the listener, then ask again."""
+    """Keep the socket until `wake` is called for the listener, then ask again."""
     REFUSE_TOO_MANY = "too-many"
     REFUSE_DELAYED = "delayed"
     """Keep the socket open, unread, and close it at `at_ms`."""
@@ -38,8 +40,10 @@ class Outcome(Enum):
 
 
 class AcceptDecision:
-    """`at_ms` has a meaning for WAIT_UNTIL and REFUSE_DELAYED only; `group` is the name of the connection group whose
-    limit refuses, None where it is no group's."""
+    """A decision. `at_ms` has a meaning only for WAIT_UNTIL and REFUSE_DELAYED.
+
+    `group` is the connection group whose limit refuses; None if the limit is not a group's.
+    """
 
     __slots__ = ("at_ms", "group", "outcome")
 
@@ -57,11 +61,11 @@ _WAIT_FOR_SLOT = AcceptDecision(Outcome.WAIT_FOR_SLOT)
 _TOO_MANY = AcceptDecision(Outcome.REFUSE_TOO_MANY)
 _DROPPED = AcceptDecision(Outcome.REFUSE_DROPPED)
 _REASONS = {IpAction.DELAY: "delayed", IpAction.DROP: "dropped"}
-"""Of a connection over a rate, as metrics have them."""
+"""Reasons of connections over a rate, as in metrics."""
 
 
 class UnknownListenerError(LookupError):
-    """A connection of a listener that was never added: a mistake of the caller."""
+    """The listener was never added: a bug in the caller."""
 
 
 def _nobody(listener: str) -> None:
@@ -79,13 +83,14 @@ class ConnectionQuotas:
         self.broker_meter: Meter = meter(settings, settings.max_connection_creation_rate, now_ms)
         self.listeners: dict[str, ListenerQuota] = {}
         self._retired: set[str] = set()
-        """Listeners that are closed, and some of whose connections are not yet."""
+        """Closed listeners that still have open connections."""
         self.ip_counts = IpCounts(settings)
         self.groups = ConnectionGroups(settings, self.ip_counts, self.ip_rates)
 
     def add_listener(self, name: str, now_ms: int) -> None:
         if name in self._retired:
-            # Connections of the one before it are still being closed; it goes on with its figures.
+            # Connections of the previous listener of this name are still being closed; the new one continues its
+            # figures.
             self._retired.remove(name)
             return
         if name in self.listeners:
@@ -95,7 +100,7 @@ class ConnectionQuotas:
         self._wake_waiting()
 
     def retire_listener(self, name: str, now_ms: int) -> None:
-        """Nobody is accepted there any more: it goes now, or with its last connection."""
+        """Remove a listener that no longer accepts: at once, or with its last connection."""
         listener = self._listener(name)
         if listener.waiting:
             raise ValueError(f"listener {name} still holds a connection that waits")
@@ -110,7 +115,7 @@ class ConnectionQuotas:
         self._wake_waiting()
 
     def _configure_listeners(self, now_ms: int) -> None:
-        """The inter-broker listener is protected only where there is another one to protect it from."""
+        """Apply the settings to all listeners. The inter-broker listener is protected only if there is another one."""
         between_brokers = self.settings.inter_broker_listener if len(self.listeners) > 1 else None
         for name, listener in self.listeners.items():
             listener.configure(self.settings, now_ms, protected=name == between_brokers)
@@ -122,9 +127,9 @@ class ConnectionQuotas:
         return listener
 
     def on_accepted(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
-        """`ip` is None if a proxy has not sent the address of the client yet.
+        """Decide about a new connection. `ip` is None if a proxy has not sent the address of the client yet.
 
-        Such a connection has a slot once it is admitted. The caller asks `on_identified` when the address is known, or
+        Such a connection has a slot once it is admitted. The caller calls `on_identified` when the address is known, or
         when the connection has ended without one.
         """
         listener = self._listener(listener_name)
@@ -155,10 +160,10 @@ class ConnectionQuotas:
         return AcceptDecision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
 
     def on_wait_over(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
-        """Ask again for the socket that `listener_name` holds; too early is harmless.
+        """Decide again about the waiting socket of `listener_name`; calling too early is harmless.
 
-        `ip` is the address of that socket, as in `on_accepted`. It may be another one than before: when a client hangs
-        up during its wait, the next client takes the wait over, and the place in the rates with it.
+        `ip` is the address of that socket, as in `on_accepted`. It may differ from the previous one: if a client hangs
+        up during its wait, the next client takes over the wait, and the place in the rates.
         """
         listener = self._listener(listener_name)
         wait = listener.waiting
@@ -175,8 +180,11 @@ class ConnectionQuotas:
     def on_identified(
         self, listener_name: str, ip: str | None, now_ms: int, waited_ms: int = 0, *, abandoned: bool = False
     ) -> AcceptDecision:
-        """What becomes of a connection that was admitted without an address, `waited_ms` ago; None: it has ended
-        without one. `abandoned`: its client had hung up before it was identified, so it costs no rate."""
+        """Decide about a connection that was admitted without an address `waited_ms` ago.
+
+        `ip` is None if it has ended without one. `abandoned`: its client had hung up before it was identified, so it
+        does not count in any rate.
+        """
         listener = self._listener(listener_name)
         decision = _DROPPED
         if ip is not None:
@@ -190,7 +198,9 @@ class ConnectionQuotas:
         return decision
 
     def on_wait_abandoned(self, listener_name: str, now_ms: int, *, by_client: bool = False) -> None:
-        """The acceptor closed the socket that it held; `by_client`: as its client had hung up, so it costs no rate."""
+        """End the wait of a socket that the acceptor closed; `by_client`: its client had hung up, so it counts in no
+        rate.
+        """
         listener = self._listener(listener_name)
         wait = listener.waiting
         if by_client and wait is not None:
@@ -198,7 +208,7 @@ class ConnectionQuotas:
         listener.end_wait(now_ms)
 
     def on_closed(self, listener_name: str, ip: str, now_ms: int, accepted_ms: int | None = None) -> None:
-        """An admitted connection has ended; `accepted_ms` is when it was admitted, where that is known."""
+        """Release an ended connection; `accepted_ms` is when it was admitted, if known."""
         listener = self._listener(listener_name)
         if listener.uncounted_ips[ip]:
             listener.uncounted_ips -= Counter((ip,))
@@ -223,7 +233,7 @@ class ConnectionQuotas:
         return listener.protected or self.total < self.settings.max_connections
 
     def _count_that_is_full(self, listener: ListenerQuota) -> WaitsFor:
-        """For a listener without a free slot."""
+        """Return which limit a listener without a free slot waits for."""
         own = listener.name in self.settings.listener_max_connections
         full = own and listener.count >= listener.max_connections
         return WaitsFor.LISTENER_CONNECTIONS if full else WaitsFor.BROKER_CONNECTIONS
@@ -241,7 +251,7 @@ class ConnectionQuotas:
     def _limited_by_address(
         self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int, waited_ms: int = 0
     ) -> AcceptDecision | None:
-        """None for a connection that its address may have, and that counts from here on."""
+        """Return None, and count the connection, if the limits of its address allow it; else the refusal."""
         if listener.protected:
             listener.uncounted_ips[ip] += 1
             return None
@@ -263,10 +273,10 @@ class ConnectionQuotas:
         return None
 
     def _over_rate(self, holders: Holders, ip: str, now_ms: int) -> tuple[int, Group | None] | None:
-        """Record a connection in the rates that its address has; in none, where it is over one of them.
+        """Record a connection in the rates of its address, or in none if it is over one of them.
 
-        Then it is told by how many ms, and of which group; None for the address's own rate, or that of all addresses,
-        which is nobody's whom a group holds.
+        In that case, return the throttle in ms and the group. The group is None for the address's own rate, or for the
+        default rate, which does not apply to members of a group.
         """
         by_itself = self.ip_rates.active and (not holders.enforcing or self.ip_rates.has_own(ip))
         if by_itself:
@@ -279,10 +289,11 @@ class ConnectionQuotas:
         return over
 
     def _take_back(self, listener: ListenerQuota, in_broker_rate: bool, now_ms: int, waited_ms: int) -> None:
-        """Take a connection out of the rates: a refused storm must not eat the budget of the listener's other clients.
+        """Remove a connection from the rates: a refused storm must not use up the budget of the listener's other
+        clients.
 
-        It is taken from the current sample. After more than a window the rates may have forgotten the connection, or
-        do so soon, and would let in others above their limits for it: then nothing is taken back.
+        It is subtracted from the current sample. After more than a window the rates have forgotten the connection, or
+        soon will. Subtracting it then would let other connections exceed their limits, so nothing is subtracted.
         """
         if waited_ms > self.settings.window_ms:
             return
@@ -311,11 +322,11 @@ class ConnectionQuotas:
                 self.wake(listener.name)
 
     def eviction_needed(self) -> bool:
-        """Strictly above max.connections: the least recently used unprotected connection must go."""
+        """Whether the total exceeds max.connections: the least recently used unprotected connection must be closed."""
         return self.total > self.settings.max_connections
 
     def backlog(self, listener_name: str, configured: int) -> int:
-        """How many clients of the listener may wait in the kernel now."""
+        """Return how many clients of the listener may wait in the kernel now."""
         listener = self._listener(listener_name)
         rate = listener.meter.limit
         if not listener.protected:
@@ -323,7 +334,7 @@ class ConnectionQuotas:
         return backlog(configured, rate, full=not self._slot_free(listener))
 
     def update(self, settings: QuotaSettings, now_ms: int) -> None:
-        """Take over every limit that Kafka lets change. Raises ConfigError for a bad one, and changes nothing."""
+        """Apply every limit that Kafka allows to change. Raises ConfigError for an invalid one, and changes nothing."""
         check_change(self.settings, settings, {name: known.protected for name, known in self.listeners.items()})
         old, self.settings = self.settings, settings
         self.ip_counts.configure(settings)
@@ -335,7 +346,7 @@ class ConnectionQuotas:
         self._wake_waiting()
 
     def update_ip_rate(self, ip: str | None, rate: int | None, now_ms: int) -> None:
-        """The `ip` quota entity: `ip` None is the default entity, `rate` None removes."""
+        """Change the rate of an `ip` quota entity: `ip` None is the default entity, `rate` None removes it."""
         self.ip_rates.update(ip, rate, now_ms)
         if ip is not None:
             self.groups.reconsider(ip)

@@ -1,7 +1,8 @@
-"""How fast something happens, and for how long to hold it back: Kafka's windowed rate and a token bucket. Pure.
+"""Measure a rate, and compute the delay that brings it back to its limit: Kafka's windowed rate and a token bucket.
+Pure.
 
-Times are whole milliseconds given by the caller. A `Meter` counts first and judges afterwards, as Kafka does:
-the event that goes over the quota has been recorded (KIP-612; samples as in Kafka 3.8 and later).
+The caller passes times in whole milliseconds. A `Meter` first counts and then judges, as Kafka does: the event that
+exceeds the quota has been recorded (KIP-612; samples as in Kafka 3.8 and later).
 """
 
 from math import ceil, floor
@@ -19,27 +20,27 @@ class Meter(Protocol):
     def record(self, now_ms: int) -> None: ...
 
     def unrecord(self, now_ms: int) -> None:
-        """Take back one recorded event, as if the refused connection had never come."""
+        """Undo one recorded event, as if the refused connection had never come."""
         ...
 
     def measure(self, now_ms: int) -> float:
-        """Events per second."""
+        """Return events per second."""
         ...
 
     def throttle_ms(self, now_ms: int) -> int:
-        """0 within the limit; else the delay that brings the rate back to it, at most one window."""
+        """Return 0 within the limit, else the delay that brings the rate back to it, at most one window."""
         ...
 
     def set_limit(self, limit: int, now_ms: int) -> None:
-        """Change the limit; what has been recorded stays."""
+        """Change the limit; recorded events are kept."""
         ...
 
 
 class WindowedRate:
     """Events summed over samples of one window each, divided by the time that the samples span.
 
-    `_samples` is flat, oldest first: start, time of last event, sum, start, ... It holds at most num + 1
-    samples, and forgets one when nothing has been recorded in it for num windows.
+    `_samples` is flat, oldest first: start, time of last event, sum, start, ... It contains at most num + 1 samples. A
+    sample is dropped when nothing was recorded in it for num windows.
     """
 
     __slots__ = ("_num", "_samples", "_total", "_window_ms", "last_ms", "limit")
@@ -56,7 +57,7 @@ class WindowedRate:
         self._add(1, now_ms)
 
     def unrecord(self, now_ms: int) -> None:
-        # Goes to the current sample, which after a wait is a later one than the event's: a sample may be negative.
+        # Subtracts from the current sample, which after a wait is later than the event's: a sample may be negative.
         self._add(-1, now_ms)
 
     def _add(self, value: int, now_ms: int) -> None:
@@ -73,7 +74,7 @@ class WindowedRate:
         samples += (now_ms, now_ms, value)
 
     def _window_span_ms(self, now_ms: int) -> int:
-        """The time to divide by, after dropping what is too old; never less than num - 1 whole windows."""
+        """Drop old samples, and return the time to divide by: at least num - 1 whole windows."""
         samples, window_ms = self._samples, self._window_ms
         while samples and now_ms - samples[1] >= self._num * window_ms:
             self._total -= samples[2]
@@ -108,10 +109,10 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """The same limit without the burst of ten windows: a second's worth saved up, at least one, then evenly.
+    """The same limit without the burst of ten windows: at most one second's tokens are saved, at least one token.
 
-    The tokens may go below zero, by one for each connection that waits; the wait pays them back. The rate
-    that people see is still the windowed one.
+    The tokens may become negative, by one for each waiting connection; the wait pays them back. The displayed rate is
+    still the windowed one.
     """
 
     __slots__ = ("_max_delay_ms", "_rate", "_refilled_ms", "_tokens", "limit")
@@ -154,7 +155,7 @@ class TokenBucket:
         if self.limit == 0:
             return self._max_delay_ms
         self._refill(now_ms)
-        # A refill in steps may end a hair below zero.
+        # A refill in steps may end slightly below zero.
         if self._tokens >= -1e-9:
             return 0
         return min(ceil(-self._tokens * 1000 / self.limit - 1e-6), self._max_delay_ms)
@@ -166,6 +167,6 @@ class TokenBucket:
 
 
 def meter(settings: QuotaSettings, limit: int, now_ms: int) -> Meter:
-    """A fresh meter of the configured strategy."""
+    """Return a new meter of the configured strategy."""
     kind = TokenBucket if settings.strategy is Strategy.TOKEN_BUCKET else WindowedRate
     return kind(settings.quota_window_num, settings.window_ms, limit, now_ms)

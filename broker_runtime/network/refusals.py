@@ -1,14 +1,14 @@
-"""Counts what was refused or failed, by kind, and decides which of it is worth a line in the log. Pure.
+"""Count refusals and failures by kind, and decide which of them to log. Pure.
 
-A flood of bad clients costs one line per kind and interval; the line says how many it stands for.
-Kinds come from a small fixed set (they label a counter), never from what a client sent.
+A flood of bad clients costs one line per kind and interval; the line states how many it stands for. Kinds come from a
+small fixed set (they label a counter), never from what a client sent.
 """
 
 MAX_KINDS = 64
 
 
 class RefusalLog:
-    """`note` returns the line to log, or None while that kind was logged a moment ago."""
+    """`note` returns the line to log, or None if that kind was logged within the interval."""
 
     __slots__ = ("_interval_ms", "_logged_ms", "_suppressed", "totals")
 

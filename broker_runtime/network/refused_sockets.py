@@ -1,4 +1,4 @@
-"""Sockets of refused clients, held open for a while so that the clients back off (`delayed_closes`). Shell."""
+"""Sockets of refused clients, kept open for a while so that the clients back off (`delayed_closes`). Shell."""
 
 import os
 import socket
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from broker_runtime.network.delayed_closes import DelayedCloses
 
 _CLOSES_PER_TURN = 100
-"""Each takes some 10 microseconds."""
+"""Closing one takes some 10 microseconds."""
 
 
 class RefusedSockets:
-    """Owns the sockets that were given to it, as bare descriptors, and closes each at its time; `now` is in seconds."""
+    """Owns sockets as bare descriptors, and closes each at its time; `now` returns seconds."""
 
     __slots__ = ("_closes", "_ending", "_loop", "_now", "_timer", "_timer_ms")
 
@@ -32,7 +32,7 @@ class RefusedSockets:
         self._closes.set_limit(limit)
 
     def add(self, refused: socket.socket, close_at_ms: int) -> None:
-        """Beyond the limit it is closed at once."""
+        """Close the socket at `close_at_ms`, or at once beyond the limit."""
         if self._closes.add(refused.fileno(), close_at_ms):
             refused.detach()
             self._arm(close_at_ms)
@@ -45,7 +45,7 @@ class RefusedSockets:
                 return
             self._timer.cancel()
         self._timer_ms = at_ms
-        # Loops' timers count whole milliseconds and may be early by a fraction: one more spares a second try.
+        # Event loop timers have millisecond resolution and may fire slightly early: 1 ms more avoids a second wait.
         self._timer = self._loop.call_later(max(at_ms + 1 - self._now() * 1000, 0) / 1000, self._close_due)
 
     def _close_due(self) -> None:
@@ -56,7 +56,7 @@ class RefusedSockets:
             self._arm(self._closes.next_ms)
 
     def close_all(self) -> None:
-        """Over turns of the loop."""
+        """Close all sockets over several iterations of the event loop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,12 +1,14 @@
-"""Who may hold how much of the memory for requests that have not arrived as a whole. Pure; times are seconds, given.
+"""Divide the memory for unfinished requests among connections. Pure; times are seconds, given.
 
-What counts is what has arrived, never what a client announces. A connection may hold as much as its address leaves, an
-address as much as all of them leave: so whatever some addresses hold there is room for the others. Large requests leave
-a quarter of it, so that ordinary ones have room beside those of their own address. Who may not have more is not read
-from, as Kafka mutes a channel when queued.max.request.bytes is used up; its bytes wait in the kernel.
+Memory is counted by what has arrived, never by what a client announces. A connection may hold as much as its address
+leaves free, and an address as much as all addresses leave free. So whatever some addresses hold, there is room for the
+others. Large requests leave a quarter of the memory free, so that ordinary ones have room beside those of their own
+address. A connection that may not have more is not read from, as Kafka mutes a channel when queued.max.request.bytes is
+used up. Its bytes wait in the kernel.
 
-Shares alone could leave every large request unfinished. So a part of the memory, a request of the largest size at most,
-is kept for one of those that wait, the one that has waited longest: it may go beyond its share, but not for ever.
+Shares alone could leave every large request unfinished. So a part of the memory, at most one request of the largest
+size, is reserved for one waiting connection: the one that has waited longest. It may exceed its share, but not for
+ever.
 """
 
 from collections.abc import Hashable, Iterable
@@ -14,16 +16,16 @@ from typing import Generic, TypeVar
 
 _WORTH_READING_BYTES = 4_096
 _ORDINARY_BYTES = 2 * 1024 * 1024
-"""Most producers send a megabyte at most in one request."""
+"""Most producers send at most a megabyte in one request."""
 _SECONDS_PER_BYTE = 1e-6
-"""Who is let through beyond its share sends a megabyte a second at least."""
+"""A connection that may exceed its share must send at least a megabyte per second."""
 
 
 _Holder = TypeVar("_Holder", bound=Hashable)
 
 
 class RequestMemory(Generic[_Holder]):
-    """`limit` bytes for all together; requests have at most `largest` bytes."""
+    """Divides `limit` bytes; requests have at most `largest` bytes."""
 
     __slots__ = (
         "_asked",
@@ -46,15 +48,15 @@ class RequestMemory(Generic[_Holder]):
         self._by_address: dict[str, int] = {}
         self._asked = 0
         self._numbers: dict[_Holder, int] = {}
-        """In which order holders had to wait first, kept until their requests are done."""
+        """Order in which holders first had to wait, kept until their requests are done."""
         self._waiting: set[_Holder] = set()
         self.used = 0
-        """Without what the favoured one has beyond its share."""
+        """Bytes in use, without those that the favoured holder has beyond its share."""
         self.ample = True
-        """Less than half of what is shared is in use."""
+        """Whether less than half of the shared memory is in use."""
         self._beyond = 0
         self.holders: set[_Holder] = set()
-        """Who has bytes of an unfinished request."""
+        """Holders with bytes of an unfinished request."""
         self.favoured: _Holder | None = None
         self.favoured_until_s = 0.0
 
@@ -64,11 +66,11 @@ class RequestMemory(Generic[_Holder]):
 
     @property
     def waiting(self) -> Iterable[_Holder]:
-        """Those that were told to wait, the first one first."""
+        """Waiting holders, in the order in which they first had to wait."""
         return sorted(self._waiting, key=self._numbers.__getitem__)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return how many holders wait."""
         return len(self._waiting)
 
     def take(self, holder: _Holder, address: str, count: int) -> None:
@@ -84,7 +86,7 @@ class RequestMemory(Generic[_Holder]):
         self.ample = 2 * self.used < self._shared
 
     def give_back(self, holder: _Holder, address: str, count: int) -> None:
-        """`holder` has its request as a whole, or gives it up."""
+        """Release the bytes of `holder`: its request is complete or given up."""
         if self.favoured == holder:
             count -= self._beyond
             self._beyond = 0
@@ -100,11 +102,12 @@ class RequestMemory(Generic[_Holder]):
     def room(
         self, holder: _Holder, address: str, held: int, missing: int, now_s: float, *, may_wait: bool = True
     ) -> int:
-        """How many bytes of the `missing` ones `holder`, which has `held`, may take now; 0: it waits.
+        """Return how many of the `missing` bytes `holder`, which has `held`, may receive now; 0: it waits.
 
-        Without `may_wait` it is not among those that wait: it comes back by itself, and holds up nobody until then.
+        Without `may_wait` it does not join the waiting holders: it retries by itself, and blocks no other holder until
+        then.
         """
-        # A byte more leaves a byte less to all, to the address and to the connection.
+        # One byte more leaves one byte less for all, for the address and for the connection: hence a third.
         if self.favoured == holder:
             return missing
         left = self._shared - self.used - self._by_address.get(address, 0) - held

@@ -1,7 +1,6 @@
-"""The listeners, quotas and connections of one process, from start to orderly end. Shell.
+"""The listeners, quotas and connections of one process, from start to orderly shutdown. Shell.
 
-Knows neither APIs nor configuration text: requests go to the handler that it is given, limits come as
-`NetworkLimits`.
+It knows neither APIs nor configuration text: requests go to a given handler, limits come as `NetworkLimits`.
 """
 
 import asyncio
@@ -26,9 +25,9 @@ from broker_runtime.wire.handler import FrameHandler
 
 
 class SocketServer:
-    """Owns listeners and their connections; nothing is durable. Must be made and used in the thread of `loop`.
+    """Owns listeners and their connections; nothing is durable. Must be created and used in the thread of `loop`.
 
-    `poller` is given by tests only.
+    Only tests pass `poller`.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class SocketServer:
     def add_listener(
         self, name: str, host: str, port: int, security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ) -> tuple[str, int]:
-        """Bind and listen, but accept nothing before `start`; the address bound. Raises ListenerBindError."""
+        """Bind and listen, but accept nothing before `start`. Returns the bound address. Raises ListenerBindError."""
         connect = partial(self._connections.connect, TRANSPORTS[security_protocol])
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
@@ -74,16 +73,16 @@ class SocketServer:
                 acceptor.start()
 
     def remove_listener(self, name: str) -> None:
-        """Close the listener at once, and its connections over turns; from here on they are not served.
+        """Close the listener at once, and its connections over several iterations; they are not served any more.
 
-        Its limits and figures go with the last of them, unless it has been added again by then.
+        Its limits and figures are removed with the last connection, unless the listener has been added again by then.
         """
         self._acceptors.pop(name).close()
         self._connections.hang_up_on_those_of({name})
         self.quotas.retire_listener(name, self._now_ms())
 
     def pause(self, listeners: Collection[str], why: str) -> None:
-        """Serve nobody on these listeners: they are hung up on, those who come until `resume` too."""
+        """Close the connections of these listeners, and each new one until `resume`."""
         for name in listeners:
             self._acceptors[name].pause(why)
         self._connections.hang_up_on_those_of(listeners)
@@ -107,7 +106,7 @@ class SocketServer:
         self._connections.evict_soon()
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
-        """The `ip` quota entity; `ip` None is the default entity, `rate` None removes."""
+        """Change the rate of an `ip` quota entity; `ip` None is the default entity, `rate` None removes it."""
         self.quotas.update_ip_rate(ip, rate, self._now_ms())
 
     def _wake(self, listener: str) -> None:
@@ -127,7 +126,7 @@ class SocketServer:
         return self._poller.lengths, self._shared.turns.lengths, self._connections.hanging_up.lengths
 
     async def shutdown(self, drain_s: float) -> None:
-        """Accept nothing more, give requests in progress `drain_s` to be answered, close everything."""
+        """Stop accepting, give requests in progress `drain_s` to be answered, then close everything."""
         self.reserved.release()
         for acceptor in self._acceptors.values():
             acceptor.close()

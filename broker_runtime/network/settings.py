@@ -1,7 +1,7 @@
 """Every limit of the network layer, as frozen values; the defaults are those of the configuration keys. Pure.
 
-`broker_runtime.limits` maps server.properties and dynamic configuration to these; nothing here parses text.
-A change of limits is a new object handed to `SocketServer.update_limits`.
+`broker_runtime.limits` derives these from server.properties and dynamic configuration; nothing here parses text. To
+change limits, pass a new object to `SocketServer.update_limits`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,24 @@ from broker_runtime.config import INT_MAX, BrokerConfig
 from broker_runtime.config.addresses import Network
 
 HEAVY_S = 0.00025
-"""A connection that held the event loop for so long at a time waits for its turn among the others that did, once it
-sends something again: those with short requests are served before it."""
+"""A connection that blocked the event loop for this long is heavy.
+
+Its next request waits in a queue with those of other heavy connections: connections with short requests are served
+before them.
+"""
 UNLIMITED = INT_MAX
-"""Kafka's INT_MAX: a rate or count that large is no limit, and is not even compared with."""
+"""Kafka's INT_MAX: a rate or count this large means no limit, and is not compared."""
 
 
 class Strategy(Enum):
-    """How a rate is judged: connection.quota.strategy."""
+    """Algorithm that judges a rate: connection.quota.strategy."""
 
     WINDOWED = "windowed"
     TOKEN_BUCKET = "token-bucket"
 
 
 class IpAction(Enum):
-    """What becomes of a connection over its address's rate: connection.quota.ip.action."""
+    """Action for a connection over its address's rate: connection.quota.ip.action."""
 
     DELAY = "delay"
     DROP = "drop"
@@ -40,8 +43,8 @@ _IP_ACTION = IpAction(BrokerConfig.connection_quota_ip_action.default)
 class QuotaSettings:
     """KIP-308, KIP-402 and KIP-612 limits. Listener maps are keyed by the listener's name; absent means inherited.
 
-    `max_connection_creation_rate_per_ip` is the KIP-612 draft's key; a rate set for the `ip` quota entity
-    (`ConnectionQuotas.update_ip_rate`), default entity included, wins over it.
+    `max_connection_creation_rate_per_ip` is the KIP-612 draft's key. A rate of the `ip` quota entity
+    (`ConnectionQuotas.update_ip_rate`), default entity included, overrides it.
     """
 
     max_connections: int = BrokerConfig.max_connections.default
@@ -59,15 +62,17 @@ class QuotaSettings:
     max_tracked_ips: int = BrokerConfig.connection_quota_tracked_ips_max.default
     max_delayed_closes: int = BrokerConfig.connection_quota_delayed_close_max.default
     count_abandoned: bool = BrokerConfig.connection_quota_count_abandoned.default
-    """Connections that their clients have closed before they are accepted take a place in every rate, as in Kafka."""
+    """Whether connections that were closed before they are accepted count in every rate, as in Kafka."""
     trusted_proxies: Mapping[str, Sequence[Network]] = field(default_factory=dict)
-    """By the names of those listeners that only proxies connect to; an address is then what they say it is."""
+    """Networks of the trusted proxies, by the name of a listener for proxies only. The header then defines a client's
+    address.
+    """
 
     def max_connections_of(self, listener: str, *, protected: bool) -> int:
-        """A listener without a value of its own inherits the broker's number as its own limit, as in Kafka.
+        """Return the listener's limit: its own, else the broker's, as in Kafka.
 
-        `protected`: it is the one that brokers and the operator use, beside others. No limit for clients reaches it, so
-        it has none but its own. (In Kafka it inherits, and a small number locks brokers and administrators out.)
+        `protected`: the listener is for brokers and the operator, beside others. No limit for clients applies to it, so
+        only its own does. (In Kafka it inherits, and a small number locks out brokers and administrators.)
         """
         return self.listener_max_connections.get(listener, UNLIMITED if protected else self.max_connections)
 
@@ -96,25 +101,28 @@ class NetworkLimits:
     frame_receive_timeout_s: float = BrokerConfig.sluicegate_frame_receive_timeout_ms.default / 1000
     connection_turn_requests: int = BrokerConfig.sluicegate_connection_turn_requests_max.default
     connection_turn_s: float = BrokerConfig.sluicegate_connection_turn_max_us.default / 1_000_000
-    """After so many requests, or so long, the other connections have their turn."""
+    """After this many requests, or this time, other connections are served."""
     turn_s: float = BrokerConfig.sluicegate_network_turn_max_us.default / 1_000_000
-    """After so long the loop serves whatever else it has to do."""
+    """After this time the event loop does its other work."""
     push_max_bytes: int = BrokerConfig.sluicegate_connection_push_max_bytes.default
     closed_observers_max: int = BrokerConfig.sluicegate_connection_observers_max.default
     accepts_per_wakeup: int = 8
-    """New connections served before the existing ones have their turn: 16 is 2 % faster, and makes them wait longer."""
+    """New connections accepted before the existing ones are served: 16 is 2 % faster, but makes them wait longer."""
     accept_yield_s: float = 0.002
-    """Pause of an acceptor after each turn while established clients are at work: a storm then takes a bounded share of
-    the loop and of the machine, and their requests do not queue behind it (the aim of KIP-402, part 1)."""
+    """Pause of an acceptor after each pass while established clients are busy.
+
+    A storm then takes a bounded share of the loop and of the machine, and their requests do not queue behind it (the
+    aim of KIP-402, part 1).
+    """
     established_after_s: float = 1.0
-    """A connection that old counts as established."""
+    """Age from which a connection counts as established."""
     accept_error_pause_s: float = 0.1
     log_interval_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """Of one outgoing connection: bytes of a response, requests that wait for theirs, seconds for connecting."""
+    """Limits of one outgoing connection: bytes of a response, pending requests, seconds for connecting."""
 
     response_bytes_max: int
     in_flight_max: int

@@ -1,4 +1,4 @@
-"""What all connections of one event loop have in common, and whom they tell. Shell."""
+"""State that all connections of one event loop share, and the interface of their owner. Shell."""
 
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Iterable
@@ -17,41 +17,41 @@ _DEAL_S = 0.01
 
 
 class OwnedConnection(ServedConnection, Protocol):
-    """What the owner of the connections knows of one, besides."""
+    """The additional attributes of a connection that its owner uses."""
 
     established_from_s: float
-    """When it counts as established."""
+    """Time from which the connection counts as established."""
 
     @property
     def ended_by(self) -> ConnectionEvent | None:
-        """What has ended it, first of all."""
+        """The first event that ended the connection."""
         ...
 
 
 class ConnectionHost(Protocol):
-    """What the owner of the connections is told."""
+    """Events that the owner of the connections receives."""
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
-        """These connections, by id, may go on with requests that there was no memory for."""
+        """Let these connections, by id, continue with requests that there was no memory for."""
         ...
 
     def connection_closed(self, connection: OwnedConnection) -> None: ...
 
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
-        """The connection is about to be closed for `kind`; to be counted, and logged now and then."""
+        """Count the coming close of the connection by `kind`, and log it at intervals."""
         ...
 
     def request_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
-        """As `connection_refused`, but that the connection goes on."""
+        """Count and log like `connection_refused`, for a connection that continues."""
         ...
 
     def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
-        """A mistake of ours, not of the client."""
+        """Log a bug in the broker, not a client's error."""
         ...
 
 
 class Shared:
-    """What all connections of one event loop have in common."""
+    """State that all connections of one event loop share."""
 
     __slots__ = (
         "_dealing",
@@ -86,12 +86,12 @@ class Shared:
         self.buffers = Buffers(limits, self._deal_memory)
         self._dealing = False
         self.throttle_ends: dict[int, TimerHandle] = {}
-        """By the ids of connections."""
+        """Timers by connection id."""
         self.established_used_s = float("-inf")
-        """When a connection that is no new one last sent something."""
+        """Time at which an established connection last sent something."""
 
     def _deal_memory(self) -> None:
-        """Some was given back: those that wait for it ask again, soon and all at once."""
+        """Let waiting connections ask again after memory was released: soon, and all at once."""
         if len(self.buffers.memory) and not self._dealing:
             self._dealing = True
             self.loop.call_later(_DEAL_S, self._deal)

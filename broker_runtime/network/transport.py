@@ -1,7 +1,7 @@
 """The seam below a connection: one end of a byte stream that never blocks. Shell.
 
-`PlainTransport` is a TCP socket. Others may encrypt: such a one may have to write in order to read, and the other way
-round, may hold bytes that the socket does not show any more, and has no use for sendfile.
+`PlainTransport` is a TCP socket. An encrypting transport may have to write in order to read, and the reverse. It may
+buffer bytes that the socket no longer shows, and it does not use sendfile.
 """
 
 import errno
@@ -16,35 +16,36 @@ from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.wire.reply import FileRegion
 
 _NO_BYTES = bytes(4)
-"""How many bytes are unread, as FIONREAD writes an int, where there are none."""
+"""Zero unread bytes, as FIONREAD writes an int."""
 SENDFILE_BYTES = 4 * 1024 * 1024
-"""Sent of a file at most at once."""
+"""Maximum of bytes of a file sent at once."""
 BUFFERS_PER_CALL = os.sysconf("SC_IOV_MAX")
-"""Most buffers of one `sendmsg`, 1,024 on Linux. A call with more raises EMSGSIZE."""
+"""Maximum of buffers of one `sendmsg`, 1,024 on Linux. A call with more raises EMSGSIZE."""
 
 
 class FileUnreadableError(OSError):
-    """Less of a file can be read than was promised to the client. The stream itself may be well."""
+    """Less of a file can be read than was promised to the client. The stream itself may be intact."""
 
 
 class Transport(Protocol):
-    """All three calls raise BlockingIOError when nothing can be done now, and OSError when the stream has failed.
+    """One end of a byte stream. All three calls raise BlockingIOError if nothing can be done now, and OSError if it
+    failed.
 
-    A handshake is part of the first calls: until it is over they do nothing but to carry it on.
+    A handshake is part of the first calls: until it is complete they only continue it.
     """
 
     @property
     def holds_bytes(self) -> bool:
-        """Bytes have come that `receive_into` would give without the socket being readable."""
+        """Whether `receive_into` would return bytes although the socket is not readable."""
         ...
 
     @property
     def holds_unread(self) -> bool:
-        """Bytes have come that nobody has received yet. It takes a system call."""
+        """Whether bytes have arrived that were not received yet. Takes a system call."""
         ...
 
     def receive_into(self, space: memoryview, /) -> int:
-        """How many bytes were received; 0: the peer has ended its side."""
+        """Return how many bytes were received; 0: the peer has ended its side."""
         ...
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], /) -> int:
@@ -55,31 +56,33 @@ class Transport(Protocol):
         ...
 
     def send_region(self, region: FileRegion, /) -> int:
-        """How many bytes were taken, `SENDFILE_BYTES` at most; moves the beginning of `region` behind them.
+        """Return how many bytes were sent, at most `SENDFILE_BYTES`, and advance the beginning of `region`.
 
-        Raises FileUnreadableError when the file ends before it, or cannot be read.
+        Raises FileUnreadableError if the file ends too early, or cannot be read.
         """
         ...
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:
-        """Whether the socket is to be watched for reading and for writing by who waits to receive, and to send."""
+        """Return whether to watch the socket for reading and for writing, to receive (`read`) and to send (`write`)."""
         ...
 
     def fileno(self) -> int:
-        """The socket's descriptor, to be watched; negative once it is closed."""
+        """Return the socket's descriptor for watching; negative once it is closed."""
         ...
 
     def close(self) -> None: ...
 
 
 class TransportFactory(Protocol):
-    """Makes the transport of a stream socket that does not block, and is connected; it owns the socket from then on."""
+    """Creates the transport of a connected, non-blocking stream socket, and passes the ownership of the socket to
+    it.
+    """
 
     def __call__(self, connected: socket.socket, /) -> Transport: ...
 
 
 class PlainTransport:
-    """Owns `connected`, a stream socket that does not block."""
+    """Owns `connected`, a non-blocking stream socket."""
 
     __slots__ = ("_socket",)
 
@@ -90,7 +93,7 @@ class PlainTransport:
 
     @property
     def holds_unread(self) -> bool:
-        """As of `Transport`."""
+        """Implement `Transport`."""
         return any(ioctl(self._socket.fileno(), FIONREAD, _NO_BYTES))
 
     def receive_into(self, space: memoryview, /) -> int:
@@ -129,4 +132,4 @@ class PlainTransport:
 
 
 TRANSPORTS: Mapping[SecurityProtocol, TransportFactory] = {SecurityProtocol.PLAINTEXT: PlainTransport}
-"""What carries the bytes of accepted and of dialled sockets: one that encrypts is another entry."""
+"""Transports of accepted and of dialled sockets, by security protocol: an encrypting one is another entry."""

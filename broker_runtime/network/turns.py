@@ -1,7 +1,7 @@
-"""Whose complete requests wait goes on here: round robin, for a bounded time in each turn of the event loop. Shell.
+"""Serve connections with waiting requests: round robin, for a bounded time in each iteration of the event loop. Shell.
 
-A client may send thousands of requests at once. It gets some of them answered and goes to the end of the queue, and
-between two turns the loop serves everybody else: other clients, timers, heartbeats, the controller.
+A client may send thousands of requests at once. Some of them are answered, then the client goes to the end of the
+queue. Between two passes the loop does its other work: other clients, timers, heartbeats, the controller.
 """
 
 from asyncio import AbstractEventLoop
@@ -17,11 +17,11 @@ class Waiting(Protocol):
     """A connection whose complete requests wait for their turn."""
 
     def take_turn(self) -> None:
-        """Go on for a bounded time; whoever has more to do then calls `Turns.add` again."""
+        """Continue for a bounded time; a connection with more to do calls `Turns.add` again."""
         ...
 
     def was_heavy(self) -> None:
-        """Its turn has held the event loop for HEAVY_S."""
+        """Handle that its turn blocked the event loop for HEAVY_S."""
         ...
 
 
@@ -30,10 +30,11 @@ def _nobody() -> bool:
 
 
 class Turns:
-    """`now` gives seconds; a turn ends after the first member that goes on for longer than `turn_s` from its start.
+    """`now` returns seconds; a pass ends after the first member that is running when `turn_s` has elapsed.
 
-    One request may take much longer than a turn. While others wait (`others_wait`), who are served in short turns, the
-    time is then theirs for as long as it was too long: else a few clients with heavy requests would have nearly all.
+    One request may take much longer than a pass. If other connections wait (`others_wait`), which are served in short
+    turns, the next passes are skipped for as long as the pass was too long. Otherwise a few clients with heavy requests
+    would take nearly all of the time.
     """
 
     __slots__ = ("_loop", "_now", "_others_wait", "_pause_until_s", "_queue", "_scheduled", "_turn_s", "lengths")
@@ -58,7 +59,7 @@ class Turns:
         return len(self._queue)
 
     def add(self, waiting: Waiting) -> None:
-        """Never runs `waiting` at once: the caller may be in the middle of another connection's pass."""
+        """Queue `waiting`. Never runs it at once: the caller may be in the middle of another connection's pass."""
         self._queue.append(waiting)
         self._schedule()
 
@@ -86,7 +87,7 @@ class Turns:
                 if now_s >= stop_s:
                     break
         finally:
-            # Also when one of them has failed.
+            # Also if a turn has raised.
             if queue:
                 self._schedule()
             self._pause_until_s = now_s + (now_s - stop_s)

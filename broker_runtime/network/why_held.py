@@ -1,6 +1,6 @@
-"""What holds the connections of an address on this broker, and what connection groups have counted. Pure.
+"""Explain which limits apply to an address on this broker, and what connection groups have counted. Pure.
 
-For GET /connection-quotas; what is in an answer stands in docs/reference/connection-groups.md.
+For GET /connection-quotas; docs/reference/connection-groups.md documents the response.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Content = dict[str, object]
 
 
 class WhyHeld:
-    """Answers from the quotas as they are at `now_ms`, which is `wall_ms` for people."""
+    """Reads the quotas as of `now_ms`, which is `wall_ms` in wall-clock time."""
 
     def __init__(self, quotas: ConnectionQuotas, now_ms: int, wall_ms: int) -> None:
         self._quotas = quotas
@@ -27,7 +27,7 @@ class WhyHeld:
         self._wall_ms = wall_ms
 
     def address(self, ip: str) -> Content:
-        """`ip` is in its canonical spelling."""
+        """Describe the limits of `ip`, which is in its canonical spelling."""
         quotas, groups = self._quotas, self._quotas.groups
         found, rates = groups.holders(ip), quotas.ip_rates
         holders = [self._member(one, ip) for one in found.enforcing]
@@ -77,7 +77,7 @@ class WhyHeld:
         }
 
     def group(self, name: str) -> Content | None:
-        """None for one that is not in force."""
+        """Describe a group; None if it is not in force."""
         group = self._quotas.groups.by_name.get(name)
         if group is None or not group.in_force:
             return None
@@ -90,7 +90,9 @@ class WhyHeld:
         }
 
     def groups(self, after: str) -> Content:
-        """By name, those behind `after`; `next` is what to ask with for more, None where there are none."""
+        """Describe the groups after `after`, by name; `next` is the value of `after` for more, None if there are
+        none.
+        """
         names = (name for name, group in self._quotas.groups.by_name.items() if group.in_force and name > after)
         found = nsmallest(GROUPS_PER_ANSWER + 1, names)
         shown = found[:GROUPS_PER_ANSWER]
