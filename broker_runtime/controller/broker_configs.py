@@ -1,8 +1,9 @@
-"""What a change of brokers' dynamic configuration may do: of one broker, or of the default of the whole cluster. Pure.
+"""Validate changes of brokers' dynamic configuration: of one broker, or of the default of the whole cluster. Pure.
 
-Two things are asked. Of what is set: is it a key, dynamic, at this level, of a listener that there is, and with a value
-that is allowed? Of what results, whatever was changed and deletions included: does it break a rule that it kept before?
-The result is that of each broker, and that of the default alone, for the next broker to join may override nothing.
+There are two checks. The first is of each value that is set: the key must be known, dynamic and allowed at this level,
+its listener must exist, and the value must be valid. The second is of the resulting configuration, deletions included:
+it must not break a rule that it kept before. Results are checked for each broker, and for the default alone, because
+the next broker to join may override nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ _MAX_CONNECTIONS = BrokerConfig.max_connections.name
 
 
 def broker_change_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
-    """What is wrong with a change of this resource from `before` to `after`; None when it is fine."""
+    """Return what is wrong with changing this resource from `before` to `after`; None if it is valid."""
     given = {name: value for name, value in after.items() if before.get(name) != value}
     return (
         _given_problem(given, broker_id, image)
@@ -33,7 +34,7 @@ def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) 
     fixed = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.READ_ONLY]
     if fixed:
         return f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]"
-    # A key that is not known, or not dynamic (any more), may always be taken away.
+    # A key that is unknown, or not dynamic (any more), may always be deleted.
     unknown = [name for name, key in keys.items() if key is None]
     if unknown:
         return f"Unknown broker config name: {', '.join(f'{name}{hint(name)}' for name in sorted(unknown))}"
@@ -50,7 +51,7 @@ def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) 
 
 
 def _listener_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
-    """A limit of a listener that nobody has would be enforced by nobody; one that the same request adds is there."""
+    """Reject limits of a listener that no broker has, and none would enforce. This request may add the listener."""
     there = _listeners(image.brokers if broker_id is None else [broker_id], image) | _named(
         given if broker_id is None else {**image.configs.of_broker(broker_id), **given}
     )
@@ -76,10 +77,10 @@ def _value_problem(given: Configs, keys: Mapping[str, ConfigKey | None]) -> str 
 
 
 def _room_for_brokers_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
-    """Why brokers, or whoever is to lift the limit again, would find no connection left. Kafka takes any number.
+    """Reject a limit that leaves no connection for brokers, or for the administrator who would raise it again.
 
-    Brokers name the listener that they use between each other first when they register. A number of the whole broker
-    reaches it only where clients have no other one.
+    Kafka accepts any number. A broker registers the listener for inter-broker connections as its first. A limit of the
+    whole broker applies to that listener only if it is the only one.
     """
     needed = len(image.brokers)
     for one in image.brokers if broker_id is None else [broker_id]:
@@ -96,7 +97,10 @@ def _room_for_brokers_problem(given: Configs, broker_id: int | None, image: Meta
 
 
 def _brokers_listener_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
-    """Brokers would not find each other, or be refused. A broker that changes its own listeners knows more."""
+    """Reject a change after which brokers would not find each other, or would be refused.
+
+    A broker that changes its own listeners has more information.
+    """
     for one in image.brokers if broker_id is None else [broker_id]:
         for endpoint in image.brokers[one].endpoints[:1]:
             listener = endpoint.listener.lower()
@@ -109,14 +113,14 @@ def _brokers_listener_problem(given: Configs, broker_id: int | None, image: Meta
 
 
 def _named(given: Configs) -> frozenset[str]:
-    """The listeners, in lower case, that the first of these keys that is there names."""
+    """Return the listeners, in lower case, that the first of these keys in `given` names."""
     keys = (BrokerConfig.listeners, BrokerConfig.advertised_listeners)
     text = next((given[key.name] for key in keys if key.name in given), "")
     return frozenset(item.partition("://")[0].strip().lower() for item in text.split(",") if "://" in item)
 
 
 def _result_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
-    """The first rule that breaks; one that was broken before does not hinder its mending."""
+    """Return the first rule that the change breaks. A rule broken before is ignored, so that it can be repaired."""
     for was, will_be, listeners in _results(before, after, broker_id, image):
         known = limit_problems(_typed(was), listeners)
         for problem in limit_problems(_typed(will_be), listeners):
@@ -141,7 +145,7 @@ def _listeners(brokers: Collection[int], image: MetadataImage) -> frozenset[str]
 
 
 def _typed(texts: Configs) -> dict[str, Value]:
-    """Without what is stored and no value any more: brokers leave it out as well."""
+    """Parse the values; omit stored ones that are no longer valid, as brokers do."""
     values: dict[str, Value] = {}
     for name, text in texts.items():
         key = broker_key(name)

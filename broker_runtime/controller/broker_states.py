@@ -1,8 +1,8 @@
-"""What the controller thinks of a broker: the four states of seed 004 and every transition between them.
+"""The controller's state machine of a broker: the four states of seed 004 and every transition between them.
 
-Owns the states and the table, which a page is made of (tools/); pure. What a change writes to the journal is
-`registration`'s business. Names and replies of heartbeats are those of BrokerHeartbeat (63, KIP-631); where Apache
-Kafka says CONTROLLED_SHUTDOWN the seed says Stopping, and a broker that is fenced without a session is Offline here.
+This module owns the states and the table, from which a documentation page is generated (tools/); pure. `registration`
+defines what a change writes to the journal. Names and replies of heartbeats are those of BrokerHeartbeat (63, KIP-631).
+Apache Kafka's CONTROLLED_SHUTDOWN is Stopping here, as in the seed, and a fenced broker without a session is Offline.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from broker_runtime.errors import ErrorCode
 
 
 class BrokerControlState(Enum):
-    """A broker in the controller's eyes (so in Kafka, too); what it tells of itself is in cluster.lifecycle."""
+    """State of a broker as the controller sees it (so in Kafka, too); its own view is in cluster.lifecycle."""
 
     OFFLINE = "Offline"
     FENCED = "Fenced"
@@ -22,7 +22,7 @@ class BrokerControlState(Enum):
 
 
 class BrokerEvent(Enum):
-    """What a broker asks, or what happens to it. The values are for people."""
+    """A request of a broker, or an event that concerns it. The values are for display."""
 
     REGISTER = "BrokerRegistration"
     FENCE = "heartbeat, WantFence"
@@ -50,7 +50,7 @@ class Guard(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """`next` None: the registration is gone. The two flags are those of the heartbeat's answer."""
+    """A row of the table. `next` None: the registration is removed. The flags are those of the heartbeat's answer."""
 
     state: BrokerControlState
     event: BrokerEvent
@@ -124,5 +124,5 @@ _BY_CAUSE: Mapping[tuple[BrokerControlState, BrokerEvent], tuple[Transition, ...
 
 
 def transitions(state: BrokerControlState, event: BrokerEvent) -> tuple[Transition, ...]:
-    """Exactly one of them has a guard that holds."""
+    """Return the rows of a state and event; exactly one of them has a guard that holds."""
     return _BY_CAUSE[state, event]

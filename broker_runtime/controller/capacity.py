@@ -1,8 +1,8 @@
-"""How much one request may make, and how many replicas a broker may have. Pure.
+"""Limit the records of one request, and the replicas of a broker. Pure.
 
-Kafka's controller writes at most 10,000 records for one request. How many replicas a broker can hold follows from the
-files that it may have open; the controller takes its own limit for that of every broker, which is true where they are
-started alike, and sluicegate.broker.replicas.max says it where they are not.
+Kafka's controller writes at most 10,000 records for one request. The files that a broker may open limit its replicas.
+The controller uses its own limit for every broker, which is correct if all are started alike. If they are not,
+sluicegate.broker.replicas.max sets the limit.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ _PARTITIONS_OF_A_STEP = 16
 
 
 def check_partitions(partitions: int) -> None:
-    """`partitions` are those of all topics of one request. Raises KafkaError for the request as a whole."""
+    """Check the number of partitions of all topics of one request. Raises KafkaError for the request as a whole."""
     if partitions > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -29,7 +29,7 @@ def check_partitions(partitions: int) -> None:
 
 
 def check_records(count: int) -> None:
-    """What one request has come to; raises KafkaError."""
+    """Check the number of records of one request. Raises KafkaError."""
     if count > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -39,14 +39,17 @@ def check_records(count: int) -> None:
 
 
 class Capacity:
-    """The replicas of each broker, with what one request adds to them."""
+    """Number of replicas of each broker, including those that the current request adds."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._replicas: Counter[int] | None = None
 
     def take(self, records: Sequence[Record]) -> Steps[Sequence[Record]]:
-        """`records`, if there is room for the replicas that they make; else raises KafkaError and takes nothing."""
+        """Return `records` if there is room for the replicas that they create.
+
+        Else raise KafkaError and count nothing.
+        """
         limit = self._image.defaults.replicas_max
         if limit is None:
             return records
@@ -70,7 +73,7 @@ class Capacity:
         return records
 
     def _added(self, record: Record) -> Iterable[int]:
-        """Brokers that get a replica by it."""
+        """Return the brokers that get a replica by this record."""
         if not isinstance(record, PartitionRecord):
             return ()
         topic = self._image.topics.by_id(record.topic_id)
@@ -79,7 +82,7 @@ class Capacity:
 
 
 def replicas_by_broker(image: MetadataImage) -> Steps[Counter[int]]:
-    """How many replicas of partitions each broker has."""
+    """Count the partition replicas of each broker."""
     found: Counter[int] = Counter()
     for topic in image.topics.values():
         for number, part in enumerate(topic.partitions.values()):

@@ -1,8 +1,8 @@
-"""Client quotas (KIP-546, KIP-612 as shipped): what may be set. Pure.
+"""Validate changes of client quotas (KIP-546, KIP-612 as shipped). Pure.
 
-Only `connection_creation_rate` of `ip` entities and what connection groups have is enforced; the keys of users and
-client ids are checked and kept as Kafka does. An `ip` may be a host name: whether it resolves is the caller's to find
-out (`hosts_to_resolve`).
+Only `connection_creation_rate` of `ip` entities and the quotas of connection groups are enforced; the keys of users and
+client ids are checked and stored as Kafka does. An `ip` may be a host name: the caller checks whether it resolves
+(`hosts_to_resolve`).
 """
 
 import math
@@ -41,26 +41,26 @@ _GROUP_KEYS: Mapping[str, Type] = {
 _MEMBER_KEYS: Mapping[str, Type] = {MEMBER_KEY: Type.DOUBLE}
 _LARGEST = {Type.INT: INT_MAX, Type.LONG: LONG_MAX}
 _SMALLEST: Mapping[Type, float] = {Type.INT: 1, Type.LONG: 1, Type.DOUBLE: 0.001}
-"""Less counts as nothing: Apache Kafka takes 5e-324 for a rate of connections, and then enforces a rate of 0."""
+"""Smallest values that count: Apache Kafka accepts 5e-324 for a rate of connections, and then enforces a rate of 0."""
 _FRACTION_MAX = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """`value` None takes the quota away."""
+    """One change of a quota; `value` None removes it."""
 
     key: str
     value: float | None
 
 
 EntityParts = Sequence[tuple[str, str | None]]
-"""(type, name) pairs as a request gives them; a name of None is the default entity."""
+"""(type, name) pairs as in a request; a name of None is the default entity."""
 
 
 def alter_quotas(
     parts: EntityParts, changes: Sequence[QuotaChange], image: MetadataImage, resolved: Collection[str]
 ) -> Sequence[ClientQuotaRecord]:
-    """The records that differ from what is set. `resolved` are the host names that were found to have an address."""
+    """Return the records for values that change. `resolved` are the host names that resolve to an address."""
     entity = _entity(parts)
     keys = _keys_of(entity, resolved)
     current = _current(entity, image)
@@ -94,7 +94,7 @@ def _current(entity: QuotaEntity, image: MetadataImage) -> Mapping[str, float]:
 
 
 def hosts_to_resolve(entities: Sequence[EntityParts]) -> set[str]:
-    """The names of `ip` entities that are no addresses; a member of a connection group is never a host's name."""
+    """Return the names of `ip` entities that are not addresses; a member of a connection group is never a host name."""
     return {
         name
         for parts in entities
@@ -105,7 +105,7 @@ def hosts_to_resolve(entities: Sequence[EntityParts]) -> set[str]:
 
 
 def _entity(parts: EntityParts) -> QuotaEntity:
-    """Sorted by type. A type that is named twice counts as it was named last, as in Apache Kafka 4.3."""
+    """Return the entity, sorted by type. If a type is named twice, the last name counts, as in Apache Kafka 4.3."""
     if not parts:
         raise _invalid("Invalid empty client quota entity")
     named = dict(parts)

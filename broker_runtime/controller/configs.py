@@ -1,7 +1,7 @@
-"""Altering configurations (KIP-226, KIP-339): what AlterConfigs and IncrementalAlterConfigs may change. Pure.
+"""Alter configurations (KIP-226, KIP-339): the changes that AlterConfigs and IncrementalAlterConfigs allow. Pure.
 
-Broker values that cannot be used are answered with INVALID_REQUEST and topic values with INVALID_CONFIG, as in Kafka.
-Unlike Kafka a broker key that nobody knows is refused: a typing mistake should not look like a limit that is set.
+Invalid broker values are answered with INVALID_REQUEST and invalid topic values with INVALID_CONFIG, as in Kafka.
+Unlike in Kafka an unknown broker key is rejected: a typing mistake should not look like a limit that is set.
 """
 
 from collections import Counter
@@ -21,15 +21,15 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 
 VALUE_LENGTH_MAX = 32_767
-"""As in Kafka's controller, whose records hold a value of at most so many characters."""
+"""As in Kafka's controller, whose records contain values of at most this many characters."""
 _TAKEN_APART_LENGTH_MAX = 2 * VALUE_LENGTH_MAX
-"""Characters of a list that is appended or subtracted. To take apart so many holds the event loop for 3 ms."""
+"""Maximum of characters of lists to append or subtract. Splitting this many blocks the event loop for 3 ms."""
 CONFIGS_MAX = 1_000
-"""Of one resource in one request: no resource has as many keys."""
+"""Maximum of changes for one resource in one request: no resource has as many keys."""
 
 
 class Operation(IntEnum):
-    """Numbers as IncrementalAlterConfigs (KIP-339) sends them."""
+    """Operation codes of IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -39,7 +39,7 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One operation on one key; `value` is None where a key is deleted."""
+    """One operation on one key; `value` is None if the key is deleted."""
 
     key: str
     operation: int
@@ -52,18 +52,18 @@ _NAMED: Mapping[int, str] = {
     ResourceType.GROUP: "Default group resources are not allowed.",
     ResourceType.CLIENT_METRICS: "Subscription name can't be empty",
 }
-"""Kinds of resources that exist by being configured, and why an empty name is refused."""
+"""Kinds of resources that exist once they are configured, and the error for an empty name."""
 
 
 class RoomForResources:
-    """Counts the groups and the client metrics subscriptions that one request configures for the first time."""
+    """Counts the groups and client metrics subscriptions that one request configures for the first time."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._added: Counter[int] = Counter()
 
     def take(self, resource: Resource, records: Sequence[ConfigRecord]) -> None:
-        """Raises KafkaError (POLICY_VIOLATION) if `records` configure one resource too many."""
+        """Raise KafkaError (POLICY_VIOLATION) if `records` configure one resource too many."""
         kind, name = resource
         configs, most, advice = self._image.configs, self._image.limits.resources_max, ""
         if kind == ResourceType.CLIENT_METRICS and most > SUBSCRIPTIONS_MAX:
@@ -80,7 +80,7 @@ class RoomForResources:
 
 
 def check_count(count: int) -> None:
-    """How many configurations a request has for one resource. Raises KafkaError."""
+    """Check the number of configurations of one resource in a request. Raises KafkaError."""
     if count > CONFIGS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"{count} configurations for one resource; at most {CONFIGS_MAX} may be."
@@ -108,7 +108,7 @@ def alter_incrementally(resource: Resource, changes: Sequence[Change], image: Me
 def replace_all(
     resource: Resource, configs: Sequence[tuple[str, str | None]], image: MetadataImage
 ) -> Sequence[ConfigRecord]:
-    """AlterConfigs: what is not named falls back to its default."""
+    """Return the records of AlterConfigs: keys that are not named revert to their defaults."""
     before = _existing(resource, image)
     _check_keys([key for key, _ in configs])
     nulls = [key for key, value in configs if value is None]
@@ -120,7 +120,7 @@ def replace_all(
 
 
 def check_topic_configs(configs: Sequence[tuple[str, str | None]]) -> Mapping[str, str]:
-    """For a topic that is created: the same configurations, checked."""
+    """Check the configurations of a topic to create, and return them."""
     found: dict[str, str] = {}
     for key, value in configs:
         if value is None:
@@ -131,7 +131,7 @@ def check_topic_configs(configs: Sequence[tuple[str, str | None]]) -> Mapping[st
 
 
 def _existing(resource: Resource, image: MetadataImage) -> Mapping[str, str]:
-    """The resource's dynamic configuration; raises KafkaError when there is no such resource."""
+    """Return the resource's dynamic configuration. Raises KafkaError if the resource does not exist."""
     kind, name = resource
     if kind == ResourceType.TOPIC:
         if not name:
@@ -172,7 +172,7 @@ def _key_of(resource: Resource, name: str) -> ConfigKey | None:
     if resource[0] == ResourceType.BROKER:
         return broker_key(name)
     if resource[0] in _NAMED:
-        # As in Kafka, where the lists of client metrics are set as a whole.
+        # As in Kafka, the lists of client metrics are set as a whole.
         return None
     return TOPIC_KEYS.get(name) or UNUSED_TOPIC_KEYS.get(name)
 
@@ -218,7 +218,7 @@ def _check(resource: Resource, before: Mapping[str, str], after: Mapping[str, st
 
 
 def _check_lists(changes: Sequence[Change]) -> None:
-    """Raises KafkaError. Kafka limits the value that results (`_check`), and not the items that are given."""
+    """Limit the items to append or subtract. Raises KafkaError. Kafka limits only the resulting value (`_check`)."""
     lists = [change for change in changes if change.operation in (Operation.APPEND, Operation.SUBTRACT)]
     length = sum(len(change.value or "") for change in lists)
     if length > _TAKEN_APART_LENGTH_MAX:
@@ -230,7 +230,7 @@ def _check_lists(changes: Sequence[Change]) -> None:
 
 
 def _check_lengths(values: Mapping[str, str]) -> None:
-    """Check the values that result. Raises KafkaError (INVALID_CONFIG)."""
+    """Check the lengths of the resulting values. Raises KafkaError (INVALID_CONFIG)."""
     too_long = [key for key, value in values.items() if len(value) > VALUE_LENGTH_MAX]
     if too_long:
         raise KafkaError(
@@ -261,7 +261,7 @@ def _check_topic(configs: Mapping[str, str]) -> None:
 
 
 def _records(resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[ConfigRecord]:
-    """Only what is different; the order is that of the keys, so that equal requests make equal records."""
+    """Return records for the differences, sorted by key, so that equal requests produce equal records."""
     kind, name = resource
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     return [ConfigRecord(kind, name, key, after.get(key)) for key in keys]

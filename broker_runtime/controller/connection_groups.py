@@ -1,4 +1,4 @@
-"""Connection groups: which may be set, and how many there may be. Pure."""
+"""Validate connection groups, and limit their number. Pure."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ _NAME_LENGTH_MAX = 320
 
 
 def check_name(name: str | None) -> None:
-    """Raises KafkaError. The name is a label of metrics and stands in the audit log."""
+    """Check a group's name, which is a metrics label and appears in the audit log. Raises KafkaError."""
     if name is None or len(name) > _NAME_LENGTH_MAX or _NAME.fullmatch(name) is None:
         raise _invalid(
             "The name of a connection-group is letters, digits, dots, dashes and underscores, with one slash at most "
@@ -25,7 +25,7 @@ def check_name(name: str | None) -> None:
 
 
 def check_member(member: str | None) -> None:
-    """Raises KafkaError but for the one spelling of an address or of a range."""
+    """Check that `member` is an address or a range in its canonical spelling. Raises KafkaError."""
     if member is None:
         raise _invalid("A member of a connection-group is an address or a range; there is no default member")
     try:
@@ -51,13 +51,13 @@ def _not_a_member(member: str) -> str:
 
 
 def check_flag(key: str, value: float) -> None:
-    """`shared` and `observe`. Raises KafkaError."""
+    """Check the value of `shared` or `observe`. Raises KafkaError."""
     if value not in (0, 1):
         raise _invalid(f"{key} must be 0 or 1")
 
 
 def check_member_number(value: float) -> None:
-    """Which tells who has the member. Raises KafkaError."""
+    """Check the number that identifies the holder of a member. Raises KafkaError."""
     if not (value >= 1 and value.is_integer()):
         raise _invalid(
             f"{MEMBER_KEY} must be a whole number from 1 on, which tells who has the address; remove it to take the"
@@ -67,7 +67,7 @@ def check_member_number(value: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """How many groups, members of all of them, and members of one a cluster may have."""
+    """Maximum numbers of groups, of members of all groups, and of members of one group."""
 
     groups: int = BrokerConfig.sluicegate_connection_groups_max.default
     members: int = BrokerConfig.sluicegate_connection_groups_members_max.default
@@ -75,17 +75,17 @@ class GroupLimits:
 
 
 class GroupRoom:
-    """What a request may still add, entry by entry."""
+    """Room for groups and members that a request may still add, entry by entry."""
 
     def __init__(self, groups: ConnectionGroups, limits: GroupLimits) -> None:
         self._groups = groups
         self._limits = limits
         self._new: set[str] = set()
         self._members: Counter[str] = Counter()
-        """By group: members that entries before have added, less those that they have removed."""
+        """By group: members added by previous entries, minus those that they removed."""
 
     def take(self, records: Sequence[ClientQuotaRecord]) -> None:
-        """`records` are one entry's, and all change something. Raises KafkaError when there is no room for them."""
+        """Count `records`, which are one entry's and all change something. Raises KafkaError if there is no room."""
         new, members = set(self._new), Counter[str]()
         for record in records:
             about = group_and_member(record)

@@ -1,16 +1,15 @@
-"""Who leads a partition and which of its replicas have everything, as the controller decides it (KIP-631, KIP-966).
+"""Elect leaders, and maintain in-sync sets and eligible leader replicas (KIP-631, KIP-966).
 
-Pure: partitions as they are in, partition records out. Every change of a partition goes through `changed_partition`,
-which finishes a reassignment when it can be finished, keeps both sets true, keeps or elects a leader, and counts the
-epochs.
+Pure: partitions in, partition records out. Every change of a partition goes through `changed_partition`. It completes a
+finished reassignment, keeps both sets true, keeps or elects a leader, and increments the epochs.
 
 - Members of the in-sync set and eligible leader replicas (elr) have every record below the high watermark: leaders
   count both for it. A replica that leaves the in-sync set is eligible while fewer than min.insync.replicas are in sync.
-- The two together are never empty. The in-sync set may be; then there is no leader, and any eligible one may come back
-  and lead.
-- A broker that cannot vouch for its data (see storage.run_record) leaves both, unless it is the last of both: there is
-  nobody better, and it leads with what it has.
-- Where a topic allows unclean elections no partition is without a leader while one of its replicas is active.
+- The two sets together are never empty. The in-sync set may be empty; then there is no leader, and any eligible replica
+  that returns may lead.
+- A broker that may have lost data (see storage.run_record) leaves both sets, unless it is the last member of both. Then
+  no better replica exists, and it leads with the data it has.
+- If a topic allows unclean elections, no partition is without a leader while one of its replicas is active.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,9 +25,9 @@ from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord
 from broker_runtime.steps import Steps, chosen
 
 REBALANCED_MAX = 1_000
-"""Leaders that one rebalance moves; Kafka's number."""
+"""Maximum of leaders that one rebalance moves; Kafka's number."""
 _UNCHANGED_OF_A_STEP = 64
-"""Partitions that are only looked at, between two breaks."""
+"""Unchanged partitions to check between two breaks."""
 _UNCLEAN_KEY = TopicConfig.unclean_leader_election_enable.name
 _MIN_INSYNC_KEY = TopicConfig.min_insync_replicas.name
 
@@ -37,7 +36,7 @@ _Records = list[Record]
 
 
 class ElectionType(IntEnum):
-    """Numbers as ElectLeaders (43) sends them."""
+    """Election types of ElectLeaders (43)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -45,19 +44,22 @@ class ElectionType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """`active` may lead. With `unclean` one that is not in sync may, when nobody else can; records may be lost then."""
+    """Rules of an election. `active` brokers may lead.
+
+    With `unclean` a replica that is not in sync may lead if no other can; records may be lost then.
+    """
 
     active: frozenset[int]
     min_insync: int
     unclean: bool = False
     prefer_first: bool = False
-    """Give the leadership to the first replica where that is possible, though the present leader is fine."""
+    """Whether the first replica becomes the leader if it can, although the present leader could stay."""
     unclean_shutdown: int | None = None
-    """A broker that may have lost what it had."""
+    """A broker that may have lost data."""
 
 
 def candidates(topic: str, image: MetadataImage, active: frozenset[int] | None = None) -> Candidates:
-    """As the topic's configuration has it; `active` None are the brokers that are."""
+    """Return the election rules of the topic's configuration; `active` None means all active brokers."""
     may_lead = active_brokers(image) if active is None else active
     return Candidates(may_lead, min_insync(topic, image), unclean_allowed(topic, image))
 
@@ -67,13 +69,16 @@ def active_brokers(image: MetadataImage) -> frozenset[int]:
 
 
 def unclean_allowed(topic: str, image: MetadataImage) -> bool:
-    """The topic's own word, else the cluster's, else that of the controller's properties file."""
+    """Return the topic's setting, else the cluster's, else that of the controller's properties file."""
     text = _config(topic, _UNCLEAN_KEY, image)
     return image.defaults.unclean if text is None else text.strip().lower() == "true"
 
 
 def min_insync(topic: str, image: MetadataImage) -> int:
-    """As `unclean_allowed`. What a single broker says of it is not asked: it is the leader's of the moment."""
+    """Return the setting from the same sources as `unclean_allowed`.
+
+    Settings of single brokers are ignored, because they would apply only while that broker leads.
+    """
     text = _config(topic, _MIN_INSYNC_KEY, image)
     return image.defaults.min_insync if text is None else int(text)
 
@@ -83,19 +88,19 @@ def _config(topic: str, key: str, image: MetadataImage) -> str | None:
 
 
 def changed_partition(old: Partition, wanted: Partition, candidates: Candidates) -> Partition:
-    """`wanted`, with its leader, its eligible replicas and epochs; `old` itself when nothing changes.
+    """Return `wanted` with its leader, eligible replicas and epochs; `old` itself if nothing changes.
 
-    Of `wanted` only replicas, in-sync set and reassignment count.
+    Only the replicas, in-sync set and reassignment of `wanted` count.
     """
     wanted = _led(_with_eligible(old, _with_reassignment_finished(wanted), candidates), candidates)
-    # A replica that is taken away hears of it by the leader epoch, as in Kafka.
+    # A removed replica learns of it by a new leader epoch, as in Kafka.
     bump = wanted.leader != old.leader or not set(old.replicas) <= set(wanted.replicas)
     new = replace(wanted, leader_epoch=old.leader_epoch + bump, partition_epoch=old.partition_epoch + 1)
     return old if replace(new, leader_epoch=old.leader_epoch, partition_epoch=old.partition_epoch) == old else new
 
 
 def _with_reassignment_finished(part: Partition) -> Partition:
-    """When all that are added are in sync, and one that stays is."""
+    """Complete the reassignment once all added replicas are in sync, and one that stays is."""
     if not part.adding and not part.removing:
         return part
     isr = tuple(r for r in part.isr if r not in part.removing)
@@ -106,7 +111,7 @@ def _with_reassignment_finished(part: Partition) -> Partition:
 
 
 def _with_eligible(old: Partition, part: Partition, candidates: Candidates) -> Partition:
-    """Who had everything and is not in sync any more stays eligible until enough are in sync."""
+    """Keep replicas eligible that had every record and left the in-sync set, until enough replicas are in sync."""
     if len(part.isr) >= min(candidates.min_insync, len(part.replicas)):
         return replace(part, elr=())
     had = (set(old.isr) | set(old.elr)) - set(part.isr)
@@ -124,23 +129,23 @@ def _led(part: Partition, candidates: Candidates) -> Partition:
         return part if part.leader in able else replace(part, leader=able[0])
     eligible = [r for r in part.replicas if r in part.elr and r in active]
     if eligible:
-        # It is in sync with itself; whoever else had everything has it still.
+        # The new leader is in sync with itself; the other replicas that had every record still have it.
         alone = replace(part, leader=eligible[0], isr=(eligible[0],))
         return _with_eligible(part, alone, candidates)
     if candidates.unclean:
         for replica in part.replicas:
             if replica in active:
-                # Whoever had more has to forget it.
+                # Replicas that have more records must truncate them.
                 return replace(part, leader=replica, isr=(replica,), elr=())
     return replace(part, leader=NO_LEADER)
 
 
 _Wanted = Callable[[Partition], Partition | None]
-"""Makes what is wanted of a partition; None where it stays as it is."""
+"""Returns the wanted state of a partition; None if it stays unchanged."""
 
 
 def _changes(topics: Iterable[Topic], wanted: _Wanted, candidates_of: Callable[[Topic], Candidates]) -> Steps[_Records]:
-    """The records of the partitions that change; a step for each of these, and for some of the others."""
+    """Return the records of changed partitions; yield a step for each of these, and for some of the others."""
     records: list[Record] = []
     for topic in topics:
         rules: Candidates | None = None
@@ -159,8 +164,10 @@ def _changes(topics: Iterable[Topic], wanted: _Wanted, candidates_of: Callable[[
 
 
 def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> Steps[_Records]:
-    """The broker leaves every in-sync set and leads nothing any more; one that may have lost records is not eligible
-    either."""
+    """Remove the broker from every in-sync set and leadership.
+
+    With `unclean_shutdown`, it may have lost records, and is not eligible either.
+    """
     active = active_brokers(image) - {broker_id}
     lost = broker_id if unclean_shutdown else None
 
@@ -176,7 +183,7 @@ def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = Fals
 
 
 def come_back(broker_id: int, image: MetadataImage) -> Steps[_Records]:
-    """Partitions without a leader that this broker, which is about to be active, may lead."""
+    """Elect this broker, which is about to be active, for partitions without a leader that it may lead."""
     active = active_brokers(image) | {broker_id}
     return _changes(
         image.topics.values(),
@@ -189,11 +196,11 @@ def leads_any(broker_id: int, image: MetadataImage) -> bool:
     return image.topics.led_by(broker_id) > 0
 
 
-# Elections that are asked for, and those of a timer
+# Elections on request, and those of a timer
 
 
 def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) -> Record:
-    """Raises KafkaError where there is nothing to elect or nobody to be elected."""
+    """Elect a leader on request. Raises KafkaError if no election is needed, or no replica can be elected."""
     part = topic.partitions.get(index)
     if part is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic.name}-{index}")
@@ -213,7 +220,7 @@ def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) ->
 
 
 def preferred_waits(record: Record, image: MetadataImage) -> bool:
-    """Whether the record, which has just been applied, leaves a preferred replica that could lead and does not."""
+    """Whether the record, which was just applied, leaves a preferred replica that could lead but does not."""
     if not isinstance(record, PartitionRecord) or record.leader == record.replicas[0]:
         return False
     preferred = image.brokers.get(record.replicas[0])
@@ -221,7 +228,7 @@ def preferred_waits(record: Record, image: MetadataImage) -> bool:
 
 
 def rebalance(image: MetadataImage) -> Steps[_Records]:
-    """For auto.leader.rebalance: preferred replicas that could lead do; at most REBALANCED_MAX partitions at once."""
+    """Move leaders for auto.leader.rebalance to preferred replicas that can lead; at most REBALANCED_MAX at once."""
     active = active_brokers(image)
     records: list[Record] = []
     for topic in image.topics.values():
@@ -237,7 +244,7 @@ def rebalance(image: MetadataImage) -> Steps[_Records]:
 
 
 def consequences(decided: Iterable[Record], image: MetadataImage) -> Steps[_Records]:
-    """What follows of records that were just applied: where other rules hold, what they change."""
+    """Return the changes that follow from records just applied, if these change the election rules."""
     rules: list[ConfigRecord] = yield from chosen(decided, _changes_rules)  # type: ignore[assignment]
     if any(record.resource_type == ResourceType.BROKER and not record.name for record in rules):
         return (yield from reviewed(image))
@@ -251,8 +258,11 @@ def _changes_rules(record: Record) -> bool:
 
 
 def reviewed(image: MetadataImage, topics: Iterable[Topic] | None = None) -> Steps[_Records]:
-    """Leaders for partitions without one where an unclean election is allowed; where fewer replicas have to be in sync
-    than before, nobody is eligible beside them. `topics` None are all of them."""
+    """Apply changed election rules to the partitions of `topics`; None means all topics.
+
+    Partitions without a leader get one if an unclean election is allowed. If fewer replicas have to be in sync than
+    before, and enough are, the others are no longer eligible.
+    """
     active = active_brokers(image)
     return _changes(
         image.topics.values() if topics is None else topics,

@@ -1,7 +1,7 @@
-"""The metadata as a history: a snapshot and the log behind it, read when a controller becomes active, kept short later.
+"""The metadata as a snapshot and the log after it: loaded when a controller becomes active, and compacted later.
 
-Owns what counts towards the next snapshot, its encoding and the shortening of the log. Who decides, and when a batch is
-durable, is the business of `service`.
+This module decides when a snapshot is due, encodes it, and truncates the log. `service` defines who
+decides, and when a batch is durable.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplayError(Exception):
-    """The journal cannot be this cluster's metadata; the process must not go on with it."""
+    """The journal cannot be this cluster's metadata; the process must not continue with it."""
 
 
 class History:
@@ -30,18 +30,18 @@ class History:
 
     def __init__(self, metadata: Log, journal: Journal, bytes_between_snapshots: int, clock: Clock) -> None:
         self.snapshot: Snapshot | None = None
-        """The newest durable one, for brokers that are too far behind for the log."""
+        """The newest durable snapshot, for brokers that are too far behind for the log."""
         self._log = metadata
         self._journal = journal
         self._bytes_max = bytes_between_snapshots
         self._clock = clock
         self._bytes = 0
         self._batches = 0
-        """Both since the newest snapshot was taken."""
+        """Bytes and batches since the newest snapshot was taken."""
         self._wanted: asyncio.Queue[MetadataImage] = asyncio.Queue(maxsize=1)
 
     async def load(self) -> MetadataImage:
-        """Raises ReplayError, and what the journal raises."""
+        """Load the snapshot and replay the log. Raises ReplayError, and the journal's errors."""
         snapshot = await self._journal.load()
         try:
             image = MetadataImage()
@@ -50,7 +50,7 @@ class History:
         except SnapshotFormatError as error:
             raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
         self.snapshot = snapshot
-        # What the controller wanted when it was active before is of no use now.
+        # A snapshot requested in a previous term is obsolete.
         self._wanted = asyncio.Queue(maxsize=1)
         start = self._log.log_start_offset if snapshot is None else snapshot.end_offset
         try:
@@ -67,7 +67,7 @@ class History:
         self._batches += 1
 
     def take_snapshot_when_due(self, image: MetadataImage) -> None:
-        """`image` is what is committed now; it is encoded and written beside, one at a time."""
+        """Queue a snapshot of `image`, the committed state, if one is due. One at a time is written, concurrently."""
         batches_max = self._journal.batches_between_snapshots
         due = self._bytes >= self._bytes_max or (batches_max is not None and self._batches >= batches_max)
         if due and not self._wanted.full():
@@ -84,7 +84,7 @@ class History:
                 log.error("the metadata log is not shortened now, it is tried again after more records: %s", error)
 
     async def _encoded(self, image: MetadataImage) -> Snapshot:
-        """Piece by piece: heartbeats and requests go on between them."""
+        """Encode piece by piece: heartbeats and requests are served between the pieces."""
         await over_turns(image.quotas.sort())
         pieces = []
         for piece in snapshot_pieces(image, self._clock.wall_ms()):
@@ -93,7 +93,7 @@ class History:
         return Snapshot(image.offset + 1, image.cluster.controller_epoch, b"".join(pieces))
 
     def _forget_before(self, snapshot: Snapshot) -> None:
-        """The log keeps what the snapshot before it lacks, so that brokers that are close need no snapshot."""
+        """Truncate the log up to the previous snapshot, so that brokers that are slightly behind need no snapshot."""
         before, self.snapshot = self.snapshot, snapshot
         self._log.files.roll()
         if before is not None:

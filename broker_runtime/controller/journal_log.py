@@ -1,6 +1,6 @@
 """The metadata log as the controller's durable log: a record counts once the journal has committed it.
 
-Brokers fetch the local log up to its high watermark, which is moved here, by commits only.
+Brokers fetch the local log up to its high watermark, which only commits advance here.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _RECORDS_OF_A_STEP = 16
 
 
 class JournalLog:
-    """`epoch` is of the controller that appends; it is set before its first record."""
+    """Appends with `epoch`, that of this controller; it is set before the first record."""
 
     batch_bytes_max = 512 * 1024
 
@@ -33,19 +33,19 @@ class JournalLog:
 
     @property
     def held(self) -> bool:
-        """Looks at the clock too: a process that slept through its lease is not active when it wakes up."""
+        """Whether the lease is held. Checks the clock too: a process suspended beyond its lease is no longer active."""
         return self._election.held
 
     @property
     def committed_end_offset(self) -> int:
-        """The offset after the last record that is durable."""
+        """The offset after the last durable record."""
         return self._log.high_watermark
 
     def append(self, records: Sequence[KeyValue]) -> int:
         return self._write(encode_batch(records, self._clock.wall_ms()))
 
     def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
-        """The records are encoded in steps, and written as one batch."""
+        """Encode the records in steps, and write them as one batch."""
         body = BatchBody()
         for number, (key, value) in enumerate(records, 1):
             body.add(key, value)
@@ -59,10 +59,10 @@ class JournalLog:
         return base
 
     def flush(self) -> None:
-        """Each decision is a batch of its own, which is written at once: brokers apply one as a whole."""
+        """Do nothing: each decision is a batch of its own, written at once, and brokers apply it as a whole."""
 
     async def commit(self) -> None:
-        """Raises JournalError."""
+        """Make the log durable and advance the high watermark. Raises JournalError."""
         end = self._log.log_end_offset
         if end > self._log.high_watermark:
             await self._journal.commit()

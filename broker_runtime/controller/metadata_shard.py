@@ -1,4 +1,4 @@
-"""The cluster's metadata as a coordinator's shard: how it is loaded, what opens a term, what follows of records."""
+"""The cluster's metadata as a coordinator's shard: loading, the start of a term, and consequences of records."""
 
 import logging
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class MetadataShard:
-    """Implements `coordination.seam.Shard` of MetadataImage and Record.
+    """Implements `coordination.seam.Shard` for MetadataImage and Record.
 
     Owns the brokers' sessions, which are soft state: each term begins with fresh ones.
     """
@@ -38,7 +38,7 @@ class MetadataShard:
         cluster_id: str,
         own_broker: int | None,
     ) -> None:
-        """`own_broker` is one that ends with this process, so that after a start it cannot be alive."""
+        """`own_broker` is the broker in this process: it ends with the process, so after a start it is not alive."""
         self._history = history
         self._durable = durable
         self._rebalancing = rebalancing
@@ -49,7 +49,7 @@ class MetadataShard:
         self.sessions = Sessions(settings.config.broker_session_timeout_ms / 1000)
 
     async def load(self) -> MetadataImage:
-        """Raises ReplayError, JournalError."""
+        """Load the image. Raises ReplayError, JournalError."""
         image = await self._history.load()
         config = self._settings.config
         image.defaults = ElectionDefaults(
@@ -62,11 +62,14 @@ class MetadataShard:
         return image
 
     def opening(self, state: MetadataImage) -> Sequence[Decision[MetadataImage, Record, None]]:
-        # The properties file may say something else than when the controller before was started.
+        # The properties file may differ from that of the previous controller.
         return [self._begin_epoch, _review]
 
     def _begin_epoch(self, image: MetadataImage) -> tuple[Sequence[Record], None]:
-        """Until this is durable nothing else is decided: it keeps the controller before from committing anything."""
+        """Write this controller's epoch.
+
+        Until this is durable nothing else is decided, and the previous controller cannot commit.
+        """
         first: list[Record] = [] if image.cluster.id is not None else [ClusterRecord(self._cluster_id)]
         return [*first, ControllerChange(self._settings.node_id, self._durable.epoch)], None
 

@@ -1,7 +1,7 @@
-"""What the active controller thinks of each broker, as GET /brokers tells it (seed 004's states).
+"""The active controller's view of each broker, for GET /brokers (seed 004's states).
 
-Pure: metadata, sessions and the time come as arguments, plain values for JSON go out. Who asks and how is not its
-concern; nothing here decides anything.
+Pure: metadata, sessions and the time come as arguments, and plain values for JSON are returned. This module makes no
+decisions, and does not know its callers.
 """
 
 import zlib
@@ -17,7 +17,7 @@ Json = Mapping[str, object]
 
 
 SILENT_STEPS_S = (3, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
-"""Of a broker's silence: reaching one of them is something new to see."""
+"""Ages of a broker's last heartbeat in seconds: reaching one of them changes the view's version."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,11 @@ class _Load:
 
 
 def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broker_listener: str) -> Json:
-    """`inter_broker_listener` may be empty: a controller that is no broker is not told; then the first one is shown."""
+    """Return the view of all brokers.
+
+    `inter_broker_listener` may be empty, because a controller-only process does not know it; then the first listener is
+    shown.
+    """
     loads = _loads(image)
     return {
         "clusterId": image.cluster.id,
@@ -46,8 +50,11 @@ def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broke
 
 
 def view_version(image: MetadataImage, sessions: Sessions, now_s: float) -> str:
-    """Another one when there is something new to see, also of sessions, which are no metadata; ages and lags count by
-    steps. Costs as much as there are brokers."""
+    """Return a version that changes when there is something new to show.
+
+    That includes changes of sessions, which are not metadata; ages count by steps. The cost is linear in the number of
+    brokers.
+    """
     seen = (
         f"{broker.id}:{state_of(broker, sessions, now_s).value[:2]}{_silence(sessions.age(broker.id, now_s))}"
         for broker in sorted(image.brokers.values(), key=lambda broker: broker.id)
@@ -87,7 +94,7 @@ def _host(broker: BrokerInfo, listener: str) -> str | None:
 
 
 def _loads(image: MetadataImage) -> Mapping[int, _Load]:
-    """One walk over all partitions, whatever the number of brokers."""
+    """Count leaders and replicas of all brokers in one walk over all partitions."""
     loads: dict[int, _Load] = {}
     for topic in image.topics.values():
         for part in topic.partitions.values():

@@ -1,8 +1,8 @@
-"""What a leader may change about its partition's in-sync set (AlterPartition, KIP-497, KIP-841, KIP-903). Pure.
+"""Validate changes of a partition's in-sync set by its leader (AlterPartition, KIP-497, KIP-841, KIP-903). Pure.
 
-A leader that leaves the set itself hands the partition over to those that stay: its log is damaged where it cannot be
-mended while it leads (decision 46). Apache Kafka refuses that.
-Whether a change is taken is decided in Kafka's order, so that a leader that is behind learns first that it is.
+A leader that removes itself from the set hands the partition over to the remaining members: its log has damage that
+cannot be repaired while it leads (decision 46). Apache Kafka refuses that. The checks run in Kafka's order, so that a
+leader that is behind learns that first.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Partition
 
 RECOVERED = 0
-"""The only leader recovery state that there is here: KIP-704's RECOVERING is not kept."""
+"""The only leader recovery state here: KIP-704's RECOVERING is not stored."""
 EPOCH_UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """What a leader asks for. `isr` has (broker id, broker epoch); EPOCH_UNKNOWN is not compared."""
+    """The change that a leader requests. `isr` has (broker id, broker epoch); EPOCH_UNKNOWN is not compared."""
 
     topic_id: UUID
     index: int
@@ -34,7 +34,10 @@ class IsrChange:
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """`code` NEW_LEADER_ELECTED: the change was taken, and the asking broker does not lead in that epoch any more."""
+    """Result of a change.
+
+    `code` NEW_LEADER_ELECTED: the change was accepted, and the requesting broker does not lead in that epoch any more.
+    """
 
     records: Sequence[Record]
     partition: Partition
@@ -42,7 +45,7 @@ class IsrChanged:
 
 
 def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChanged:
-    """The broker's own epoch is checked by the caller. Raises KafkaError."""
+    """Change the in-sync set. The caller checks the broker's own epoch. Raises KafkaError."""
     topic = image.topics.by_id(change.topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {change.topic_id}")
@@ -53,7 +56,7 @@ def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChang
     _check_members(leader, change, part)
     _check_eligible(change, image)
     isr = tuple(broker for broker, _ in change.isr)
-    # The order in which a leader names the members means nothing.
+    # The order in which a leader names the members has no meaning.
     wanted = part if set(isr) == set(part.isr) else replace(part, isr=isr)
     new = changed_partition(part, wanted, candidates(topic.name, image))
     if new is part:

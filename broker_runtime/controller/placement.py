@@ -1,8 +1,9 @@
-"""Where the replicas of a partition go. Pure; KIP-36 for racks, KIP-631 for fenced brokers.
+"""Place the replicas of a partition on brokers. Pure; KIP-36 for racks, KIP-631 for fenced brokers.
 
-Leaders go round the live brokers, racks first. Followers go to racks that have no replica of the partition yet, then
-to brokers that are not fenced, then to those that got least so far, so that replicas and, after a failure, leaders are
-spread evenly. Brokers in controlled shutdown get nothing. An assignment by hand is checked and taken as it is.
+Leaders are placed round robin over the live brokers, alternating racks. A follower goes to a rack without a replica of
+the partition, then to a broker that is not fenced, then to one with the fewest replicas so far. So replicas are spread
+evenly, and after a failure leaders are, too. Brokers in controlled shutdown get nothing. A manual assignment is checked
+and used unchanged.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from broker_runtime.steps import Steps
 
 
 def place(partitions: int, replication_factor: int, image: MetadataImage, start: int) -> Steps[list[tuple[int, ...]]]:
-    """Replicas of each new partition, the leader first. `start` spreads topics: any number will do."""
+    """Return the replicas of each new partition, the leader first. `start` spreads topics: any number is valid."""
     usable = [b for b in image.brokers.values() if b.stopping_offset is None]
     live = _rack_by_rack([b for b in usable if not b.fenced])
     _check(replication_factor, len(usable), bool(live))
@@ -32,7 +33,7 @@ def place(partitions: int, replication_factor: int, image: MetadataImage, start:
 
 
 def check_assignment(replicas: Sequence[int], image: MetadataImage, replication_factor: int | None) -> None:
-    """Raises KafkaError unless these replicas can hold a partition of a topic with this many replicas each."""
+    """Check that these replicas can store a partition of a topic with this many replicas each. Raises KafkaError."""
     problem = _assignment_problem(replicas, image, replication_factor)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
@@ -73,7 +74,7 @@ def _check(replication_factor: int, usable: int, any_live: bool) -> None:
 
 
 def _rack_by_rack(brokers: Sequence[BrokerInfo]) -> list[BrokerInfo]:
-    """Brokers such that neighbours are on different racks where possible."""
+    """Return the brokers such that neighbours are on different racks where possible."""
     racks: dict[str | None, list[BrokerInfo]] = {}
     for broker in sorted(brokers, key=lambda b: b.id):
         racks.setdefault(broker.rack, []).append(broker)
@@ -82,7 +83,7 @@ def _rack_by_rack(brokers: Sequence[BrokerInfo]) -> list[BrokerInfo]:
 
 
 class _Spread:
-    """What each broker has got so far of the partitions that are placed together."""
+    """Replicas that each broker has got so far of the partitions that are placed together."""
 
     def __init__(self, leaders: Sequence[BrokerInfo]) -> None:
         self.leaders = leaders
@@ -90,7 +91,7 @@ class _Spread:
         self._next: Counter[tuple[int, int]] = Counter()
 
     def replicas(self, leader: BrokerInfo, others: Sequence[BrokerInfo], count: int) -> tuple[int, ...]:
-        """`others` in the order that decides between equals. Without a rack every broker is its own."""
+        """Return the replicas; the order of `others` decides between equals. Without a rack every broker is its own."""
         followers: list[BrokerInfo] = []
         rest = list(others)
         while len(followers) < count - 1:
@@ -101,7 +102,7 @@ class _Spread:
             followers.append(best)
             rest.remove(best)
         self._replicas.update(b.id for b in followers)
-        # The first one leads when the leader fails: not always the same one for all that the leader has.
+        # The first follower leads when the leader fails: it should differ between the leader's partitions.
         followers.sort(key=lambda b: (b.fenced, self._next[leader.id, b.id]))
         self._next.update((leader.id, b.id) for b in followers[:1])
         return (leader.id, *(b.id for b in followers))

@@ -1,9 +1,9 @@
-"""Moving a partition to other brokers (KIP-455): beginning, replacing, cancelling and listing reassignments.
+"""Move a partition to other brokers (KIP-455): begin, replace and cancel reassignments.
 
-Pure. A reassignment adds the new replicas to the old ones; when all that were added are in sync,
-`elections.changed_partition` takes the old ones away. The wanted order comes first, so the preferred leader is the
-target's from the beginning. A reassignment that replaces another starts from the replicas that the partition had
-before either.
+Pure. A reassignment adds the new replicas to the old ones. When all added ones are in sync,
+`elections.changed_partition` removes the old ones. The target order comes first, so the preferred leader is the
+target's from the beginning. A reassignment that replaces another starts from the replicas that the partition had before
+either.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,10 @@ from broker_runtime.metadata.topics import Partition
 def reassign(
     name: str, index: int, target: Sequence[int] | None, image: MetadataImage, *, keep_factor: bool = False
 ) -> Sequence[Record]:
-    """`target` None cancels what is under way. Nothing to do is no error. Raises KafkaError."""
+    """Begin a reassignment to `target`, or cancel the current one if it is None.
+
+    If nothing changes, return no records. Raises KafkaError.
+    """
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
@@ -45,12 +48,12 @@ def is_under_way(part: Partition) -> bool:
 
 
 def _origin(part: Partition) -> tuple[int, ...]:
-    """The replicas before any reassignment that is under way."""
+    """Return the replicas before the current reassignment, if there is one."""
     return tuple(r for r in part.replicas if r not in part.adding)
 
 
 def _check_factor(part: Partition, target: Sequence[int]) -> None:
-    """KIP-860. While a partition is moved it counts as what it will be."""
+    """Check the replication factor (KIP-860). A partition that is being moved counts with its future factor."""
     factor = len(part.replicas) - len(part.removing)
     if len(target) != factor:
         raise KafkaError(
@@ -66,7 +69,7 @@ def _begun(name: str, index: int, part: Partition, target: Sequence[int]) -> Par
     replicas = (*target, *removing)
     isr = tuple(r for r in part.isr if r in replicas)
     if not isr and not set(part.elr) & set(replicas):
-        # Only a replica that the former reassignment added has everything, and the new one does not want it.
+        # Only a replica that the previous reassignment added has every record, and the new target omits it.
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to replace the reassignment of {name}:{index}: no replica of the new one is in sync. Include "

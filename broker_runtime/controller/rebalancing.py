@@ -1,7 +1,7 @@
-"""When leaderships go back to the preferred replicas (auto.leader.rebalance.enable).
+"""Schedule the return of leaderships to the preferred replicas (auto.leader.rebalance.enable).
 
-At Kafka's interval, and soon after a preferred replica is back in sync: whoever was back first leads everything until
-then, and the others that come back with it are waited for.
+This happens at Kafka's interval, and soon after a preferred replica is back in sync. Until then the first broker to
+return leads everything. The delay lets other brokers that return together with it catch up.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _AT_INTERVAL, _SOON = "the rebalancing of leaders at its interval", "the rebalan
 
 
 class LeaderRebalancing:
-    """Two timers of the active controller; soft state, which `begin` makes anew in each term."""
+    """Two timers of the active controller; soft state that `begin` recreates in each term."""
 
     def __init__(self, settings: BrokerSettings, timers: ControllerTimers) -> None:
         config = settings.config
@@ -30,13 +30,13 @@ class LeaderRebalancing:
         self._timers = timers
 
     def begin(self) -> None:
-        """A controller has become active; who was active before may have left leaders that wait."""
+        """Start the timers when a controller becomes active; its predecessor may have left leaders that wait."""
         if self._enabled:
             self._timers.schedule(_AT_INTERVAL, self._interval_s, self._rebalance)
             self.leader_waits()
 
     def leader_waits(self) -> None:
-        """A preferred replica could lead and does not."""
+        """Schedule a rebalance, because a preferred replica could lead and does not."""
         if self._enabled and self._delay_s < self._interval_s:
             self._timers.schedule_if_absent(_SOON, self._delay_s, self._rebalance)
 

@@ -1,16 +1,16 @@
 """Broker registration, sessions and fencing (KIP-631, seed 004); the time comes as an argument.
 
-Metadata is changed by records only. `Sessions` is soft state beside it, and decisions note there what they have heard
-before their records are durable: a controller that cannot make them durable ends its term, and its sessions with it.
+Metadata is changed by records only. `Sessions` is soft state beside it. Decisions update it before their records are
+durable: a controller that cannot make them durable ends its term, and its sessions with it.
 
-- States and the transitions between them are the table in `broker_states`; here is what each transition writes.
+- The table in `broker_states` defines the states and transitions; this module defines what each transition writes.
 - A broker that is silent for longer than the session timeout is fenced. Sessions are soft state: a controller that
   starts gives every unfenced broker a fresh one.
-- A second incarnation is refused while the first has a live session. Unlike Apache Kafka a clean stop ends the
-  session, and so does a heartbeat that wants both to be fenced and to shut down (the operator's word that a pod is
-  gone): the id is free at once.
-- A new incarnation that cannot vouch for the data of the one before is not eligible to lead (KIP-966): it may have
-  lost what it had acknowledged.
+- A second incarnation is refused while the first has a live session. Unlike in Apache Kafka a clean stop ends the
+  session. So does a heartbeat that wants both to be fenced and to shut down, with which the operator reports that a pod
+  is gone. The id is then free at once.
+- A new incarnation that cannot prove that it has the data of the previous one is not eligible to lead (KIP-966): it may
+  have lost what it had acknowledged.
 - Partition records come before the record of the broker: if a crash separates them, the rest is decided again.
 """
 
@@ -40,15 +40,18 @@ from broker_runtime.steps import Steps
 
 _EPOCH_UNKNOWN = -1
 _TAGS_MAX = 2 * TAGS_MAX
-"""Those of its file, and as many that brokers have by themselves."""
+"""Those of its file, and as many that brokers have automatically."""
 _TAG_CHARACTERS_MAX = _TAGS_MAX * 512
 _TEXT_BYTES_MAX = 0x7FFF
-"""A registration can carry longer texts, and answers in versions that are not flexible cannot: one would end all."""
+"""Maximum length of a text.
+
+A registration can contain longer ones, but responses in versions that are not flexible cannot: one would break all.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker asks to be registered with."""
+    """A broker's request to be registered."""
 
     broker_id: int
     cluster_id: str
@@ -58,15 +61,15 @@ class Registration:
     features: tuple[tuple[str, int, int], ...] = ()
     """(name, lowest, highest supported level)."""
     previous_epoch: int = -1
-    """The newest broker epoch since which it has lost nothing; -1 when it does not know."""
+    """The newest broker epoch since which it has lost nothing; -1 if it does not know."""
     protocol_versions: tuple[int, int] = UNTOLD
     tags: tuple[tuple[str, str], ...] = ()
-    """(name, value) of what it says of itself."""
+    """(name, value) of the broker's description of itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a broker says of itself every few seconds; `metadata_offset` is the last record that it has applied."""
+    """A broker's periodic report; `metadata_offset` is the last record that it has applied."""
 
     broker_id: int
     epoch: int
@@ -83,7 +86,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What the broker is told in return."""
+    """The controller's answer to a heartbeat."""
 
     is_caught_up: bool
     is_fenced: bool
@@ -103,7 +106,7 @@ def state_of(broker: BrokerInfo, sessions: Sessions, now_s: float) -> BrokerCont
 def register(
     wanted: Registration, image: MetadataImage, sessions: Sessions, now_s: float
 ) -> Steps[tuple[Sequence[Record], int]]:
-    """The records, and the broker's epoch."""
+    """Return the records, and the broker's epoch. Raises KafkaError."""
     _check(wanted, image)
     known = image.brokers.get(wanted.broker_id)
     if known is None:
@@ -125,10 +128,10 @@ def register(
 
 
 def _whole_since(wanted: Registration, known: BrokerInfo) -> int:
-    """The broker epoch since which nothing was lost, up to this registration; _EPOCH_UNKNOWN when something may be.
+    """Return the broker epoch since which no data was lost; _EPOCH_UNKNOWN if some may be lost.
 
-    A broker that was killed before it could note its epoch has the word of an earlier one only, and that holds as well:
-    it was unfenced under none of those since. (Kafka asks for the last epoch itself.)
+    A broker that was killed before it could store its epoch can prove only an earlier one. That suffices, because it
+    was not unfenced under any epoch since. (Kafka requires the last epoch itself.)
     """
     least = known.epoch if known.whole_since == _EPOCH_UNKNOWN else known.whole_since
     return wanted.previous_epoch if least <= wanted.previous_epoch <= known.epoch else _EPOCH_UNKNOWN
@@ -203,7 +206,7 @@ def _check_texts(wanted: Registration) -> None:
 
 
 def _check_tags(wanted: Registration) -> None:
-    """Each broker would have to tell them to every client that asks."""
+    """Limit the tags, because each broker has to send them to every client that asks."""
     if len(wanted.tags) > _TAGS_MAX or sum(len(name) + len(value) for name, value in wanted.tags) > _TAG_CHARACTERS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION,
@@ -214,7 +217,7 @@ def _check_tags(wanted: Registration) -> None:
 def heartbeat(
     beat: Heartbeat, image: MetadataImage, sessions: Sessions, now_s: float
 ) -> Steps[tuple[Sequence[Record], HeartbeatAnswer]]:
-    """The session is touched by the caller, before this is decided."""
+    """Decide about a heartbeat. The caller has already renewed the session."""
     known = registered(beat.broker_id, beat.epoch, image)
     sessions.reached(known.id, beat.metadata_offset)
     state = state_of(known, sessions, now_s)
@@ -247,7 +250,7 @@ def _caught_up(beat: Heartbeat, known: BrokerInfo) -> bool:
 
 
 def _may_go(known: BrokerInfo, image: MetadataImage, sessions: Sessions) -> bool:
-    """Nobody is sent to it any more: it leads nothing, and each broker that serves clients knows."""
+    """Whether the broker leads nothing, and each broker that serves clients knows that it stops."""
     assert known.stopping_offset is not None
     if elections.leads_any(known.id, image):
         return False
@@ -286,15 +289,17 @@ def unfence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
 
 
 def stop(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
-    """A controlled shutdown begins; its offset is set once, however often the broker asks."""
+    """Begin a controlled shutdown; its offset is set once, however often the broker asks."""
     moved = yield from elections.leave(broker.id, image)
     return [*moved, StopBroker(broker.id, broker.epoch, image.next_offset + len(moved))]
 
 
 def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> Steps[tuple[Sequence[Record], None]]:
-    """Also a live broker: it registers anew when it is still there. With one that serves nobody the tags of its own
-    dynamic configuration go: they say what it was, and whoever gets its id is another. All else of that configuration
-    stays, as in Kafka."""
+    """Remove a broker's registration. A live broker registers again.
+
+    For a fenced broker the tags of its own dynamic configuration are deleted, too: they describe this broker, and its
+    id may pass to another. The rest of that configuration is kept, as in Kafka.
+    """
     known = image.brokers.get(broker_id)
     if known is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")

@@ -1,11 +1,10 @@
 """The controller: on standby until it is elected, then the single writer of metadata (KIP-500, KIP-631).
 
-An active controller begins by writing its own epoch, which deposes the one before. When it is deposed or cannot tell
-what is durable, it forgets what it has decided, goes back to standby and loads everything anew.
+An active controller first writes its own epoch, which deposes the previous one. If it is deposed, or cannot tell what
+is durable, it discards what it has decided, returns to standby and loads everything again.
 
-This module owns the terms: election, load, what runs during a term, the way back to standby. How requests are decided
-and answered is `coordination.runtime`'s; what is decided is pure and lives in the other modules; `history` keeps the
-journal short.
+This module owns the terms: election, load, the tasks of a term, and the return to standby. `coordination.runtime` runs
+the decisions and answers requests. The decisions are pure, and in the other modules. `history` compacts the journal.
 """
 
 import asyncio
@@ -43,15 +42,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SESSION_CHECKS = 64
-"""How often in a session timeout the sessions are looked at; Kafka looks 8 times."""
+"""Session checks per session timeout; Kafka has 8."""
 _RETRY_DELAY_S = 0.5
 _TROUBLE_SHOWN_S = 60.0
-"""How long a journal that could not be used is told of: on standby nobody tries it again."""
+"""How long a journal error is reported: a controller on standby does not retry the journal."""
 
 
 class ControllerService:
-    """Owns its journal, its election and the runtime of the metadata. The journal is durable, and nothing else: image,
-    brokers' sessions and timers are made anew by each term."""
+    """Owns its journal, its election and the runtime of the metadata.
+
+    Only the journal is durable: image, brokers' sessions and timers are created again by each term.
+    """
 
     def __init__(self, backing: Backing, settings: BrokerSettings, clock: Clock, cluster_id: str) -> None:
         self.cluster_id = cluster_id
@@ -70,7 +71,7 @@ class ControllerService:
         own_broker = settings.node_id if settings.is_broker and backing.election.certain else None
         self._shard = MetadataShard(self.history, self._log, rebalancing, settings, clock, cluster_id, own_broker)
         self.sessions: Sessions = self._shard.sessions
-        """Of this term, or of the last one."""
+        """Sessions of this term, or of the last one."""
         self._runtime: CoordinatorRuntime[MetadataImage, Record] = CoordinatorRuntime(
             self._shard,
             self._log,
@@ -82,26 +83,26 @@ class ControllerService:
         self._activated = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._unavailable: tuple[float, str] | None = None
-        """(when, why) the journal could not be used last, unless this controller was active since."""
+        """(time, reason) of the last journal failure, unless this controller was active since."""
 
     @property
     def image(self) -> MetadataImage:
-        """As it was decided last when this controller is active; then it may be ahead of what is durable."""
+        """The last decided image. In an active controller it may be ahead of what is durable."""
         return self._runtime.state
 
     @property
     def active(self) -> bool:
-        """Looks at the clock too: a process that slept through its lease is not active when it wakes up."""
+        """Whether this controller is active. Checks the clock too: after being suspended beyond its lease it is not."""
         return self._runtime.active
 
     @property
     def committed_end_offset(self) -> int:
-        """The offset after the last record that is durable."""
+        """The offset after the last durable record."""
         return self._log.committed_end_offset
 
     @property
     def phase(self) -> TermPhase:
-        """On standby it is UNLOADED, also when this controller was active before."""
+        """Phase of the term; UNLOADED on standby, also if this controller was active before."""
         return self._runtime.phase
 
     @property
@@ -109,7 +110,7 @@ class ControllerService:
         return self._settings.node_id if self.active else self._election.holder_id
 
     def why_not_ready(self) -> str | None:
-        """None for one that is active, or that could take over."""
+        """Return why it could not take over; None if it is active, or could."""
         if self.active:
             return None
         unavailable = self._unavailable
@@ -118,7 +119,7 @@ class ControllerService:
         return self._election.trouble
 
     async def start(self) -> None:
-        """The only controller is active when this returns, one of several is on its way. Raises ReplayError."""
+        """Start. When this returns, a sole controller is active; one of several may not be yet. Raises ReplayError."""
         running = self._running = asyncio.ensure_future(self._run())
         running.add_done_callback(self._ended)
         if not self._election.certain:
@@ -146,7 +147,7 @@ class ControllerService:
             log.critical("the controller has failed", exc_info=error)
         if not self.failed.done():
             self.failed.set_exception(error)
-            # Whoever watches raises it; for who does not it has been said.
+            # The task that awaits `failed` raises it; if there is none, the error was already logged.
             self.failed.exception()
 
     async def _run(self) -> None:
@@ -167,7 +168,7 @@ class ControllerService:
             await asyncio.sleep(_RETRY_DELAY_S)
 
     async def _govern(self) -> None:
-        """One term."""
+        """Run one term."""
         await self._runtime.load()
         self._unavailable = None
         self._activated.set()
@@ -178,11 +179,11 @@ class ControllerService:
         self._runtime.unload()
 
     async def submit(self, decide: Decision[MetadataImage, Record, T]) -> T:
-        """The decision's answer, once its records are durable. Raises what the decision raised, or KafkaError."""
+        """Return the decision's answer once its records are durable. Raises the decision's errors, or KafkaError."""
         return await self._runtime.submit(decide)
 
     async def register(self, wanted: Registration) -> int:
-        """The broker's epoch."""
+        """Register a broker, and return its epoch."""
         now_s = self._clock.monotonic()
         return await self.submit(lambda image: registration.register(wanted, image, self.sessions, now_s))
 
@@ -202,7 +203,7 @@ class ControllerService:
             now_s = self._clock.monotonic()
             late_s = now_s - began_s - pause_s
             if late_s > self.sessions.timeout_s / 2:
-                # This process stood still; what brokers sent meanwhile is still to be read.
+                # This process was suspended; heartbeats that brokers sent meanwhile are still unread.
                 log.warning("the controller stood still for %.1f s; brokers' sessions last so much longer", late_s)
                 self.sessions.extend(late_s, now_s)
             try:
@@ -223,7 +224,7 @@ class ControllerService:
 
 
 async def _until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
-    """Run them together until the first ends, which may be by an exception; the others are cancelled."""
+    """Run the coroutines until the first ends or raises; then cancel the others."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -13,13 +13,13 @@ class _Contact:
     at_s: float
     metadata_offset: int
     beats: bool
-    """False after the registration: that shows as a sign of life, but holds the id for nobody, as in Kafka."""
+    """False after the registration: it counts as a sign of life, but does not reserve the id, as in Kafka."""
 
 
 class Sessions:
-    """When each (broker id, epoch) was last heard of, and how far its metadata was then.
+    """Time and metadata offset of the last contact of each (broker id, epoch).
 
-    Soft state: a controller that becomes active begins with `renew_all`. Seconds are those of the monotonic clock.
+    Soft state: a controller that becomes active begins with `renew_all`. Times are seconds of the monotonic clock.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -30,11 +30,11 @@ class Sessions:
         self._contacts[broker_id] = _Contact(epoch, now_s, _UNKNOWN_OFFSET, beats=False)
 
     def touch(self, broker_id: int, epoch: int, now_s: float) -> None:
-        """Also counts when the heartbeat cannot be handled in time."""
+        """Record a heartbeat. It counts even if it cannot be handled in time."""
         self._contacts[broker_id] = _Contact(epoch, now_s, self.metadata_offset(broker_id, epoch), beats=True)
 
     def reached(self, broker_id: int, metadata_offset: int) -> None:
-        """How far the broker's metadata is, by a heartbeat of it."""
+        """Record the broker's metadata offset, as a heartbeat reports it."""
         contact = self._contacts.get(broker_id)
         if contact is not None:
             contact.metadata_offset = metadata_offset
@@ -43,12 +43,12 @@ class Sessions:
         self._contacts.pop(broker_id, None)
 
     def extend(self, by_s: float, now_s: float) -> None:
-        """For time in which this controller could hear nobody."""
+        """Extend all sessions by a time in which this controller could not receive heartbeats."""
         for contact in self._contacts.values():
             contact.at_s = min(contact.at_s + by_s, now_s)
 
     def is_live(self, broker_id: int, epoch: int, now_s: float) -> bool:
-        """Whether it holds the id against other incarnations."""
+        """Whether the session reserves the id against other incarnations."""
         known = self._contacts.get(broker_id)
         return known is not None and known.beats and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
 
@@ -58,23 +58,23 @@ class Sessions:
         return known is not None and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
 
     def age(self, broker_id: int, now_s: float) -> float | None:
-        """Seconds since its last heartbeat; None when it has no session."""
+        """Return the seconds since its last heartbeat; None if it has no session."""
         known = self._contacts.get(broker_id)
         return None if known is None or not known.beats else max(0.0, now_s - known.at_s)
 
     def metadata_offset(self, broker_id: int, epoch: int | None = None) -> int:
-        """By the last heartbeat (of this epoch, when one is given); -1 when it is not known."""
+        """Return the offset of the last heartbeat (of this epoch, if one is given); -1 if it is unknown."""
         known = self._contacts.get(broker_id)
         if known is None or (epoch is not None and known.epoch != epoch):
             return _UNKNOWN_OFFSET
         return known.metadata_offset
 
     def expired(self, image: MetadataImage, now_s: float) -> list[int]:
-        """The unfenced brokers whose session has run out."""
+        """Return the unfenced brokers whose session has expired."""
         return [b.id for b in image.brokers.values() if not b.fenced and not self.is_live(b.id, b.epoch, now_s)]
 
     def renew_all(self, image: MetadataImage, now_s: float, *, but: int | None) -> None:
-        """For a term that begins: all sessions before are forgotten, and each unfenced broker has a fresh one.
+        """Start a term: discard all sessions, and give each unfenced broker a fresh one.
 
         `but` is a broker that cannot be alive: it ran in this process before.
         """

@@ -1,7 +1,7 @@
-"""Creating, growing and deleting topics: decisions and their records. Pure.
+"""Create, grow and delete topics: decisions and their records. Pure.
 
-Error codes and the sense of the messages are Kafka's. Each topic of a request stands for itself: one that is refused
-does not hold up the others.
+Error codes and the meaning of the messages are Kafka's. The topics of a request are independent: a refused one does not
+affect the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _NAMES_OF_A_STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic as CreateTopics asks for it; -1 stands for the defaults, and `assignments` for both numbers."""
+    """A topic as CreateTopics requests it; -1 stands for the defaults, and `assignments` replace both numbers."""
 
     name: str
     partitions: int
@@ -36,7 +36,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What -1 stands for in CreateTopics."""
+    """Values that replace -1 in CreateTopics."""
 
     partitions: int
     replication_factor: int
@@ -44,7 +44,7 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What a topic has come to, defaults filled in; `configs` are those that were given."""
+    """The created topic, defaults filled in; `configs` are those of the request."""
 
     id: UUID
     partitions: int
@@ -53,7 +53,7 @@ class CreatedTopic:
 
 
 def partitions_asked_for(partitions: int, assignments: int, defaults: TopicDefaults) -> int:
-    """How many partitions a request for a topic comes to, which gives their number or so many assignments."""
+    """Return the number of partitions of a request, from its assignments, its number or the default."""
     if assignments:
         return assignments
     return defaults.partitions if partitions == USE_DEFAULT else partitions
@@ -66,7 +66,7 @@ def create_topic(
     new_id: Callable[[], UUID],
     taken: "TakenNames",
 ) -> Steps[tuple[Sequence[Record], CreatedTopic]]:
-    """Raises KafkaError."""
+    """Return the records and the result of creating a topic. Raises KafkaError."""
     check_topic_name(wanted.name)
     if wanted.name == METADATA_TOPIC:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
@@ -147,25 +147,25 @@ def _find(name: str | None, topic_id: UUID | None, image: MetadataImage) -> Topi
 
 
 def collision_key(name: str) -> str:
-    """Names with one key would share metric names, in which '.' becomes '_'."""
+    """Return the key under which colliding names are equal: they would share metric names, in which '.' becomes '_'."""
     return name.replace(".", "_")
 
 
 class TakenNames:
-    """Names that a new topic collides with: those of topics that exist, and of those that the same request makes."""
+    """Names that a new topic may collide with: those of existing topics, and those that the same request creates."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._known: dict[str, str] | None = None
-        """By collision key: topics that exist. Made when the first name needs it."""
+        """Existing topics by collision key. Created when the first name needs it."""
         self._new: dict[str, str] = {}
 
     def add(self, name: str) -> None:
-        """The request makes this topic."""
+        """Record that the request creates this topic."""
         self._new[collision_key(name)] = name
 
     def check(self, name: str) -> Steps[None]:
-        """Raises KafkaError."""
+        """Raise KafkaError if the name collides with another topic."""
         key = collision_key(name)
         other = self._new.get(key)
         if other is None and ("." in name or "_" in name):

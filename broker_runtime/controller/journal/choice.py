@@ -1,4 +1,4 @@
-"""Which journal and election a controller has, by its configuration."""
+"""Create the journal and the election of a controller from its configuration."""
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from broker_runtime.errors import ConfigError
 from broker_runtime.storage.log import Log
 
 NAME_CHARACTERS_MAX = 63
-"""The name is a label's value too."""
+"""The name is also a label's value."""
 _ANY_HOST = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
 class JournalParts:
-    """What a simulation brings instead: an executor without threads, a store in memory, a name that it can repeat."""
+    """Parts that a simulation replaces: an executor without threads, a store in memory, a reproducible name."""
 
     disk: Executor
     incarnation: str
-    """Tells processes of one node id apart."""
+    """Distinguishes processes with one node id."""
     store: ObjectStore | None = None
 
 
 def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: JournalParts) -> Backing:
-    """Raises ConfigError."""
+    """Return the configured journal and election. Raises ConfigError."""
     if settings.config.sluicegate_controller_journal == "file":
         return Backing(metadata, FileJournal(metadata, parts.disk), SoleElection(settings.node_id))
     name = settings.config.sluicegate_controller_journal_name
@@ -45,7 +45,7 @@ def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: Journa
     if store is None:
         namespace = settings.config.sluicegate_controller_journal_namespace
         owner = settings.config.sluicegate_controller_journal_owner
-        # Imported by those who need it: its HTTP client costs every other broker 14 MB of memory.
+        # Imported only if needed: its HTTP client would cost every other broker 14 MB of memory.
         kube_store = import_module("broker_runtime.controller.journal.kube_store")
         store = in_api_server = kube_store.KubeStore(name, namespace, duration_ms / 1000, owner=owner)
         if host in _ANY_HOST:
@@ -58,6 +58,6 @@ def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: Journa
 
 
 def _own_endpoint(settings: BrokerSettings) -> tuple[str, int]:
-    """Host and port where other controllers reach this one, as the configuration has them."""
+    """Return the configured host and port at which other controllers reach this one."""
     found = [each for each in settings.listeners if each.listener in settings.controller_listeners]
     return (found[0].host, found[0].port) if found else ("", 0)

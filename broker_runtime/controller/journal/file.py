@@ -1,7 +1,7 @@
 """The `file` journal: the metadata log itself, made durable by fsync, and snapshots as files beside its segments.
 
-Torn tails and checksums are the log's own recovery. Snapshot files have Kafka's name and are written so that a crash
-leaves either all of one or nothing; the one before is kept until the next is there.
+The log's own recovery handles torn tails and checksums. Snapshot files are named as in Kafka. A crash leaves either a
+whole snapshot or none, and the previous one is kept until the next is complete.
 """
 
 import asyncio
@@ -22,11 +22,14 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"(?P<end>\d{20})-(?P<epoch>\d{10})\.checkpoint")
 _KEPT = 2
 _PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Between attempts to sync the log while files cannot be opened: 3 s, a third of broker.session.timeout.ms."""
+"""Pauses between attempts to sync the log while files cannot be opened.
+
+They add up to 3 s, a third of broker.session.timeout.ms.
+"""
 
 
 class FileJournal:
-    """A batch is committed when its fsync has returned; snapshots are files that take their place by a rename."""
+    """Commits a batch by an fsync; snapshots are files that are renamed into place."""
 
     batches_between_snapshots: int | None = None
 
@@ -80,7 +83,7 @@ class FileJournal:
                 pause_s = next(pauses_s, None)
                 if pause_s is None or self._log.failure is not None:
                     raise JournalFailedError(f"metadata cannot be made durable: {error}") from error
-                # A file could not be opened: nothing is lost yet.
+                # A file could not be opened: no data is lost yet.
                 log.warning("the metadata log is synced again in %g s: %s", pause_s, error)
             await asyncio.sleep(pause_s)
 
@@ -98,4 +101,4 @@ class FileJournal:
             raise JournalFailedError(f"the metadata snapshot {name} cannot be written: {error}") from error
 
     async def close(self) -> None:
-        """The log is closed by the manager of all logs."""
+        """Do nothing: the manager of all logs closes the log."""

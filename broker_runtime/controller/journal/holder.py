@@ -1,9 +1,9 @@
-"""Whether the process that holds the lease has ended, which its host's kernel tells sooner than any time-out.
+"""Detect that the process that holds the lease has ended: its host's kernel reports that sooner than any timeout.
 
-A controller on standby keeps one connection to the holder and sends nothing over it. When a process ends, however it
-ends, its kernel closes what it had open and refuses whoever connects. So a connection that was there and ended, and
-then a host that refuses, say that the process is gone; a host that does not answer says nothing. It may be wrong all
-the same (something between the two that resets and refuses), so what follows from it must be safe without it.
+A standby controller keeps one connection to the holder and sends nothing over it. When a process ends, for whatever
+reason, its kernel closes its connections and refuses new ones. So an established connection that ended, followed by
+refused ones, means that the process has ended. A host that does not answer gives no information. The conclusion may be
+wrong (a middlebox may reset and refuse), so its consequences must be safe without it.
 """
 
 import asyncio
@@ -14,27 +14,27 @@ log = logging.getLogger(__name__)
 _RETRY_DELAY_S = 0.1
 _RETRY_DELAY_MAX_S = 1.0
 _REFUSALS = 2
-"""In a row. A process that stops in good order closes its port first, and has a moment to release the lease itself."""
+"""Refusals in a row. A process that stops cleanly closes its port first, then has time to release the lease."""
 
 
 class HolderWatch:
-    """Watches one holder at a time. Everything it knows is soft: a new process begins with nothing."""
+    """Watches one holder at a time. All its state is soft: a new process begins with none."""
 
     def __init__(self, connect_timeout_s: float) -> None:
         self.news = asyncio.Event()
-        """The holder's connection has ended, or the holder is gone. Whoever waits clears it."""
+        """Set when the holder's connection or process has ended. The waiting task clears it."""
         self.gone = ""
-        """The holder whose process has ended; empty while that of the one that is watched may run."""
+        """The holder whose process has ended; empty while the watched holder may be running."""
         self._connect_timeout_s = connect_timeout_s
         self._holder = ""
         self._lost_s: float | None = None
-        """Since when there is no connection, if there was one."""
+        """Time since which there is no connection, if there was one."""
         self._watching: asyncio.Task[None] | None = None
 
     async def follow(self, holder: str, address: str) -> None:
-        """`address` is host:port; without one nothing is known of the holder but its lease."""
+        """Watch a holder at `address` (host:port); if that is empty, only its lease tells whether it runs."""
         if self._watching is not None and self._watching.done():
-            # It returns when the holder is gone, and raises only what nobody foresaw.
+            # The task returns when the holder is gone; it raises only unexpected errors.
             self._watching.result()
         if holder == self._holder:
             return
@@ -45,11 +45,11 @@ class HolderWatch:
             self._watching = asyncio.ensure_future(self._watch(holder, host.strip("[]"), int(port)))
 
     def lost_within(self, seconds: float) -> bool:
-        """There was a connection and there is none since a moment ago: it is worth looking at the lease often."""
+        """Whether a connection was lost within the last `seconds`: then polling the lease often is worthwhile."""
         return self._lost_s is not None and asyncio.get_running_loop().time() - self._lost_s < seconds
 
     async def stop(self) -> None:
-        """Forgets what was known."""
+        """Stop watching, and reset the state."""
         watching, self._watching = self._watching, None
         self._holder = self.gone = ""
         self._lost_s = None
@@ -63,7 +63,7 @@ class HolderWatch:
             try:
                 connection = await self._connect(host, port)
             except ConnectionRefusedError:
-                # One that was never connected may have another address than it says.
+                # An address that never accepted a connection may not be the holder's.
                 refusals += self._lost_s is not None
             except (OSError, TimeoutError):
                 refusals = 0
@@ -89,7 +89,7 @@ class HolderWatch:
 
 
 class _Connection(asyncio.Protocol):
-    """Nothing is said on it."""
+    """A connection over which nothing is sent."""
 
     def __init__(self) -> None:
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -103,7 +103,7 @@ class _Connection(asyncio.Protocol):
             self._lost.set_result(None)
 
     async def wait_until_lost(self) -> float:
-        """How long it was there, in seconds."""
+        """Return how long the connection lasted, in seconds."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         try:

@@ -1,4 +1,4 @@
-"""Which API server a controller's journal is in, and as whom it is asked: KUBECONFIG's account, or the pod's own."""
+"""Find the API server of a controller's journal, and the account: KUBECONFIG's, or the pod's own."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where the API server is and who we are there."""
+    """Address of the API server and the credentials for it."""
 
     url: str
     namespace: str
@@ -23,7 +23,7 @@ class Account:
 
 
 def find_account(namespace: str | None, environment: Mapping[str, str]) -> Account:
-    """KUBECONFIG, else the pod's service account; raises ConfigError."""
+    """Return KUBECONFIG's account, else the pod's service account. Raises ConfigError."""
     path = environment.get("KUBECONFIG")
     if path:
         return _from_kubeconfig(Path(path), namespace)

@@ -1,4 +1,4 @@
-"""Requests to a Kubernetes API server: plain HTTP with urllib3 in threads of its own, each bounded in time."""
+"""Send requests to a Kubernetes API server: HTTP with urllib3 in threads of its own, each with a timeout."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ _REFUSED = (401, 403)
 
 
 class KubeRequests:
-    """Owns threads and connections to one API server. Nothing of it is durable; every method raises StoreError."""
+    """Owns threads and connections to one API server. Nothing is durable; every method raises StoreError."""
 
     def __init__(self, account: Account, timeout_s: float) -> None:
         self._account = account
@@ -35,7 +35,7 @@ class KubeRequests:
         self._threads = ThreadPoolExecutor(_THREADS, "journal-store")
 
     async def list_all(self, path: str, selector: str, accept: str = "application/json") -> Sequence[Any]:
-        """Page by page, by name within the API server; a page token that has expired is a StoreError."""
+        """List objects page by page, in the API server's order by name; an expired page token is a StoreError."""
         found: list[Any] = []
         token = ""
         while True:
@@ -57,7 +57,7 @@ class KubeRequests:
         also: Sequence[int] = (),
         accept: str = "application/json",
     ) -> tuple[int, Any]:
-        """Status and decoded answer; a status that is neither 2xx nor one of `also` is a StoreError."""
+        """Send a request, and return status and decoded answer. A status other than 2xx and `also` is a StoreError."""
         content = None if body is None else json.dumps(body).encode()
 
         def send() -> tuple[int, bytes]:

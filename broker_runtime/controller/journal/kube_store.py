@@ -1,12 +1,14 @@
 """The store in a Kubernetes API server: ConfigMaps with binary data, and one coordination.k8s.io Lease.
 
-The `kube_` modules are the only ones of the broker runtime that know Kubernetes. The account is the pod's (its token
-is read each time, as it is renewed), or KUBECONFIG's.
-Batches and chunks are immutable ConfigMaps; the manifest is not. Each object has the label sluicegate.dev/journal with
-the journal's name. An object with one of these names that lacks the label is neither read nor written. All of it may
-have an owner: the API server's garbage collector deletes it when the owner is gone, also what a controller that still
-runs writes after that.
-Rights needed: configmaps create, get, list, update, delete; leases create, get, update.
+Only the `kube_` modules of the broker runtime know Kubernetes. The account is the pod's (its token is read for each
+request, because it is renewed), or KUBECONFIG's.
+
+Batches and chunks are immutable ConfigMaps; the manifest is mutable. Each object has the label sluicegate.dev/journal
+with the journal's name. An object with one of these names that lacks the label is neither read nor written. All objects
+may have an owner: the API server's garbage collector deletes them when the owner is gone. It also deletes what a
+controller that still runs writes after that.
+
+Required rights: configmaps create, get, list, update, delete; leases create, get, update.
 """
 
 import base64
@@ -38,7 +40,7 @@ _EXISTS, _GONE = 409, 404
 
 
 def owner_reference(text: str) -> dict[str, str]:
-    """Of `apiVersion/kind/name/uid`; raises ConfigError. One that is wrong is an owner that is gone."""
+    """Parse `apiVersion/kind/name/uid`. Raises ConfigError. A wrong owner counts as one that is gone."""
     parts = text.rsplit("/", 3)
     if len(parts) != len(_OWNER_FIELDS) or not all(parts):
         raise ConfigError(f"sluicegate.controller.journal.owner={text}: apiVersion/kind/name/uid is expected")
@@ -46,7 +48,7 @@ def owner_reference(text: str) -> dict[str, str]:
 
 
 class KubeStore:
-    """Objects are ConfigMaps whose names begin with `name`; every method raises StoreError."""
+    """Stores objects as ConfigMaps whose names begin with `name`; every method raises StoreError."""
 
     def __init__(
         self,
@@ -61,17 +63,17 @@ class KubeStore:
         self._owners = [] if owner is None else [owner_reference(owner)]
         self._account = find_account(namespace, os.environ if environment is None else environment)
         self._name = name
-        # Two attempts fit into the time that a lease is held without a renewal.
+        # Two attempts fit into the time that a lease is valid without a renewal.
         self._api = KubeRequests(self._account, max(0.2, lease_duration_s / 3))
 
     def own_host(self) -> str:
-        """The address of this machine on its way to the API server: in a pod the pod's. Empty when there is none."""
+        """Return this machine's address on the route to the API server, in a pod the pod's; empty without a route."""
         server = urllib3.util.parse_url(self._account.url)
         try:
             found = socket.getaddrinfo((server.host or "").strip("[]"), server.port or 443, type=socket.SOCK_DGRAM)
             family, kind, protocol, _, address = found[0]
             with socket.socket(family, kind, protocol) as way:
-                # Nothing is sent.
+                # Connecting a UDP socket sends nothing.
                 way.connect(address)
                 return str(way.getsockname()[0])
         except OSError as error:
@@ -119,7 +121,7 @@ class KubeStore:
         self._api.close()
 
     def _own(self, kind: str, found: Any) -> Any:
-        """`found`. Raises StoreRefusedError if it is not an object of this journal."""
+        """Return `found`. Raises StoreRefusedError if it does not belong to this journal."""
         meta = found["metadata"]
         if (meta.get("labels") or {}).get(_JOURNAL_LABEL) == self._name:
             return found

@@ -1,10 +1,12 @@
 """The `kubernetes` journal: each committed piece of the metadata log is one object, named by its first offset.
 
-A create is a compare-and-swap: of two controllers that want the same offset one learns that it was deposed. A name that
-compaction freed could be created once more by one that slept, so each create is followed by a look at the manifest:
-when a snapshot reaches beyond our offset, the object counts for nobody and is taken back (decision 6 argues it).
+A create is a compare-and-swap: if two controllers write the same offset, one of them learns that it was deposed. After
+compaction has deleted an object, a controller that was suspended could create its name again. So each create is
+followed by a read of the manifest. If a snapshot covers the written offset, the object has no effect and is deleted
+(decision 6 has the argument).
 
-Loading reads the manifest of the snapshots before and after everything else: when it differs, it was a moving target.
+A load reads the manifest of the snapshots before and after everything else. If it has changed meanwhile, the load is
+repeated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,17 +27,17 @@ from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
 
 _LOADS_MAX = 10
-"""Compactions that a load may meet; the next one would be a store that gives different answers each time."""
+"""Maximum of load attempts that a compaction interrupts; beyond that the store is considered inconsistent."""
 
 
 class KubernetesJournal:
-    """A batch is committed when the API server has taken its object; the log on this disk is a copy of them."""
+    """Commits a batch by creating its object in the API server; the log on this disk is a copy."""
 
     batches_between_snapshots: int | None = 200
-    """Objects that a load lists; each of them costs the API server some 1 KB however small the batch is."""
+    """Objects that a load lists; each costs the API server some 1 KB however small the batch is."""
 
     def __init__(self, metadata: Log, store: ObjectStore, name: str, patience_s: float) -> None:
-        """`name` begins the names of all objects; `patience_s` is how long an unanswered request is repeated."""
+        """`name` is the prefix of all object names; an unanswered request is repeated for `patience_s` seconds."""
         self._log = metadata
         self._store = store
         self._names = ObjectNames(name)
@@ -86,7 +88,7 @@ class KubernetesJournal:
             self._committed = _end_of(data)
 
     def _uncommitted(self) -> Iterator[tuple[int, bytes]]:
-        """What the log has and the store has not, in pieces of whole batches."""
+        """Yield what the log has and the store lacks, in pieces of whole batches."""
         metadata = self._log
         end = metadata.log_end_offset
         while self._committed < end:
@@ -97,7 +99,7 @@ class KubernetesJournal:
     async def _create(self, base: int, data: bytes) -> None:
         name = self._names.batch(base)
         if not await self._patient.create(name, "batch", data):
-            # Perhaps our own, from an attempt that was not answered.
+            # Possibly this controller's own object, from an attempt that was not answered.
             found = await self._patient.get(name)
             if found is None or found.data != data:
                 raise DeposedError(f"another controller has written the metadata at offset {base}")
@@ -114,7 +116,7 @@ class KubernetesJournal:
 
 
 def _end_of(data: bytes) -> int:
-    """The offset after the last batch."""
+    """Return the offset after the last batch."""
     end = parse_header(data).base_offset
     for header, _ in iter_batches(data):
         end = header.last_offset + 1

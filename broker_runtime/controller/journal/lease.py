@@ -1,12 +1,12 @@
-"""Which of several controllers is active: a Lease that one holds and renews, and another takes over when it is silent.
+"""Elect the active controller with a Lease: one controller renews it, and another takes it over when it expires.
 
-The holder counts a renewal from before it is sent and stops serving after a part of the duration; the others count the
-whole duration from when they first saw the renewal. So two never serve at once as long as their clocks run at about
-the same speed; that none but one can commit does not depend on any clock (`kubernetes.py`).
+The holder counts the duration from before it sends a renewal, and stops serving after a part of it. The others count
+the whole duration from when they first see the renewal. So two controllers never serve at once as long as their clocks
+run at about the same speed. That only one can commit does not depend on any clock (`kubernetes.py`).
 
-A lease ends early in two ways. Its holder releases it, or whoever knows that the holder's process has ended does so in
-its name (the operator). And a standby takes it when the holder's host says so (`holder.py`). Either word may be wrong:
-then two serve until the one before looks at its lease or wants to commit, which is refused.
+A lease ends early in two ways. Its holder releases it, or the operator does so for it when it knows that the holder's
+process has ended. And a standby takes it when the holder's host reports that (`holder.py`). Both reports may be wrong.
+Then two controllers serve until the previous one reads its lease or tries to commit, which is refused.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from broker_runtime.controller.journal.trouble import Trouble
 log = logging.getLogger(__name__)
 
 _SERVED_PART = 0.85
-"""Of the duration: how long a holder serves after the last renewal. The rest is for clocks that differ."""
+"""Part of the duration during which a holder serves after the last renewal. The rest allows for clocks that differ."""
 _RENEWALS = 3
 _POLLS = 10
 _POLL_MAX_S = 0.5
 _POLL_LOST_S = 0.1
-"""While the holder's connection is lost: it may release its lease in this very moment, or the operator for it."""
+"""While the holder's connection is lost: the holder may release its lease right now, or the operator for it."""
 _LATE_S = 0.002
-"""Timers may ring a millisecond early."""
+"""Timers may fire a millisecond early."""
 _RELEASE_ATTEMPTS = 3
 _CONNECT_TIMEOUT_S = BrokerConfig.sluicegate_controller_connection_setup_timeout_ms.default / 1000
 
 
 class LeaseElection:
-    """Holds the Lease, or waits for it: nobody writes the metadata who does not hold it."""
+    """Holds the Lease, or waits for it. Only its holder writes the metadata."""
 
     certain = False
 
@@ -48,8 +48,10 @@ class LeaseElection:
         address: str = "",
         connect_timeout_s: float = _CONNECT_TIMEOUT_S,
     ) -> None:
-        """`identity` is `<node id>_<what tells processes of that node apart>`. `address` is host:port where others
-        reach this controller; empty when that is not known, and then they go by its lease alone."""
+        """`identity` is `<node id>_<suffix>`, where the suffix distinguishes processes of that node.
+
+        `address` is host:port at which others reach this controller. If it is empty, they watch only its lease.
+        """
         self._store = store
         self._identity = identity
         self._address = address
@@ -72,7 +74,7 @@ class LeaseElection:
     def holder_id(self) -> int | None:
         holder = "" if self._lease is None else self._lease.holder
         if holder == self._identity and not self.held:
-            # Ours has run out; who has it now is seen with the next look.
+            # This controller's lease has expired; the next read shows the new holder.
             return None
         node_id = holder.partition("_")[0]
         return int(node_id) if node_id.isdecimal() else None
@@ -136,12 +138,15 @@ class LeaseElection:
         return self._seen_s + lease.duration_ms / 1000 - self._clock.monotonic()
 
     def _pause_s(self) -> float:
-        """Until the next look: when the next renewal is due, and from then on often until it was seen or the lease has
-        run out. So a holder that goes is noticed as soon as by looking often all the time."""
+        """Return the time until the next read.
+
+        Reads are due when the next renewal is, and then frequently until it is seen or the lease has expired. So a
+        missing renewal is noticed as soon as with frequent reads all the time.
+        """
         lease = self._lease
         left_s = 0.0 if lease is None else self._expires_in_s(lease)
         if lease is None or left_s <= 0:
-            # One that has run out and is not ours has been asked for just now, in vain.
+            # An expired lease of another holder was just requested in vain.
             return self._poll_s
         if self._watch.lost_within(lease.duration_ms / 1000):
             return min(_POLL_LOST_S, left_s + _LATE_S)
@@ -186,7 +191,10 @@ class LeaseElection:
         log.error("this controller is no longer the active one; %s", self._why_lost())
 
     async def _renewed(self) -> bool:
-        """False when it is somebody else's. After an unknown outcome the version is another one, and still ours."""
+        """Whether the lease was renewed; False if another controller holds it.
+
+        After a write with unknown outcome the version differs, but the lease is still held.
+        """
         if await self._put():
             return True
         self._observe(await self._store.lease())
@@ -208,7 +216,7 @@ class LeaseElection:
             try:
                 if await self._store.put_lease(replace(self._lease, holder="", renewed_ms=self._clock.wall_ms())):
                     return
-                # A renewal that was under way when the work ended.
+                # A renewal was in progress when the term ended.
                 self._observe(await self._store.lease())
             except StoreError as error:
                 log.warning("the lease is not released, the next controller waits for it to run out: %s", error)

@@ -1,10 +1,10 @@
-"""The names of a journal's objects: they sort by offset, and say it. Pure."""
+"""Names of a journal's objects: they sort by offset, and contain it. Pure."""
 
 from broker_runtime.controller.journal.seam import JournalDamagedError
 
 
 class ObjectNames:
-    """`prefix` begins all of them."""
+    """Object names with a common `prefix`."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -17,7 +17,7 @@ class ObjectNames:
         return f"{self._prefix}-snapshot-{end_offset:020d}-{epoch:010d}-{number:04d}"
 
     def offset_of(self, name: str) -> int:
-        """Of a batch its first offset, of a chunk its snapshot's end offset. Raises JournalDamagedError."""
+        """Return a batch's first offset, or a chunk's snapshot end offset. Raises JournalDamagedError."""
         kind, _, rest = name.removeprefix(f"{self._prefix}-").partition("-")
         digits = rest.partition("-")[0]
         if kind not in ("batch", "snapshot") or not digits.isdecimal():

@@ -1,4 +1,4 @@
-"""A store whose requests are repeated until they are answered: each that a journal makes may be made twice."""
+"""A store that repeats requests until they are answered: a journal's requests are all idempotent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ _RETRY_DELAY_MAX_S = 0.5
 
 
 class PatientStore:
-    """Owns nothing but its patience: after `patience_s` without an answer a method raises JournalUnavailableError."""
+    """Repeats requests to `store`; raises JournalUnavailableError after `patience_s` without an answer."""
 
     def __init__(self, store: ObjectStore, patience_s: float) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class PatientStore:
         self._trouble = Trouble("the journal's store does not do what is asked", patience_s)
 
     async def create(self, name: str, part: Part, data: bytes) -> bool:
-        """False when an object of that name exists, perhaps from an attempt of ours that was not answered."""
+        """Return False if an object of that name exists, possibly from an own attempt that was not answered."""
         return await self._again(lambda: self._store.create(name, part, data))
 
     async def get(self, name: str) -> StoredObject | None:

@@ -1,8 +1,8 @@
-"""Where metadata is kept (`Journal`) and who may write it (`Election`): what the controller needs of either.
+"""The controller's view of where metadata is stored (`Journal`) and who may write it (`Election`).
 
-The local metadata log holds what the controller decided; brokers fetch from it up to its high watermark. A journal
-makes the log's end durable. Two implementations pass tests/contract/test_journal.py: `file`, whose log is itself the
-journal, and `kubernetes`, where the log is a copy of objects in the API server.
+The local metadata log contains what the controller decided; brokers fetch from it up to its high watermark. A journal
+makes the log's end durable. Two implementations pass tests/contract/test_journal.py. In `file` the log is itself the
+journal; in `kubernetes` the log is a copy of objects in the API server.
 """
 
 import asyncio
@@ -13,23 +13,23 @@ from broker_runtime.storage.log import Log
 
 
 class JournalError(Exception):
-    """The journal cannot do what was asked; subclasses say what that means."""
+    """The journal cannot do what was requested; subclasses define the consequence."""
 
 
 class DeposedError(JournalError):
-    """Another controller has written what this one wanted to write: it must not decide anything more."""
+    """Another controller has written at this offset, or the lease has expired: this one must not decide any more."""
 
 
 class JournalUnavailableError(JournalError):
-    """It is not known whether the batch is durable: only loading the journal again can tell."""
+    """It is unknown whether the batch is durable: only loading the journal again can tell."""
 
 
 class JournalFailedError(JournalError):
-    """Nothing that this process writes counts any more (an fsync failed): it must end."""
+    """Nothing that this process writes is valid any more (an fsync failed): it must end."""
 
 
 class JournalDamagedError(JournalError):
-    """What was stored cannot be this cluster's metadata; the sentence says what to restore."""
+    """The stored data cannot be this cluster's metadata; the message says what to restore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +42,41 @@ class Snapshot:
 
 
 class Journal(Protocol):
-    """Makes what the controller has decided durable, and gives it back to the next that becomes active."""
+    """Makes the controller's decisions durable, and loads them for the next active controller."""
 
     batches_between_snapshots: int | None
-    """Commits after which a snapshot is due whatever their size; None where their number costs nothing."""
+    """Commits after which a snapshot is due whatever their size; None if their number does not matter."""
 
     async def load(self) -> Snapshot | None:
-        """The newest snapshot; the local log holds everything behind it then, and nothing that was not committed.
+        """Return the newest snapshot. The local log then contains everything after it, and only committed records.
 
         Raises JournalUnavailableError, JournalDamagedError.
         """
         ...
 
     async def commit(self) -> None:
-        """Everything in the local log is durable when it returns. Nothing is appended meanwhile.
+        """Make everything in the local log durable. Nothing is appended meanwhile.
 
         Raises DeposedError, JournalUnavailableError, JournalFailedError.
         """
         ...
 
     async def write_snapshot(self, snapshot: Snapshot) -> None:
-        """Durable when it returns; what is stored of the history before it may go. Raises JournalError."""
+        """Make a snapshot durable; stored history before it may be deleted. Raises JournalError."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Election(Protocol):
-    """Says whether this controller is the active one, and for how long at least."""
+    """Determines whether this controller is the active one, and until when at least."""
 
     certain: bool
-    """No other controller exists, so that `acquire` returns at once."""
+    """Whether no other controller exists, so that `acquire` returns at once."""
 
     @property
     def held(self) -> bool:
-        """False from the moment on when somebody else might hold it, before `keep` can say so."""
+        """Whether this controller is the active one. False from when another might be, before `keep` can return."""
         ...
 
     @property
@@ -86,25 +86,25 @@ class Election(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """Why this controller could not become the active one; None when it could."""
+        """Why this controller could not become the active one; None if it could."""
         ...
 
     async def acquire(self) -> None:
-        """Returns when this controller may become active; waits as long as it takes."""
+        """Wait, without a time limit, until this controller may become active."""
         ...
 
     async def keep(self) -> None:
-        """Returns when it is lost."""
+        """Return when the election is lost."""
         ...
 
     async def release(self) -> None:
-        """Let go of it, so that the next one need not wait. Nothing happens when it is not held."""
+        """Give up the election, so that the next controller need not wait. Does nothing if it is not held."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """What a controller is built on: the log that brokers fetch, what makes it durable, and who may write."""
+    """Parts that a controller is built on: the log that brokers fetch, the journal, and the election."""
 
     log: Log
     journal: Journal
@@ -112,7 +112,7 @@ class Backing:
 
 
 class SoleElection:
-    """Of the only controller."""
+    """Election of the only controller."""
 
     certain = True
     held = True
@@ -122,10 +122,10 @@ class SoleElection:
         self.holder_id: int | None = node_id
 
     async def acquire(self) -> None:
-        """Nobody else wants it."""
+        """Return at once: there is no other controller."""
 
     async def keep(self) -> None:
         await asyncio.get_running_loop().create_future()
 
     async def release(self) -> None:
-        """Nobody else wants it."""
+        """Do nothing: there is no other controller."""

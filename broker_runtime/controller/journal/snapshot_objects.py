@@ -1,6 +1,6 @@
-"""Snapshots in the `kubernetes` journal: chunks, and a manifest that says which of them count.
+"""Snapshots in the `kubernetes` journal: chunks, and a manifest that names the valid ones.
 
-The manifest is written last, by compare-and-swap and never backwards. Then what it covers is deleted.
+The manifest is written last, by compare-and-swap and never backwards. Then the objects that it covers are deleted.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """Which snapshot counts. Written last, so its chunks are there."""
+    """Names the valid snapshot. Written last, so its chunks exist."""
 
     end_offset: int
     epoch: int
@@ -30,7 +30,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The manifest as it was read: what lies below its offset is in its snapshot."""
+    """The manifest as read: records below its offset are in its snapshot."""
 
     manifest: Manifest
     version: str
@@ -43,7 +43,7 @@ class SnapshotObjects:
     """
 
     def __init__(self, store: ObjectStore, patient: PatientStore, names: ObjectNames) -> None:
-        """`patient` repeats what `store` does not answer; what only tidies up need not be."""
+        """`patient` repeats unanswered requests to `store`; deletions of old objects need no repetition."""
         self._store = store
         self._patient = patient
         self._names = names
@@ -58,7 +58,10 @@ class SnapshotObjects:
             raise JournalDamagedError(f"the manifest {self._names.manifest} cannot be read: {error}") from error
 
     async def read(self, floor: Floor | None) -> Snapshot | None:
-        """None too when a chunk is missing or damaged: the caller looks whether the manifest has changed meanwhile."""
+        """Return the snapshot; None if there is none, or if a chunk is missing or damaged.
+
+        In that case the caller checks whether the manifest has changed meanwhile.
+        """
         if floor is None:
             return None
         manifest = floor.manifest
@@ -84,7 +87,7 @@ class SnapshotObjects:
             await self._compact(manifest)
 
     async def _put_chunk(self, name: str, chunk: bytes) -> None:
-        """No manifest names it yet, so what an earlier attempt left under this name may be replaced."""
+        """Create a chunk. No manifest names it yet, so what an earlier attempt left under this name may be replaced."""
         while not await self._patient.create(name, "snapshot", chunk):
             found = await self._patient.get(name)
             if found is not None and found.data == chunk:
@@ -92,7 +95,7 @@ class SnapshotObjects:
             await self._patient.delete(name)
 
     async def _raise_floor(self, manifest: Manifest) -> bool:
-        """False when another controller's manifest has come as far: then ours is of no use."""
+        """Write the manifest. Returns False if another controller's manifest has the same or a higher offset."""
         name, data = self._names.manifest, msgspec.json.encode(manifest)
         while True:
             floor = await self.floor()
@@ -106,7 +109,7 @@ class SnapshotObjects:
                 return True
 
     async def _compact(self, manifest: Manifest) -> None:
-        """Delete what no load reads any more; what cannot be deleted now goes with the next snapshot."""
+        """Delete objects that no load reads any more; failed deletions are repeated after the next snapshot."""
         try:
             batches, chunks = await self._store.names("batch"), await self._store.names("snapshot")
         except StoreError as error:
@@ -115,7 +118,7 @@ class SnapshotObjects:
         await self.tidy([name for name in (*batches, *chunks) if self._names.offset_of(name) < manifest.end_offset])
 
     async def tidy(self, names: Sequence[str]) -> None:
-        """Delete objects that count for nobody, as far as that goes now."""
+        """Delete obsolete objects, until a deletion fails."""
         for name in names:
             try:
                 await self._store.delete(name)

@@ -1,6 +1,6 @@
 """The store below the `kubernetes` journal: named immutable objects, one replaceable manifest, one lease.
 
-Everything is a create or a compare-and-swap. `StoreError` leaves the outcome of a write unknown. Implementations:
+Every write is a create or a compare-and-swap. After `StoreError` the outcome of a write is unknown. Implementations:
 `kube_store.KubeStore` (the API server) and tests/support/journal_store.py (in memory, with faults).
 """
 
@@ -10,20 +10,20 @@ from typing import Literal, Protocol
 
 Part = Literal["batch", "snapshot", "manifest"]
 OBJECT_BYTES_MAX = 512 * 1024
-"""An object of the API server holds at most 1 MiB, and a request to etcd 1.5 MiB."""
+"""An object of the API server has at most 1 MiB, and a request to etcd 1.5 MiB."""
 
 
 class StoreError(Exception):
-    """No answer, or one that says to try again: a write may have happened or may happen still."""
+    """No answer, or a retryable error: a write may have happened or may still happen."""
 
 
 class StoreRefusedError(StoreError):
-    """This account may not do that: somebody has to give it the right."""
+    """The account lacks the right: an administrator has to grant it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object as it was read."""
+    """An object as read."""
 
     name: str
     data: bytes
@@ -33,46 +33,46 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """Who holds the Lease, and for how long since it was renewed."""
+    """The holder of the Lease, and its validity since it was renewed."""
 
     holder: str
-    """Empty when nobody holds it."""
+    """Empty if there is no holder."""
     duration_ms: int
     transitions: int
     renewed_ms: int
-    """Wall clock of the holder; for people, nothing is decided by it."""
+    """Wall clock of the holder; only for display, no decision depends on it."""
     version: str = ""
     address: str = ""
-    """Where the others reach the holder, host:port; empty when it did not say."""
+    """Address at which others reach the holder, host:port; empty if it did not publish one."""
 
 
 class ObjectStore(Protocol):
     """All reads see every write that was answered before they began. Every method raises StoreError."""
 
     async def create(self, name: str, part: Part, data: bytes) -> bool:
-        """False when an object of that name exists."""
+        """Create an object. Returns False if one of that name exists."""
         ...
 
     async def get(self, name: str) -> StoredObject | None: ...
 
     async def replace(self, name: str, part: Part, data: bytes, version: str) -> bool:
-        """False when it is not (any more) of that version. For the manifest only."""
+        """Replace the manifest. Returns False if it does not have that version (any more)."""
         ...
 
     async def list(self, part: Part) -> Sequence[StoredObject]:
-        """In the order of their names."""
+        """Return the objects in the order of their names."""
         ...
 
     async def names(self, part: Part) -> Sequence[str]: ...
 
     async def delete(self, name: str) -> None:
-        """One that is not there is no error."""
+        """Delete an object; it may be gone already."""
         ...
 
     async def lease(self) -> LeaseRecord | None: ...
 
     async def put_lease(self, lease: LeaseRecord) -> LeaseRecord | None:
-        """Create it (`version` empty) or replace that version; None when somebody else was first."""
+        """Create the lease (`version` empty) or replace that version; None if another process was first."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""A store that fails again and again: what the log says of it, and when people are to be told.
+"""Track a store that fails repeatedly: when to log it, and when to report it as unavailable.
 
 Knows neither the store nor the clock: the time comes as an argument.
 """
@@ -11,14 +11,14 @@ from broker_runtime.errors import detached
 log = logging.getLogger(__name__)
 
 SAID_EVERY = 20
-"""Failures in a row of which one is logged, after the first."""
+"""One of this many consecutive failures is logged, after the first."""
 
 
 class Trouble:
-    """Counts one store's failures in a row; times in seconds of one clock. Nothing of it is durable."""
+    """Counts one store's consecutive failures; times in seconds of one clock. Nothing is durable."""
 
     def __init__(self, what: str, patience_s: float) -> None:
-        """`what` begins the sentence; after `patience_s` of nothing but failures it is worth telling."""
+        """`what` begins the sentence; after `patience_s` of failures only, `reason` reports it."""
         self._what = what
         self._patience_s = patience_s
         self._failures = 0
@@ -39,7 +39,10 @@ class Trouble:
         self._failures, self._last = 0, None
 
     def reason(self, now_s: float) -> str | None:
-        """None while it does not matter; a store that refuses will not think better of it by itself."""
+        """Return a sentence about the failure, or None while it is short.
+
+        A refusal is reported at once, because it will persist.
+        """
         if self._last is None:
             return None
         lasted_s = now_s - self._since_s
