@@ -1,4 +1,4 @@
-"""The controllers of a cluster as one broker looks for the active one: in turn, round and round. Pure."""
+"""The controllers of a cluster in the order in which one broker tries them, round robin. Pure."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ class ControllerRing:
         return self._servers[0]
 
     def pass_by(self, server: ServerAddress) -> None:
-        """It is asked last, unless the ring has turned to another one meanwhile."""
+        """Move this controller to the end, unless the ring has turned to another one meanwhile."""
         if server == self._servers[0]:
             self._servers.rotate(-1)
 
     def turn_to(self, server: ServerAddress) -> bool:
-        """Whether that changes who is asked. A server that is not of the ring changes nothing."""
+        """Make this controller the first; return whether that is a change. Ignores a server outside the ring."""
         if server == self._servers[0] or server not in self._servers:
             return False
         self._servers.rotate(-self._servers.index(server))

@@ -1,4 +1,4 @@
-"""The folder of a node's data: made when it is missing, and a sentence that helps when this user may not."""
+"""Create the folder of a node's data if it is missing, and explain missing permissions."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from broker_runtime.errors import ConfigError
 
 
 def make_data_folder(path: Path) -> Path:
-    """Raises ConfigError when there is none in the end that can be read and written."""
+    """Create the folder if it is missing. Raises ConfigError if it cannot be read and written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except PermissionError:
@@ -20,7 +20,7 @@ def make_data_folder(path: Path) -> Path:
 
 
 def _not_ours(path: Path) -> str:
-    """Volumes of a pod are root's unless their kind honours fsGroup."""
+    """Return the error message. Volumes of a pod belong to root unless their kind honours fsGroup."""
     user = f"{os.geteuid()}:{os.getegid()}"
     found = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     state = found.stat()

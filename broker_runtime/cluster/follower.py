@@ -1,12 +1,12 @@
-"""Follows the controller's metadata log: fetches record batches and applies them to this node's image.
+"""Follow the controller's metadata log: fetch record batches and apply them to this node's image.
 
-The log is fetched as any partition is (Kafka's Fetch, long poll), so a change reaches every broker as soon as the
-controller has it on disk. The image belongs to this task: nothing else applies records to it.
+The log is fetched like any partition (Kafka's Fetch, long poll), so a change reaches every broker as soon as the
+controller has it on disk. This task owns the image: nothing else applies records to it.
 
-A node whose next record is not in the log (OFFSET_OUT_OF_RANGE) takes the newest snapshot instead (FetchSnapshot), and
-reacts to what differs. That happens to one that was away for long, and to one that knows what the controller does not,
-by the offset or by the controller's epoch at that offset: then the controller's data was restored from an older copy,
-which is said loudly, and the controller is believed.
+A node whose next record is not in the log (OFFSET_OUT_OF_RANGE) fetches the newest snapshot instead (FetchSnapshot),
+and reacts to the differences. This happens to a node that was away for long. It also happens to a node that has
+metadata that the controller lacks, judged by the offset or by the controller's epoch at that offset. Then the
+controller's data was restored from an older copy: the node logs an error and takes over the controller's metadata.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ _FETCH_VERSION = 12
 _MAX_WAIT_MS = 1_000
 _MAX_BYTES = 8 * 1024 * 1024
 _ANSWER_TIMEOUT_S = 3.0
-"""Beyond the longest wait: a controller that is as silent as that is not waited for."""
+"""Added to the longest wait: a controller that takes longer counts as unavailable."""
 _SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 0.2
 _RECORDS_PER_TURN = 100
 _SAID_EVERY = 50
-"""Rounds in vain of which one is logged, after the first."""
+"""One of this many rounds without success is logged, after the first."""
 
 
 class MetadataFollower:
-    """Keeps the image of a node that is no active controller up to date: it fetches and applies, again and again."""
+    """Keeps the image of a node that is not the active controller up to date: fetches and applies in a loop."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class MetadataFollower:
         publish: Callable[[Changes, Callable[[], None]], None],
         others: Sequence[ControllerClient] = (),
     ) -> None:
-        """`publish` is given what the image has taken over, and calls back when that is in force on this node.
+        """`publish` gets the changes of the image, and calls back when they are in force on this node.
 
-        `others` are told where the active controller is when it has become another one.
+        `others` are redirected to the active controller after it has changed.
         """
         self._client = client
         self._others = others
@@ -65,14 +65,14 @@ class MetadataFollower:
         self._publish = publish
         self._moved = asyncio.Event()
         self.next_offset = 0
-        """To fetch; the image has all below."""
+        """Next offset to fetch; the image contains all records below it."""
         self.applied_offset = -1
-        """Up to and with this record all is in force on this node, or has failed and is tried again."""
+        """Last record up to which everything is in force on this node, or has failed and is retried."""
         self.end_offset = -1
         """The controller's high watermark as of the last fetch; -1 before the first."""
         self.fetches_answered = 0
         self._started_over = False
-        """With a snapshot, and since then no fetch has succeeded."""
+        """Whether it started over with a snapshot, and no fetch has succeeded since."""
 
     @property
     def caught_up(self) -> bool:
@@ -93,14 +93,14 @@ class MetadataFollower:
                 failures += 1
                 rounds, of_this = divmod(failures, self._client.choices)
                 if of_this:
-                    # Perhaps a standby said so; the next one may be active.
+                    # A standby may have answered; the next controller may be active.
                     continue
                 if rounds == 1 or rounds % _SAID_EVERY == 0:
                     log.warning("metadata cannot be fetched, trying again: %s", error)
                 await asyncio.sleep(min(_RETRY_DELAY_S * 2 ** min(rounds - 1, 8), _RETRY_DELAY_MAX_S))
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool], timeout_s: float) -> bool:
-        """Whether `seen` came true of the image in time, and what the image said then came into force."""
+        """Return whether `seen` became true of the image in time, and that state of the image came into force."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not seen(self._image):
@@ -117,7 +117,7 @@ class MetadataFollower:
         self._notify()
 
     def _notify(self) -> None:
-        """Whoever waits looks again."""
+        """Wake the tasks that wait for changes, so that they check again."""
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -159,13 +159,14 @@ class MetadataFollower:
         self._tell(changes)
 
     async def _taken_over(self, records: bytes) -> Changes:
-        """Apply all of an answer or, where a record cannot be read or applied, nothing; raises what was wrong.
+        """Apply all records of a response, or none if one cannot be read or applied; then raise the error.
 
-        Many records are read and applied over turns of the event loop, to a copy: others see all of them at once.
+        Many records are read and applied over several iterations of the event loop, to a copy, so that all become
+        visible at once.
         """
         new = [pair async for pair in self._read(records)]
         changes = Changes()
-        # A record alone is applied or raises before it has changed anything.
+        # A single record is applied, or raises before it has changed anything.
         image = self._image.copy() if len(new) > 1 else self._image
         for number, (record, offset) in enumerate(new, 1):
             changes.update(image.apply(record, offset))
@@ -204,7 +205,7 @@ class MetadataFollower:
     # Snapshots
 
     async def _start_over(self) -> None:
-        """From the newest snapshot, or from the beginning of the log when there is none yet."""
+        """Load the newest snapshot, or restart from the beginning of the log if there is none yet."""
         snapshot = await self._fetch_snapshot()
         end_offset, payload = snapshot if snapshot is not None else (0, b"")
         if self._started_over:
@@ -234,7 +235,10 @@ class MetadataFollower:
         await over_turns(freed(former))
 
     async def _fetch_snapshot(self) -> tuple[int, bytes] | None:
-        """(end offset, records); None when the controller has none. Raises KafkaError, also when it took a new one."""
+        """Return (end offset, records); None if the controller has no snapshot.
+
+        Raises KafkaError, also if the controller took a new snapshot meanwhile.
+        """
         payload = bytearray()
         wanted = {"end_offset": NEWEST, "epoch": NEWEST}
         while True:

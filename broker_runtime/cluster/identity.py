@@ -1,5 +1,6 @@
-"""Who this process is: whose its data folder is (Kafka's meta.properties, written once and checked at every start),
-its incarnation, and which boot of the machine it runs in.
+"""The identity of this process: the owner of its data folder, its incarnation, and the boot of its machine.
+
+The folder's owner is in Kafka's meta.properties, written once and checked at every start.
 """
 
 import os
@@ -20,9 +21,9 @@ _CHANCE_MASK = (1 << 76) - 1
 
 
 def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
-    """The cluster id of this folder, made (or taken from the settings) when the folder is new.
+    """Return the cluster id of this folder; a new folder gets the one of the settings, or a generated one.
 
-    Raises ConfigError when the folder belongs to another node or cluster.
+    Raises ConfigError if the folder belongs to another node or cluster.
     """
     path = log_dir / FILE_NAME
     if not path.exists():
@@ -49,7 +50,7 @@ def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
 
 
 def boot_id() -> str:
-    """The same for as long as the kernel and its page cache live; UNKNOWN_BOOT where the system does not tell."""
+    """Return an id that is constant while the kernel and its page cache live; UNKNOWN_BOOT if the system has none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -57,6 +58,9 @@ def boot_id() -> str:
 
 
 def new_incarnation(began_ms: int) -> UUID:
-    """A UUID of version 7 (RFC 9562): when it began by this host's clock, then chance. By the same clock a kubelet says
-    when a container ended, so whoever sees both knows whether this process was in it."""
+    """Return a UUID of version 7 (RFC 9562): the start by this host's clock, then random bits.
+
+    A kubelet reports with the same clock when a container ended. So a reader of both can tell whether this process was
+    in that container.
+    """
     return UUID(int=(began_ms & _MS_MASK) << 80 | 7 << 76 | uuid4().int & _CHANCE_MASK)

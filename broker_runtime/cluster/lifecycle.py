@@ -1,10 +1,11 @@
-"""What a broker is in the cluster, from its own point of view (KIP-631, seed 004): an enum, events and one table.
+"""A broker's state in the cluster from its own point of view (KIP-631, seed 004): an enum, events and one table.
 
-Pure: time comes as an argument; who sends heartbeats and whom a change is told is the shell's concern (membership.py).
+Pure: time comes as an argument; the shell (membership.py) sends heartbeats and notifies of changes.
 
-Unlike Apache Kafka a broker fences itself: when no heartbeat was answered for a session - counted from when the last
-answered one was sent, so the controller cannot have given up on it before - it serves no clients until a heartbeat
-says that it is unfenced. It does the same when the controller says that it is fenced, or has lost its registration.
+Unlike an Apache Kafka broker, a broker fences itself if no heartbeat was answered for a session. The session counts
+from when the last answered heartbeat was sent, so the controller cannot have expired it before. The broker then serves
+no clients until a heartbeat reports that it is unfenced. It does the same if the controller fences it, or has lost its
+registration.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ class BrokerState(IntEnum):
 
 
 class Phase(Enum):
-    """BrokerState, with the ways to be registered and not serve told apart."""
+    """BrokerState, subdivided by why a registered broker does not serve."""
 
     NOT_RUNNING = auto()
     STARTING = auto()
@@ -34,19 +35,19 @@ class Phase(Enum):
     FENCED = auto()
     """Was running; the controller fences it."""
     CUT_OFF = auto()
-    """Was running; fences itself, as the controller has not answered for a session."""
+    """Was running; fences itself, because the controller has not answered for a session."""
     REJOINING = auto()
     """Was registered; the controller does not know this registration any more."""
     STOPPING = auto()
     """Controlled shutdown: still serves while its leaderships move away."""
     GONE = auto()
-    """Released by the controller, or it waits no longer; heartbeats have ended."""
+    """Released by the controller, or no longer waiting for that; heartbeats have ended."""
     REPLACED = auto()
-    """Another live process holds its id: it must end."""
+    """Another live process has its id: this one must end."""
 
 
 class LifecycleEvent(Enum):
-    """What happens to a broker: by its own doing, by the controller's answers, or by their absence."""
+    """An event of a broker: its own action, an answer of the controller, or a missing answer."""
 
     START = auto()
     REGISTERED = auto()
@@ -102,20 +103,20 @@ _TABLE: Mapping[Phase, Mapping[LifecycleEvent, Phase]] = {
         LifecycleEvent.RELEASED: Phase.GONE,
         LifecycleEvent.DEADLINE: Phase.GONE,
         LifecycleEvent.SILENCE: Phase.GONE,
-        # The id may be somebody else's by now; there is nothing left to hand over under the old epoch.
+        # Another process may have the id by now; nothing is left to hand over under the old epoch.
         LifecycleEvent.REGISTRATION_LOST: Phase.GONE,
     },
     Phase.GONE: {},
     Phase.REPLACED: {},
 }
-"""An event that a phase does not name changes nothing: answers may come late."""
+"""An event that a phase does not list changes nothing: answers may come late."""
 
 _STATES: Mapping[Phase, BrokerState] = {
     Phase.NOT_RUNNING: BrokerState.NOT_RUNNING,
     Phase.STARTING: BrokerState.STARTING,
     Phase.RECOVERY: BrokerState.RECOVERY,
     Phase.RUNNING: BrokerState.RUNNING,
-    # Registered and not serving is what RECOVERY says; 3 is only ever shown by a broker that serves.
+    # RECOVERY means registered and not serving; only a broker that serves reports 3.
     Phase.FENCED: BrokerState.RECOVERY,
     Phase.CUT_OFF: BrokerState.RECOVERY,
     Phase.REJOINING: BrokerState.STARTING,
@@ -126,7 +127,7 @@ _STATES: Mapping[Phase, BrokerState] = {
 
 
 class Lifecycle:
-    """The phase that one broker is in, and since when the controller has answered; times are monotonic, in seconds."""
+    """The phase of one broker, and the last answer of the controller; times are monotonic, in seconds."""
 
     def __init__(self, session_timeout_s: float) -> None:
         self.phase = Phase.NOT_RUNNING
@@ -140,7 +141,10 @@ class Lifecycle:
 
     @property
     def serves(self) -> bool:
-        """A broker that stops and served before serves on, until the process closes its listeners."""
+        """Whether the broker serves clients.
+
+        A stopping broker that served before continues to serve until the process closes its listeners.
+        """
         return self.phase is Phase.RUNNING or (self.phase in (Phase.STOPPING, Phase.GONE) and self._served)
 
     @property
@@ -148,16 +152,16 @@ class Lifecycle:
         return self.phase is Phase.STOPPING
 
     def wants_fence(self, ready: bool) -> bool:
-        """Only who is fenced asks to stay so.
+        """Whether to ask to stay fenced; only a fenced broker does.
 
-        A broker that serves may be a moment behind, and one that was cut off may still be unfenced for the controller:
-        asking would take its leaderships away for nothing.
+        A serving broker may be slightly behind, and one that was cut off may still be unfenced for the controller.
+        Asking would remove its leaderships without need.
         """
         return not ready and self.phase in (Phase.RECOVERY, Phase.FENCED)
 
     @property
     def cut_off_s(self) -> float | None:
-        """When the silence becomes too long; None while no silence matters."""
+        """Time at which the session expires; None while silence has no effect."""
         if self._answered_sent_s is None or self.phase not in (Phase.RUNNING, Phase.STOPPING):
             return None
         return self._answered_sent_s + self._session_timeout_s
@@ -165,9 +169,9 @@ class Lifecycle:
     def heartbeat_answered(
         self, sent_s: float, now_s: float, *, fenced: bool, released: bool, ready: bool = True
     ) -> None:
-        """An answer to a heartbeat that was sent a session ago says nothing about now.
+        """Apply the answer to a heartbeat. An answer to one that was sent a session ago counts as silence.
 
-        `ready`: whether this broker knows enough to serve, should the controller let it.
+        `ready`: whether this broker has enough metadata to serve, should the controller allow it.
         """
         self._answered_sent_s = max(sent_s, self._answered_sent_s or sent_s)
         if now_s >= sent_s + self._session_timeout_s:
@@ -182,7 +186,7 @@ class Lifecycle:
         self.phase = _TABLE[self.phase].get(event, self.phase)
 
     def why_not_ready(self) -> str | None:
-        """None for a broker that clients are to be sent to."""
+        """Return why clients should not be sent to this broker; None if they may be."""
         return _REASONS[self.phase]
 
 

@@ -1,12 +1,13 @@
-"""How a broker talks to the active controller: request bodies in, response bodies out.
+"""A broker's requests to the active controller: request bodies in, response bodies out.
 
-Two links pass the same frames: over a socket to another process (`socket_link`), or straight into the controller's
-dispatcher when this process is the controller too (`loopback_link`). What is on top of a link (registration, metadata,
-forwarding) cannot tell which.
+Two links pass the same frames: over a socket to another process (`socket_link`), or directly into the dispatcher of a
+controller in this process (`loopback_link`). The layers above a link (registration, metadata, forwarding) do not depend
+on which it is.
 
-Of several controllers one is active. The others say NOT_CONTROLLER or hang up: then the link goes on to the next one,
-round and round. A typed request goes round once, so that its sender knows soon; what a client sent is tried until its
-time is over, as in Kafka, with a pause after each round. Both may reach a controller twice when a connection is lost.
+One of several controllers is active. The others answer NOT_CONTROLLER or close the connection; then the link tries the
+next one, round robin. A typed request is tried once with each controller, so that its sender gets an error soon. A
+forwarded client request is retried until its timeout, as in Kafka, with a pause after each round. Both may reach a
+controller twice if a connection is lost.
 """
 
 import asyncio
@@ -23,35 +24,35 @@ _RETRY_DELAY_MAX_S = 0.2
 
 
 class ControllerLink(Protocol):
-    """Requests to the controllers, of which one is asked at a time."""
+    """Requests to the controllers; one of them is asked at a time."""
 
     @property
     def choices(self) -> int:
-        """Controllers that it may go to."""
+        """Number of controllers to choose from."""
         ...
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
-        """The response body; raises KafkaError(BROKER_NOT_AVAILABLE) when the controller cannot be reached."""
+        """Return the response body. Raises KafkaError(BROKER_NOT_AVAILABLE) if the controller cannot be reached."""
         ...
 
     @property
     def server(self) -> ServerAddress | None:
-        """Whom it asks now; None where there is no choice."""
+        """The controller that is asked now; None if there is no choice."""
         ...
 
     def move_on(self) -> None:
-        """The next request goes to the next controller."""
+        """Send the next request to the next controller."""
         ...
 
     def turn_to(self, server: ServerAddress) -> None:
-        """That is the active controller: what waits for another one fails, and the next request goes there."""
+        """Use this server as the active controller: requests pending at another fail, and the next one goes here."""
         ...
 
     def close(self) -> None: ...
 
 
 class ControllerClient:
-    """Requests to the controller, typed or forwarded as they came."""
+    """Sends requests to the controller, typed or forwarded unchanged."""
 
     def __init__(self, link: ControllerLink, timeout_s: float) -> None:
         self._link = link
@@ -59,7 +60,7 @@ class ControllerClient:
 
     @property
     def choices(self) -> int:
-        """Controllers of which one may be active."""
+        """Number of controllers of which one may be active."""
         return self._link.choices
 
     async def request(self, api_key: int, version: int, content: Fields, timeout_s: float | None = None) -> Entity:
@@ -101,11 +102,11 @@ class ControllerClient:
             ) from None
 
     def move_on(self) -> None:
-        """What was answered shows that this controller is not the active one."""
+        """Try the next controller, because an answer shows that this one is not active."""
         self._link.move_on()
 
     def follow(self, other: "ControllerClient") -> None:
-        """Go where the other one has found the active controller. One that hangs would be waited for in vain."""
+        """Use the active controller that the other client has found, instead of waiting in vain for one that hangs."""
         if other._link.server is not None:
             self._link.turn_to(other._link.server)
 

@@ -1,4 +1,4 @@
-"""A broker's link to the controller in its own process: straight into its dispatcher, with the same frames."""
+"""A broker's link to the controller in its own process: directly into its dispatcher, with the same frames."""
 
 import asyncio
 
@@ -13,14 +13,14 @@ from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 
 _SIZE_BYTES = 4
 _OBSERVERS_MAX = 100
-"""Of the end of a link, of which there are a few."""
+"""Observers of the end of a link: there are only a few."""
 
 
 class LoopbackLink:
-    """A ControllerLink, and to the dispatcher a peer."""
+    """A ControllerLink that the dispatcher sees as a connection."""
 
     id = 0
-    """Those of clients begin at 1."""
+    """Ids of client connections begin at 1."""
     listener = "CONTROLLER"
     peer = ("127.0.0.1", 0)
     choices = 1
@@ -31,21 +31,21 @@ class LoopbackLink:
         self._dispatcher = dispatcher
         self.state: object = None
         self.throttle_s = 0.0
-        """Makes no difference: a process does not hold up itself."""
+        """Has no effect: a process does not throttle itself."""
         self.closed = ClosedObservers(_OBSERVERS_MAX)
 
     def refuse(self, kind: str, text: str, *, ends: bool = True) -> None:
-        """There is no connection to end: who asked hears that there is no answer."""
+        """Do nothing: there is no connection to end, and the caller gets the error of its request."""
 
     def keep_frame(self, frame: memoryview) -> memoryview:
-        """Each request has a buffer of its own."""
+        """Return the frame itself: each request has a buffer of its own."""
         return frame
 
     def release_frame(self) -> None:
-        """There is nothing to be given back."""
+        """Do nothing: no buffer has to be released."""
 
     def push(self, frame: bytes) -> bool:
-        """Nobody reads here what answers nothing."""
+        """Return False: unsolicited frames have no receiver here."""
         del frame
         return False
 
@@ -70,10 +70,10 @@ class LoopbackLink:
         return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
 
     def move_on(self) -> None:
-        """There is no other."""
+        """Do nothing: there is only one controller."""
 
     def turn_to(self, server: ServerAddress) -> None:
-        """There is no other."""
+        """Do nothing: there is only one controller."""
 
     def close(self) -> None:
         for observer in self.closed.taken():

@@ -1,8 +1,8 @@
 """A broker's membership: it registers with the controller, heartbeats, and leaves by a controlled shutdown (KIP-631).
 
-The shell around lifecycle.py: requests, waits and log lines. One request is in flight at a time. A lost registration
-leads to a new one under the same incarnation; Apache Kafka only logs it. The controller needs no reason to be reached
-in time for this broker to fence itself: that is watched beside the requests.
+The shell around lifecycle.py: requests, waits and log lines. One request is in flight at a time. After a lost
+registration the broker registers again under the same incarnation; Apache Kafka only logs it. This broker fences itself
+even if the controller cannot be reached: a task beside the requests watches the session.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _REGISTRATION_VERSION = 4
 _HEARTBEAT_VERSION = 1
 _FAST_HEARTBEAT_S = 0.02
-"""Between heartbeats while the broker waits to be unfenced or to be told to go, so that neither takes an interval."""
+"""Time between heartbeats while the broker waits to be unfenced or released, so that neither takes an interval."""
 _RETRY_DELAY_S = 0.1
 _RETRY_DELAY_MAX_S = 1.0
 """Apache Kafka's back-off grows to the session timeout; a short one takes an id soon after it is free."""
@@ -34,7 +34,7 @@ _LOST = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How often a broker heartbeats, and how long it waits for answers and for its registration."""
+    """Interval of heartbeats, and timeouts of answers and of the registration."""
 
     heartbeat_interval_s: float
     session_timeout_s: float
@@ -42,27 +42,27 @@ class Timing:
 
 
 class Survival(Protocol):
-    """Whether what earlier incarnations of this broker have written is still there (storage.run_record)."""
+    """Whether the data written by earlier incarnations of this broker still exists (storage.run_record)."""
 
     @property
     def epoch(self) -> int:
-        """The newest broker epoch since which nothing was lost; -1 when that is not known."""
+        """The newest broker epoch since which nothing was lost; -1 if it is unknown."""
         ...
 
     def registered(self, epoch: int) -> None:
-        """Note the new epoch. Raises OSError: then the process must end before it is unfenced."""
+        """Store the new epoch. Raises OSError: then the process must end before it is unfenced."""
         ...
 
 
 class ClientDoor(Protocol):
-    """What is told whether clients are to be served; calls come in turns, the first is `on_unfenced`."""
+    """Receives whether clients are to be served; calls alternate, and the first is `on_unfenced`."""
 
     def progress(self) -> tuple[int, bool]:
-        """The metadata offset, and whether this broker knows enough to serve."""
+        """Return the metadata offset, and whether this broker has enough metadata to serve."""
         ...
 
     def knows_unfenced(self, epoch: int) -> bool:
-        """Whether the metadata in force here has this broker unfenced, with this epoch."""
+        """Return whether this broker is unfenced with this epoch in the metadata in force here."""
         ...
 
     def on_fenced(self, reason: str) -> None: ...
@@ -73,7 +73,7 @@ class ClientDoor(Protocol):
 class Membership:
     """The membership of one broker, from its registration to the end of its controlled shutdown.
 
-    Its broker epoch is the controller's, and durable there; what is here begins anew with each process.
+    The controller assigns and stores its broker epoch; the state here starts from scratch with each process.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Membership:
         door: ClientDoor,
         survival: Survival,
     ) -> None:
-        """`client` gives up well within a session."""
+        """`client` times out well within a session."""
         self._identity = identity
         self._client = client
         self._timing = timing
@@ -100,7 +100,7 @@ class Membership:
         self._released = False
         self._leave_by_s: float | None = None
         self._is_news = False
-        """The controller has been told of other listeners than there are now."""
+        """Whether the listeners have changed since they were sent to the controller."""
         self.epoch = -1
 
     @property
@@ -123,7 +123,7 @@ class Membership:
         return self._lifecycle.why_not_ready()
 
     async def run(self) -> None:
-        """Register, then heartbeat until the broker is gone. Raises MembershipError."""
+        """Register, then heartbeat until the broker has left. Raises MembershipError."""
         self._on(LifecycleEvent.START)
         await self._register()
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch_silence())]
@@ -137,14 +137,14 @@ class Membership:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def leave(self, deadline_s: float) -> bool:
-        """Ask the controller to let this broker go; False when it has not said so by the deadline.
+        """Ask the controller to release this broker; return False if it has not done so by the deadline.
 
         A second call waits for the outcome of the first.
         """
         if self._leave_by_s is None:
             self._leave_by_s = self._clock.monotonic() + deadline_s
             self._on(LifecycleEvent.LEAVE)
-            # Whoever is not registered, cut off or replaced has nothing that could be handed over.
+            # A broker that is not registered, cut off or replaced has nothing to hand over.
             self._released = self._lifecycle.phase is not Phase.STOPPING
             self._wake.set()
         try:
@@ -155,17 +155,17 @@ class Membership:
         return self._released
 
     def beat_soon(self) -> None:
-        """Another broker's shutdown waits for word that this one's metadata has its beginning."""
+        """Send a heartbeat soon: another broker's shutdown waits until this one's metadata includes its beginning."""
         if self._lifecycle.phase is Phase.RUNNING:
             self._wake.set()
 
     def wait_no_longer(self) -> None:
-        """For a second SIGTERM: a controlled shutdown that is under way is over."""
+        """End a controlled shutdown that is in progress, after a second SIGTERM."""
         if self._leave_by_s is not None:
             self._on(LifecycleEvent.DEADLINE)
 
     def reregister(self, endpoints: Sequence[Endpoint]) -> None:
-        """Clients are to be told of these listeners: the same incarnation says so in another registration."""
+        """Register these listeners for clients: the same incarnation registers again."""
         self._identity = replace(self._identity, endpoints=endpoints)
         self._is_news = True
         self._wake.set()
@@ -182,7 +182,7 @@ class Membership:
             await self._sleep(delay_s)
 
     async def _sleep(self, delay_s: float) -> None:
-        """Ends early when the broker is to leave."""
+        """Wait; return early if the broker is to leave."""
         try:
             async with asyncio.timeout(delay_s):
                 await self._wake.wait()
@@ -190,14 +190,15 @@ class Membership:
             pass
 
     async def _watch_silence(self) -> None:
-        """An unanswered request must not hide that the session is over, so this does not wait for one."""
+        """Detect the end of the session independently of requests, because an unanswered one must not hide it."""
         while True:
             cut_off_s = self._lifecycle.cut_off_s
             now_s = self._clock.monotonic()
             if cut_off_s is not None and now_s >= cut_off_s:
                 self._on(LifecycleEvent.SILENCE)
                 continue
-            # While no silence matters, a look each quarter of a session finds the next one long before it is over.
+            # While silence has no effect, checking each quarter of a session is often enough to detect the next one in
+            # time.
             await asyncio.sleep(self._timing.session_timeout_s / 4 if cut_off_s is None else cut_off_s - now_s)
 
     def _on(self, event: LifecycleEvent) -> None:
@@ -244,7 +245,7 @@ class Membership:
             return
 
     async def _tell_of_listeners(self) -> None:
-        """Before a heartbeat, which may open the door to clients. What fails is tried again with the next one."""
+        """Register the listeners before a heartbeat, after which clients may connect. The next retries a failure."""
         self._is_news = False
         try:
             answer = await self._ask_to_register()
@@ -253,7 +254,7 @@ class Membership:
             log.warning("the controller is not told of this broker's listeners yet: %s", self._explained(error))
             return
         if answer.broker_epoch != self.epoch:
-            # The controller has forgotten this broker meanwhile.
+            # The controller has lost this broker's registration meanwhile.
             self._on(LifecycleEvent.REGISTRATION_LOST)
             self._has_epoch(answer.broker_epoch)
 
@@ -263,17 +264,17 @@ class Membership:
 
     def _has_epoch(self, epoch: int) -> None:
         self.epoch = epoch
-        # Before a heartbeat can make it a broker that acknowledges anything under this epoch.
+        # Stored before a heartbeat can let this broker acknowledge anything under this epoch.
         self._survival.registered(epoch)
         log.info("broker %d is registered with epoch %d", self._identity.broker_id, epoch)
         self._on(LifecycleEvent.REGISTERED)
 
     def _registration_refused(self, error: KafkaError, give_up_s: float) -> None:
-        """Raises MembershipError when there is no use in trying again."""
+        """Raise MembershipError if another attempt would fail as well."""
         me = self._identity.broker_id
         check_not_final(error, me)
         if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._lifecycle.phase is Phase.REJOINING:
-            # Its registration was lost, and not to a restart of the controller: somebody lives under this id.
+            # The registration was lost, and not by a restart of the controller: another live process has this id.
             self._on(LifecycleEvent.REPLACED)
             raise replaced(me) from error
         if self._lifecycle.phase is Phase.STARTING and self._clock.monotonic() >= give_up_s:
@@ -286,7 +287,7 @@ class Membership:
         return explained(error, self._identity.broker_id, self._timing.session_timeout_s)
 
     async def _heartbeat(self) -> float:
-        """Send one heartbeat; returns how long to wait before the next."""
+        """Send one heartbeat; return the time to wait before the next."""
         offset, ready = self._door.progress()
         sent_s = self._clock.monotonic()
         try:
@@ -308,9 +309,9 @@ class Membership:
             self._failures = 0
         before = self._lifecycle.phase
         self._released = self._released or answer.should_shut_down
-        # This broker may have fenced itself since it asked: what was good enough then is old now. And the answer comes
-        # before the record that it speaks of: a client let in meanwhile would be told of no broker at all, or of no
-        # leader, and one that forgets all brokers by that never comes back.
+        # This broker may have fenced itself since it sent the heartbeat, and its readiness at that time is obsolete.
+        # And the answer arrives before the record that it reports. A client let in meanwhile would get metadata
+        # without any broker or leader, and a client that then discards all its brokers never reconnects.
         is_ready = ready and self._door.progress()[1] and self._door.knows_unfenced(self.epoch)
         self._lifecycle.heartbeat_answered(
             sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=is_ready
@@ -329,7 +330,7 @@ class Membership:
         return min(delay_s, _RETRY_DELAY_MAX_S, self._timing.heartbeat_interval_s)
 
     async def _request(self, api_key: int, version: int, content: dict[str, object]) -> Entity:
-        """Raises KafkaError, for an answer with an error too."""
+        """Send a request. Raises KafkaError, also for an answer with an error code."""
         answer = await self._client.request(api_key, version, content)
         code = ErrorCode(int(answer.error_code))
         if code != ErrorCode.NONE:

@@ -1,7 +1,8 @@
-"""Brings what the metadata says to the parts of a broker (Kafka's BrokerMetadataPublisher).
+"""Publish metadata changes to the parts of a broker (Kafka's BrokerMetadataPublisher).
 
-Which logs are to be deleted and limits come at once, replicas over turns of the event loop, and only those that have
-changed. Whoever has to know when everything up to a record is in force says so with the changes.
+Deletions of logs and limits are applied at once. Replicas are applied over several iterations of the event loop, and
+only those that have changed. With the changes, the caller passes a callback for when everything up to a record is in
+force.
 """
 
 import asyncio
@@ -31,27 +32,27 @@ _PARTITIONS_OF_A_PIECE = 500
 
 
 class ConnectionLimits(Protocol):
-    """The part of LimitsInForce that metadata changes."""
+    """The part of LimitsInForce that applies metadata."""
 
     def configure(self, effective: EffectiveConfig) -> None: ...
 
     def on_ip_quotas(self, changed: set[str | None]) -> Iterator[None]:
-        """Entities whose quota is in force are taken out of `changed`."""
+        """Apply changed quotas. Entities whose quota is in force are removed from `changed`."""
         ...
 
     def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
-        """What is in force is taken out of `changed`."""
+        """Apply changed groups. Entries that are in force are removed from `changed`."""
         ...
 
 
 class Configured(Protocol):
-    """What goes by the configuration only, listeners and observers."""
+    """A part that depends on the configuration only: listeners and observers."""
 
     def configure(self, effective: EffectiveConfig) -> None: ...
 
 
 class MetadataPublisher:
-    """`effective` is this broker's configuration as metadata has it. Nothing of it is durable."""
+    """Publishes metadata changes. `effective` is this broker's configuration by the metadata. Nothing is durable."""
 
     def __init__(
         self,
@@ -73,26 +74,26 @@ class MetadataPublisher:
         self.reactions = Reactions(self._loop, clock.monotonic)
         self._active = False
         self._removed: set[str] = set()
-        """Names of topics whose logs have to go."""
+        """Names of topics whose logs have to be deleted."""
         self._changed: dict[str, set[tuple[UUID, int]]] = {}
-        """Partitions, by the name of their topic, that have changed or failed and that no step has taken up yet."""
+        """Changed or failed partitions that no step has taken yet, by the name of their topic."""
         self._noted: set[tuple[UUID, int]] = set()
-        """Partitions that have changed and that are not in `_changed` yet."""
+        """Changed partitions that are not in `_changed` yet."""
         self._untold: deque[Changes] = deque()
         """Changes of topics that `on_topics` has not been called with yet."""
         self._reconfigured: set[str] = set()
-        """Names of topics whose configuration has changed, and that have no step of their own yet."""
+        """Names of topics with a changed configuration that have no step of their own yet."""
         self._ip_quotas: set[str | None] = set()
-        """Names of `ip` entities whose quotas have changed and are not in force yet."""
+        """Names of `ip` entities whose changed quotas are not in force yet."""
         self._connection_groups: set[tuple[str, str | None]] = set()
-        """Connection groups, and members of them, that have changed and are not in force yet."""
+        """Changed connection groups, and members of them, that are not in force yet."""
         self.on_topics: Callable[[Collection[str], Mapping[str, UUID]], None] = _nobody
-        """Told the names of topics that are new or changed, and of those that records have removed, with their ids."""
+        """Called with the names of new or changed topics, and of topics that records have removed, with their ids."""
         self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
         self._offline_retry: Timer | None = None
 
     def take_up_replicas(self, done: Callable[[], None]) -> None:
-        """All that complete metadata gives to this broker; from here on changes of topics are applied, too."""
+        """Apply everything that complete metadata assigns to this broker; from now on apply changes of topics, too."""
         self._active = True
         over_turns = self.reactions.run_over_turns
         over_turns("setting aside what the metadata does not name", self._replicas.remove_strays)
@@ -111,17 +112,17 @@ class MetadataPublisher:
         return TopicConfig.of(self._image.configs.of_topic(topic), self.effective.values)
 
     def publish(self, changes: Changes, done: Callable[[], None]) -> None:
-        """The image has all of them; a step that fails keeps the others from nothing. `done` when all were tried."""
+        """Apply changes that the image already contains; a failed step does not stop the others. Then call `done`."""
         run = self.reactions.run
         run("noting which logs are deleted", partial(self._replicas.note_removals, changes.removals))
         if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:
             run("applying the broker's configuration", self._reconfigure)
-            # Limits of a listener are there before it is.
+            # Limits of a listener are set before it opens.
             run("opening and closing listeners", self._reconfigure_listeners)
             run("applying what the configuration says of observers", self._reconfigure_observers)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
-            # Also those that an earlier change has left, because it failed.
+            # Includes those that an earlier change has left because it failed.
             apply_quotas = partial(self._limits.on_ip_quotas, self._ip_quotas)
             self.reactions.run_over_turns("applying quotas of addresses", apply_quotas)
         if changes.connection_groups:
@@ -168,7 +169,7 @@ class MetadataPublisher:
         yield from self._apply_noted()
 
     def _apply_noted(self) -> Iterator[None]:
-        """Those of topics that are there; a step for each topic."""
+        """Group changed partitions of existing topics, and add a step for each topic."""
         names: dict[str, None] = {}
         while self._noted:
             for _ in range(min(len(self._noted), _PARTITIONS_OF_A_PIECE)):
@@ -195,7 +196,7 @@ class MetadataPublisher:
             raise
 
     def _remove_topics(self) -> Iterator[None]:
-        """Or what was there under their names before: logs of other topics' ids go."""
+        """Remove these topics, or logs of other topic ids that had these names before."""
         names, self._removed = self._removed, set()
         try:
             yield from self._replicas.remove_topics(names)
@@ -224,7 +225,7 @@ class MetadataPublisher:
             yield from self._configure_topic(name)
 
     def _configure_changed(self) -> Iterator[None]:
-        """A step for each topic."""
+        """Add a step for each topic."""
         while self._reconfigured:
             for _ in range(min(len(self._reconfigured), _TOPICS_OF_A_PIECE)):
                 name = self._reconfigured.pop()
@@ -240,7 +241,7 @@ class MetadataPublisher:
         self.reactions.when_done("looking for replicas that could not be opened", self._retry_offline_later)
 
     def _retry_offline_later(self) -> None:
-        """What could not be opened is tried again, less and less often: a disk or descriptors may be free by then."""
+        """Retry replicas that could not be opened, with growing delays: a disk or descriptors may be free by then."""
         if not self._replicas.offline:
             self._offline_backoff.succeeded()
         elif self._offline_retry is None:
@@ -254,4 +255,4 @@ class MetadataPublisher:
 
 
 def _nobody(changed: Collection[str], removed: Mapping[str, UUID]) -> None:
-    """Where nothing of a broker goes by topics but its replicas."""
+    """Do nothing, for a broker on which only its replicas depend on topics."""

@@ -1,6 +1,6 @@
 """Connections to other brokers over the inter-broker listener, for replication.
 
-The address is looked up in the metadata at each connect.
+Each connect looks up the address in the metadata.
 """
 
 from broker_runtime.config.endpoints import SecurityProtocol, ServerAddress
@@ -28,7 +28,7 @@ class BrokerPeers:
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not known with a listener {self._listener}"
             )
         if endpoint.security_protocol not in list(SecurityProtocol):
-            # A newer broker may know more of them.
+            # A newer broker may have protocols that are unknown here.
             text = f"broker {broker_id} has the unknown security protocol {endpoint.security_protocol}"
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text)
         address = ServerAddress(endpoint.host, endpoint.port, SecurityProtocol(endpoint.security_protocol))
@@ -36,8 +36,7 @@ class BrokerPeers:
 
 
 class BrokerLink:
-    """Requests to one other broker over a connection that is made when it is needed. One at a time, as its user sends
-    them."""
+    """Requests to one other broker, one at a time; connects on demand."""
 
     def __init__(self, peers: BrokerPeers, broker_id: int) -> None:
         self._peers = peers

@@ -1,7 +1,7 @@
-"""The rack that this broker registers with, where only somebody else can know it (KIP-36 says what racks are for).
+"""Wait for the rack that this broker registers with in a file, if only another process knows it (KIP-36: racks).
 
-In Kubernetes it is a label of the node that the pod was put on. The operator reads the label and the pod has a file in
-which it appears: docs/decisions/0011. A file that is empty or absent is one that nobody has written yet.
+In Kubernetes the rack is a label of the pod's node. The operator reads the label, which then appears in a file of
+the pod: docs/decisions/0011. A file that is empty or absent was not written yet.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ LOOK_EVERY_S = 0.2
 
 
 class RackUnknownError(Exception):
-    """The file could not be read, or nothing was in it in time."""
+    """The file cannot be read, or is still empty after the timeout."""
 
 
 async def with_rack(settings: BrokerSettings, stop: asyncio.Event) -> BrokerSettings:
-    """The settings with `broker.rack` as the file says it; unchanged without a file, and when `stop` is set first."""
+    """Return the settings with `broker.rack` from the file; unchanged without a file, or if `stop` is set first."""
     file = settings.config.sluicegate_broker_rack_file
     if not settings.is_broker or file is None:
         return settings
@@ -34,7 +34,7 @@ async def with_rack(settings: BrokerSettings, stop: asyncio.Event) -> BrokerSett
 
 
 async def _wait(file: Path, timeout_s: float, stop: asyncio.Event) -> str:
-    """Empty when `stop` is set first."""
+    """Return the rack; empty if `stop` is set first."""
     rack = _read(file)
     if not rack:
         log.info("waiting up to %g s for the rack of this broker in %s", timeout_s, file)

@@ -1,10 +1,11 @@
-"""What a node does about changed metadata: each step in its own boundary, and again later where it has failed.
+"""Run a node's reactions to changed metadata: each step is isolated, and retried later if it fails.
 
-A step goes by the metadata as it is when it runs, so that doing it again, or once for several changes, is right. One
-that concerns many partitions is done in pieces over turns of the event loop, so that clients are served meanwhile.
+A step uses the metadata as of when it runs. So repeating it, or running it once for several changes, is correct. A step
+that concerns many partitions runs in pieces over several iterations of the event loop, so that clients are served
+meanwhile.
 
-Turns go to the oldest step and to the newest one alternately: a small change is in force soon, however much an earlier
-one has left to do, and that one goes on with half of the turns at least.
+Iterations alternate between the oldest and the newest step. So a small change is in force soon, however much work an
+earlier step has left, and that step still gets at least half of the iterations.
 """
 
 import asyncio
@@ -23,14 +24,14 @@ log = logging.getLogger(__name__)
 
 _RETRY_MAX_S = 30.0
 TURN_S = 0.002
-"""After which a turn ends with the piece that is under way."""
+"""An iteration ends with the piece that is running after this time."""
 
 Pieces = Callable[[], Iterator[Pause | None]]
-"""A step; each piece of it ends at a `yield`. One that yields a `Pause` goes on when that is over."""
+"""A step; each piece of it ends at a `yield`. A step that yields a `Pause` continues when that ends."""
 
 
 class Scheduler(Protocol):
-    """The part of an event loop that is used."""
+    """The used part of an event loop."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
@@ -38,33 +39,33 @@ class Scheduler(Protocol):
 
 
 class Reactions:
-    """Owns the steps that wait, those that are under way and those that have failed; `now` gives seconds.
+    """Owns the waiting, running and failed steps; `now` returns seconds.
 
-    Steps are known by their names, so there are never more than twice as many of them as things that metadata can
-    change. Nothing of it is durable: a start takes over all of the metadata.
+    Steps are identified by their names, so there are at most twice as many of them as things that metadata can change.
+    Nothing is durable: a start applies all of the metadata.
     """
 
     def __init__(self, loop: Scheduler, now: Callable[[], float]) -> None:
         self._loop = loop
         self._now = now
         self._steps: OrderedDict[int, _Step] = OrderedDict()
-        """By number, which is in the order in which they came."""
+        """Steps by number, in the order in which they were added."""
         self._next_number = 0
         self._unfinished: dict[int, int] = {}
-        """How many steps are not finished, by their `part_of`, the lowest first."""
+        """Number of unfinished steps by their `part_of`, lowest first."""
         self._current: _Step | None = None
-        """The step of which a piece runs now."""
+        """The step of which a piece is running now."""
         self._waiting: dict[str, _Step] = {}
         self._under_way: dict[str, _Step] = {}
         self._when_done: deque[tuple[int, str, Callable[[], None]]] = deque()
-        """The callbacks that wait until no step is left whose `part_of` is lower."""
+        """Callbacks that wait until no step with a lower `part_of` is left."""
         self._newest_is_next = False
         self._scheduled = False
         self._failed: dict[str, tuple[Backoff, Timer]] = {}
         self.lengths = TurnLengths("metadata")
 
     def run(self, name: str, step: Callable[[], None]) -> None:
-        """`step` now; when it raises that is logged and it is done again, less and less often, until it succeeds."""
+        """Run `step` now. If it raises, log that and retry it with growing delays until it succeeds."""
         backoff = self._taken_back(name)
         try:
             step()
@@ -76,10 +77,10 @@ class Reactions:
             _say_that_it_succeeded(name, backoff)
 
     def run_over_turns(self, name: str, step: Pieces) -> None:
-        """`step` soon; one that waits under this name is done once, in the place of the first.
+        """Run `step` soon. If a step waits under this name, it is replaced in its place, and runs once.
 
-        One that is under way is done to its end and then again, so that what changes all the time gets done, too.
-        A step that another step adds is a part of that one: `when_done` waits for both.
+        A running step runs to its end and then again, so that a step for frequent changes completes, too. A step that
+        another step adds is a part of that one: `when_done` waits for both.
         """
         waiting = self._waiting.get(name)
         if waiting is None:
@@ -99,13 +100,15 @@ class Reactions:
             del self._unfinished[part_of]
 
     def when_done(self, name: str, callback: Callable[[], None]) -> None:
-        """`run` it once each step that waits now was done or has failed, in the order of the calls; at once when
-        there is none."""
+        """Run `callback` once each currently waiting step has succeeded or failed, in the order of the calls.
+
+        If no step waits, run it at once.
+        """
         self._when_done.append((self._next_number, name, callback))
         self._call_back()
 
     async def finish(self, timeout_s: float) -> None:
-        """Give the steps that wait as much time to be done."""
+        """Give the waiting steps up to `timeout_s` to complete."""
         done = asyncio.Event()
         self.when_done("stopping", done.set)
         try:
@@ -152,7 +155,7 @@ class Reactions:
             self._schedule()
 
     def _next(self) -> "_Step | None":
-        """A step waits for the one of its name that is under way, and while it pauses."""
+        """Return the next step to run, if any. A step waits for a running one of its name, and while it pauses."""
         among = reversed(self._steps.values()) if self._newest_is_next else iter(self._steps.values())
         can_go_on = (step for step in among if not step.pauses and self._under_way.get(step.name, step) is step)
         return next(can_go_on, None)
@@ -167,7 +170,7 @@ class Reactions:
             self._schedule()
 
     def _go_on(self, step: "_Step") -> None:
-        """One piece."""
+        """Run one piece of the step."""
         self._current = step
         try:
             if step.pieces is None:
@@ -206,7 +209,7 @@ class Reactions:
             self.run_over_turns(name, step)
 
     def _taken_back(self, name: str) -> Backoff:
-        """How often it has failed; it is not tried later any more."""
+        """Cancel the scheduled retry of a step, and return its back-off."""
         if name not in self._failed:
             return Backoff(_RETRY_MAX_S)
         backoff, timer = self._failed.pop(name)
@@ -218,14 +221,14 @@ class Reactions:
 
 
 class _Step:
-    """One that waits, until there are `pieces`."""
+    """A step; it waits until `pieces` is set."""
 
     __slots__ = ("backoff", "name", "number", "part_of", "pauses", "pieces", "step")
 
     def __init__(self, number: int, name: str, step: Pieces) -> None:
         self.number, self.name, self.step = number, name, step
         self.part_of = number
-        """The number of the step that it is a part of: its own, or that of the step that has added it."""
+        """Number of the step that this one is a part of: its own, or that of the step that added it."""
         self.backoff = Backoff(_RETRY_MAX_S)
         self.pieces: Iterator[Pause | None] | None = None
         self.pauses = False

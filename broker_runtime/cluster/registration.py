@@ -1,4 +1,4 @@
-"""What a broker tells the controller when it registers, and what the controller's refusals mean. Pure (KIP-631)."""
+"""The content of a broker's registration, and the meaning of the controller's refusals. Pure (KIP-631)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class MembershipError(Exception):
 
 
 class RegistrationTimeoutError(MembershipError):
-    """The controller did not take the registration within initial.broker.registration.timeout.ms."""
+    """The controller did not accept the registration within initial.broker.registration.timeout.ms."""
 
 
 class ReplacedError(MembershipError):
@@ -23,7 +23,7 @@ class ReplacedError(MembershipError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a broker registers with; the incarnation is that of this process."""
+    """The data that a broker registers with; the incarnation is that of this process."""
 
     broker_id: int
     cluster_id: str
@@ -31,11 +31,11 @@ class Identity:
     rack: str | None
     endpoints: Sequence[Endpoint]
     features: Sequence[tuple[str, int, int]] = ()
-    """(name, lowest, highest level) of each feature that this broker knows."""
+    """(name, lowest, highest level) of each feature that this broker supports."""
     description: SelfDescription = SILENT
 
     def registration(self, previous_epoch: int) -> dict[str, object]:
-        """The content of the request. `previous_epoch` is the newest since which nothing was lost, or -1."""
+        """Return the content of the request. `previous_epoch` is the newest since which nothing was lost, or -1."""
         return {
             "broker_id": self.broker_id,
             "cluster_id": self.cluster_id,

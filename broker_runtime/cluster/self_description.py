@@ -1,6 +1,6 @@
-"""What this broker tells clients of itself, wherever they ask: it is registered with it. Pure.
+"""This broker's description of itself for clients, which it registers with the controller. Pure.
 
-What follows from the metadata (addresses, the dynamic configuration) is added by whoever answers.
+The responding code adds what follows from the metadata (addresses, the dynamic configuration).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from broker_runtime.storage.compression import NAMES
 from broker_runtime.wire.protocol_versions import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN
 
 _MESSAGE_FORMATS = "v2"
-"""Produce is served from the version on that has no older ones."""
+"""The lowest served version of Produce no longer has older formats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A broker's link to controllers in other processes: one connection, made when it is needed."""
+"""A broker's link to controllers in other processes: one connection, opened on demand."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.network.client_connection import ClientConnection, ClientConnector
 
 _STUCK_S = 3.0
-"""A controller that has not answered for so long is asked no more when somebody gives up waiting: the next one is."""
+"""If a request is cancelled after a controller has not answered for this time, the next controller is tried."""
 
 
 class SocketLink:
-    """A ControllerLink. Owns its connection and what it knows of who is active; nothing is durable."""
+    """A ControllerLink. Owns its connection and the assumed active controller; nothing is durable."""
 
     def __init__(self, servers: Sequence[ServerAddress], connector: ClientConnector) -> None:
         self._ring = ControllerRing(servers)
@@ -44,16 +44,16 @@ class SocketLink:
             connection = self._connection
             if connection is None or connection.lost:
                 if connection is not None and self._connected_to is not None:
-                    # Whoever lost it - a standby that hung up, a controller that died - is asked last.
+                    # The controller that lost it (a standby that closed it, a controller that died) is tried last.
                     self._ring.pass_by(self._connected_to)
                 connection = self._connection = None
                 connection = self._connection = await self._connect()
             return connection
 
     async def _connect(self) -> ClientConnection:
-        """To the first in the ring that can be reached; it is first from then on.
+        """Connect to the first controller in the ring that can be reached; it stays first.
 
-        The ring may turn to another one meanwhile: then that one is asked, and what has been made is given up.
+        The ring may turn to another one meanwhile: then that one is tried, and the new connection is closed.
         """
         ring = self._ring
         problems = []
@@ -83,7 +83,7 @@ class SocketLink:
     def turn_to(self, server: ServerAddress) -> None:
         if self._ring.turn_to(server) and self._connection is not None:
             self._connection.close()
-            # Whoever finds a lost connection asks the next one in the ring; this one is the right one.
+            # A lost connection would make the next request move on in the ring, away from the right controller.
             self._connection = None
 
     def close(self) -> None:
