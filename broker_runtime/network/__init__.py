@@ -1,0 +1,29 @@
+"""Sockets of a broker or controller: listeners, connections, connection quotas, and outgoing connections.
+
+Problem: one thread with one event loop accepts, reads and answers for every client. A connection storm, a client that
+sends slowly, or one request that takes long must not stop the others. And a limit must delay or refuse exactly the
+connections that Apache Kafka's quotas would (KIP-308, KIP-402, KIP-612).
+
+Idea:
+
+- Sockets are raw and non-blocking, without asyncio's transports (decision 2). One epoll watches them (`poller`).
+- Decisions are pure modules: they do no I/O, read no clock, and get times as arguments. Shells move the bytes.
+  `quotas` decides about each accepted socket, and `acceptor` carries that out. `machine` decides what a connection may
+  do, by the table in `connection_states`, and `connection` owns its socket.
+- Everything that takes long is bounded (decision 16). An acceptor takes a few clients and pauses while established
+  clients are busy (decision 4). Requests beyond one turn wait in `turns`. A file or many replies leave in pieces
+  (`output`).
+
+Invariants:
+
+- Replies leave in the order of their requests. A reply that comes later mutes the connection, except for produce
+  requests behind one that waits for replicas (`owed_replies`).
+- Memory follows what has arrived, never what a client announces (`frames`, `request_memory`).
+- Each listener has at most one client that the quotas delay. A client that hung up counts in no rate (decision 44).
+- Every admitted connection returns its slot to `quotas` exactly once, when it closes (`connections`).
+- The inter-broker listener is protected: limits for clients do not apply to it if there is another listener.
+
+Tests: tests/unit/broker_runtime/network (each module, and a model of connection groups), tests/contract
+(test_transport.py, test_connections_over_transports.py), tests/simulation (test_connection_quotas.py has Apache Kafka's
+scenarios in virtual time), and tests/integration (test_storm.py, test_unfinished_requests.py).
+"""

@@ -153,9 +153,7 @@ class Acceptor:
         return len(self._held) - self._waits
 
     def _shed(self) -> None:
-        """Disconnect the clients that have waited longest, a few per iteration of the event loop. The quotas do not
-        count them.
-        """
+        """Disconnect the clients that have waited longest, a few per iteration. The quotas do not count them."""
         surplus = 0
         if not self._stopped:
             surplus = waiting_clients(self._listening) + self._behind - self._backlog - _EXTRA_PLACE

@@ -57,9 +57,7 @@ class AddressRanges(Generic[V]):
         return ranges, shift, int(network.network_address) >> shift
 
     def around(self, address: str) -> Iterator[tuple[V, ...]]:
-        """Yield the values of each range that contains the address, longest prefix first, without those of the address
-        itself.
-        """
+        """Yield the values of each range that contains the address, longest prefix first; not the address's own."""
         is_v6 = ":" in address
         ranges = self._v6 if is_v6 else self._v4
         if not ranges.longest_first:

@@ -14,9 +14,7 @@ _CLOSES_PER_TURN = 100
 
 Peer = tuple[str, int]
 Arrived = Callable[[socket.socket, Peer, PassedOn, float], None]
-"""Takes over the socket; nothing beyond the header has been read. `Peer` is the proxy, the last argument the wait in
-seconds.
-"""
+"""Takes over the socket, of which only the header was read: (socket, proxy, header, waited seconds)."""
 Refused = Callable[[Peer, HeaderOutcome], None]
 """Called after the socket was closed."""
 

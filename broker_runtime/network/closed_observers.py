@@ -10,7 +10,7 @@ class TooManyObserversError(RuntimeError):
 
 
 class ClosedObservers:
-    """At most `limit` observers, compared by identity; each is called once."""
+    """At most `limit` observers; each is kept once, and called once."""
 
     __slots__ = ("_limit", "_observers", "_told")
 

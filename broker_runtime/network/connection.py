@@ -499,9 +499,7 @@ class Connection(_Considerate):
             self._refuse(ConnectionEvent.OVERDUE, problem)
 
     def close(self, *, when_idle: bool = False) -> None:
-        """Close the connection at once, or with `when_idle` after the current requests are answered; accept no new
-        ones.
-        """
+        """Close the connection at once, or with `when_idle` after current requests are answered; accept no new ones."""
         self._end(ConnectionEvent.FINISH if when_idle else ConnectionEvent.CLOSE)
 
     def _end(self, event: ConnectionEvent) -> None:

@@ -37,14 +37,14 @@ class ConnectionGroups:
         self._rates = rates
         self._ranges: AddressRanges[Membership] = AddressRanges()
         self.meters: KeptMeters[tuple[Membership, int, str]] = KeptMeters(settings)
-        """Meters of addresses that share no rate. A member that joins again, or a recreated group, starts with a new
-        one.
-        """
+        """Meters of addresses that share no rate. A member that joins again, or a recreated group, starts afresh."""
         self._counted: dict[str, Holders] = {}
         """By address with open connections: the members that count them."""
         self._before: dict[str, tuple[int, int]] = {}
-        """By address that was a member as a whole address: number of open connections from before its removal, and the
-        time of the removal. They do not count for the current holder of the address.
+        """Connections from before a removal, by address that was a member as a whole address.
+
+        The values are the number of open ones, and the time of the removal. They do not count for the current holder of
+        the address.
         """
         self._enforcing = self._observing = 0
         """Number of groups in force that enforce, and that observe."""
@@ -55,9 +55,7 @@ class ConnectionGroups:
         self._settings = self.meters.settings = settings
 
     def set_limits(self, name: str, limits: GroupLimits, now_ms: int) -> None:
-        """Change the limits of a group. NO_LIMITS removes it and its counts; its members wait until it is created
-        again.
-        """
+        """Change the limits of a group. NO_LIMITS removes it and its counts; members wait until it is created again."""
         group = self.by_name.get(name) or Group(name)
         before = self._share(group, -1)
         group.change(limits, self._settings, now_ms)
@@ -66,8 +64,9 @@ class ConnectionGroups:
         self._note(group)
 
     def _share(self, group: Group, sign: int) -> tuple[bool, bool]:
-        """Add the group to (1) or remove it from (-1) the counts by mode; return whether it enforces and whether it
-        observes.
+        """Add (1) or remove (-1) the group in the counts by mode.
+
+        Returns whether it enforces and whether it observes.
         """
         observes = group.in_force and group.limits.observe
         enforces = group.in_force and not group.limits.observe
@@ -98,8 +97,10 @@ class ConnectionGroups:
         self._member_changed(group, member)
 
     def _is_given_on(self, member: str, number: float, before: Membership | None) -> bool:
-        """Whether the address passes to another holder now. If it is in several groups, only the first that reports the
-        change returns True: the new holder may connect in the meantime.
+        """Whether the address passes to another holder now.
+
+        If it is in several groups, only the first that reports the change returns True: the new holder may connect in
+        the meantime.
         """
         if "/" in member:
             return False

@@ -21,9 +21,7 @@ class NoticeKind(StrEnum):
 
 
 class ConnectionNotice(NamedTuple):
-    """A notice. `connection_id` is None until a connection is admitted; `limit` is the configuration key that it
-    met.
-    """
+    """A notice. `connection_id` is None until a connection is admitted; `limit` is the key of the limit that it met."""
 
     kind: NoticeKind
     listener: str

@@ -73,9 +73,7 @@ class ReservedListeners:
 
 
 def waiting_clients(listening: socket.socket) -> int:
-    """Return the connections in the kernel's queue: tcpi_unacked of a listening socket; 0 if the system does not report
-    it.
-    """
+    """Return the connections in the kernel's queue: tcpi_unacked of a listening socket; 0 if it is unavailable."""
     if not hasattr(socket, "TCP_INFO"):
         return 0
     waiting: int = struct.unpack_from("=I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]

@@ -205,9 +205,7 @@ class ConnectionMachine(_HeldFrame):
         return self._requests_in(frame.arrived)
 
     def _requests_in(self, data: memoryview) -> list[memoryview]:
-        """Return as many requests as one turn allows. A forbidden size is refused after the requests before it are
-        handled.
-        """
+        """Return as many requests as one turn allows. A forbidden size is refused after the requests before it."""
         limits = self._buffers.limits
         max_bytes, left = limits.max_request_bytes, limits.connection_turn_requests
         self.outgoing = []
@@ -323,9 +321,7 @@ class ConnectionMachine(_HeldFrame):
         self._deadline_s = inf
 
     def _keep(self, rest: memoryview, handled: int, now_s: float) -> None:
-        """Copy the rest out of the shared buffer: an incomplete request, or complete ones that may not be handled
-        yet.
-        """
+        """Copy the rest out of the shared buffer: incomplete requests, or complete ones that may not be handled yet."""
         needed = frame_length(rest, self._buffers.limits.max_request_bytes)
         frame = self._frame
         is_new = handled > 0 or frame is None

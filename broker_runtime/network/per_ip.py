@@ -146,9 +146,7 @@ class IpRates:
             known.set_limit(self.limit(address), now_ms)
 
     def record(self, ip: str, now_ms: int) -> int:
-        """Count a connection if a limit applies. If over the limit, undo the count and return the throttle in ms, else
-        0.
-        """
+        """Count a connection if a limit applies. If over the limit, undo that and return the throttle in ms, else 0."""
         limit = self.limit(ip)
         if limit >= UNLIMITED:
             return 0

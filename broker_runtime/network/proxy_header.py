@@ -104,9 +104,7 @@ class ProxyHeader:
         return not self._received
 
     def receive(self, data: bytes) -> PassedOn | None:
-        """Process the next bytes, at most `missing`; returns None while the header is incomplete. Raises
-        ProxyHeaderError.
-        """
+        """Process the next bytes, at most `missing`; return None while more are missing. Raises ProxyHeaderError."""
         self._received += data
         received = self._received
         if received[:12] != SIGNATURE[: len(received)]:

@@ -198,9 +198,7 @@ class ConnectionQuotas:
         return decision
 
     def on_wait_abandoned(self, listener_name: str, now_ms: int, *, by_client: bool = False) -> None:
-        """End the wait of a socket that the acceptor closed; `by_client`: its client had hung up, so it counts in no
-        rate.
-        """
+        """End the wait of a socket that the acceptor closed; `by_client`: the client hung up, so no rate counts it."""
         listener = self._listener(listener_name)
         wait = listener.waiting
         if by_client and wait is not None:
@@ -289,8 +287,7 @@ class ConnectionQuotas:
         return over
 
     def _take_back(self, listener: ListenerQuota, in_broker_rate: bool, now_ms: int, waited_ms: int) -> None:
-        """Remove a connection from the rates: a refused storm must not use up the budget of the listener's other
-        clients.
+        """Remove a connection from the rates: a refused storm must not use up the budget of other clients.
 
         It is subtracted from the current sample. After more than a window the rates have forgotten the connection, or
         soon will. Subtracting it then would let other connections exceed their limits, so nothing is subtracted.

@@ -1,5 +1,4 @@
-"""Measure a rate, and compute the delay that brings it back to its limit: Kafka's windowed rate and a token bucket.
-Pure.
+"""Measure a rate, and compute the delay that restores its limit: Kafka's windowed rate and a token bucket. Pure.
 
 The caller passes times in whole milliseconds. A `Meter` first counts and then judges, as Kafka does: the event that
 exceeds the quota has been recorded (KIP-612; samples as in Kafka 3.8 and later).

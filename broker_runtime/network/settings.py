@@ -64,8 +64,9 @@ class QuotaSettings:
     count_abandoned: bool = BrokerConfig.connection_quota_count_abandoned.default
     """Whether connections that were closed before they are accepted count in every rate, as in Kafka."""
     trusted_proxies: Mapping[str, Sequence[Network]] = field(default_factory=dict)
-    """Networks of the trusted proxies, by the name of a listener for proxies only. The header then defines a client's
-    address.
+    """Networks of trusted proxies, by the name of a listener for proxies only.
+
+    The header then defines the client's address.
     """
 
     def max_connections_of(self, listener: str, *, protected: bool) -> int:

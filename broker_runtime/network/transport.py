@@ -28,10 +28,10 @@ class FileUnreadableError(OSError):
 
 
 class Transport(Protocol):
-    """One end of a byte stream. All three calls raise BlockingIOError if nothing can be done now, and OSError if it
-    failed.
+    """One end of a byte stream.
 
-    A handshake is part of the first calls: until it is complete they only continue it.
+    All three calls raise BlockingIOError if nothing can be done now, and OSError if the stream has failed. A handshake
+    is part of the first calls: until it is complete they only continue it.
     """
 
     @property
@@ -74,9 +74,7 @@ class Transport(Protocol):
 
 
 class TransportFactory(Protocol):
-    """Creates the transport of a connected, non-blocking stream socket, and passes the ownership of the socket to
-    it.
-    """
+    """Creates the transport of a connected, non-blocking stream socket; the transport then owns the socket."""
 
     def __call__(self, connected: socket.socket, /) -> Transport: ...
 

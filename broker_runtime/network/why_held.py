@@ -90,9 +90,7 @@ class WhyHeld:
         }
 
     def groups(self, after: str) -> Content:
-        """Describe the groups after `after`, by name; `next` is the value of `after` for more, None if there are
-        none.
-        """
+        """Describe the groups after `after`, by name; `next` is the next `after`, None on the last page."""
         names = (name for name, group in self._quotas.groups.by_name.items() if group.in_force and name > after)
         found = nsmallest(GROUPS_PER_ANSWER + 1, names)
         shown = found[:GROUPS_PER_ANSWER]
