@@ -1,9 +1,10 @@
-"""The composition root: builds the parts of one process, starts and stops them in order.
+"""The composition root: build the parts of one process, start and stop them in order.
 
 A process is a controller, a broker or both. Start: data folder and logs, HTTP, controller, its listener, then the
-broker: its listeners are bound (a taken port is noticed, port 0 gets its number), metadata is followed, the broker
-registers, and clients are let in once it is unfenced. Stop begins with a controlled shutdown, during which clients are
-still served, and then is the reverse: listeners, requests in progress, controller, HTTP, logs with the clean marker.
+broker. Its listeners are bound (a taken port is detected, port 0 gets its number), metadata is followed, the broker
+registers, and clients are admitted once it is unfenced. Stop begins with a controlled shutdown, during which clients
+are still served. Then it reverses the start: listeners, requests in progress, controller, HTTP, logs with the clean
+marker.
 """
 
 import asyncio
@@ -91,11 +92,11 @@ log = logging.getLogger(__name__)
 
 
 class StartError(Exception):
-    """The node could not start or cannot go on: a taken port, a refused registration, a part that failed."""
+    """The node could not start or continue: a taken port, a refused registration, a part that failed."""
 
 
 _SHUTDOWN_LOOK_S = 60.0
-"""Waits for metadata have an end; this one begins again."""
+"""Timeout of one wait for a shutdown; the wait is then repeated."""
 
 
 def _shutdown_since(told: int, image: MetadataImage) -> bool:
@@ -103,12 +104,12 @@ def _shutdown_since(told: int, image: MetadataImage) -> bool:
 
 
 def _newest_shutdown(image: MetadataImage) -> int:
-    """Offset of the record that began it; -1 while no broker stops."""
+    """Return the offset of the record that began the newest controlled shutdown; -1 while no broker stops."""
     return max((b.stopping_offset for b in image.brokers.values() if b.stopping_offset is not None), default=-1)
 
 
 class _ClientDoor:
-    """Lets clients in and shuts them out as the membership says, and tells it when they may be let in."""
+    """Admits and rejects clients as the membership requires, and reports to it when they may be admitted."""
 
     def __init__(self, node: BrokerNode, follower: MetadataFollower) -> None:
         self._node = node
@@ -124,11 +125,11 @@ class _ClientDoor:
             self._node.serve()
 
     def progress(self) -> tuple[int, bool]:
-        """The offset up to which metadata is in force here, and whether it is good enough to serve with.
+        """Return the offset up to which metadata is in force here, and whether it is recent enough to serve clients.
 
-        What was known before this broker was fenced may be old, and an answer that has waited in the socket too. The
-        record that fenced it is new, and so is the answer to the fetch after the one that was in flight. At the start
-        the observers that it names are there, or have failed: no client comes before those who are to see all of them.
+        Metadata from before this broker was fenced may be old, and so may a response that has waited in the socket. The
+        record that fenced it is recent, and so is the response to the fetch after the one in flight. At the start the
+        observers that the metadata names must be loaded, or have failed: observers must see every client.
         """
         follower, me = self._follower, self._registration
         fresh = (
@@ -145,7 +146,7 @@ class _ClientDoor:
 
     @property
     def _registration(self) -> BrokerInfo | None:
-        """This broker's own, as the metadata in force here has it."""
+        """This broker's own registration in the metadata in force here."""
         return self._node.image.brokers.get(self._node.settings.node_id)
 
     def on_fenced(self, reason: str) -> None:
@@ -156,11 +157,11 @@ class _ClientDoor:
 class Broker:
     """One process: the node of a broker, of a controller, or both, with their logs, listeners and background tasks.
 
-    It starts the parts in order and stops them in the opposite one. Raises ConfigError and StartError while it starts.
+    It starts the parts in order and stops them in reverse order. Raises ConfigError and StartError while it starts.
     """
 
     def __init__(self, settings: BrokerSettings, clock: Clock | None = None, *, watch: LoopWatch | None = None) -> None:
-        """`watch` of this process's event loop, where there is a real one, is shown by the metrics."""
+        """`watch` observes this process's event loop, if it is a real one; the metrics show it."""
         self.settings = settings
         self._clock = clock or SystemClock()
         self._views_waited_for = LongPolls()
@@ -193,7 +194,7 @@ class Broker:
             await self._stop()
 
     def stop_at_once(self) -> None:
-        """Wait for nobody any more: neither for the controller nor for requests in progress."""
+        """Stop waiting, both for the controller and for requests in progress."""
         self._at_once = True
         if self.membership is not None:
             self.membership.wait_no_longer()
@@ -219,7 +220,7 @@ class Broker:
         self._log_dir_health = logs.dir_health
         logs.upkeep.configure(settings.config)
         logs.cleaner.config = settings.config
-        # Until the metadata says how long each topic keeps its records nothing is deleted.
+        # Nothing is deleted until the metadata defines how long each topic keeps its records.
         journal, copy = (METADATA_TOPIC, None) if has_file_journal(settings) else (None, METADATA_TOPIC)
         log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG, journal=journal, copy=copy))
         self._undo.append(_as_async(threads.shutdown))
@@ -268,7 +269,7 @@ class Broker:
         )
         self.membership = Membership(
             identity,
-            # So short that a second one fits into the session when the first is not answered.
+            # Short enough that a second request fits into the session if the first is not answered.
             ControllerClient(self._link_to_controller(), min(timeout_s, timing.session_timeout_s / 3)),
             timing,
             self._clock,
@@ -284,7 +285,10 @@ class Broker:
         self._spawn(self._report_shutdowns(self.membership, follower), "shutdown reports")
 
     async def _report_shutdowns(self, membership: Membership, follower: MetadataFollower) -> None:
-        """A controlled shutdown of another broker would otherwise take up to a heartbeat interval of this one."""
+        """Report metadata progress when another broker begins a controlled shutdown.
+
+        Otherwise that shutdown would take up to a heartbeat interval of this broker.
+        """
         told = -1
         while True:
             if await follower.wait_until(partial(_shutdown_since, told), _SHUTDOWN_LOOK_S):
@@ -293,11 +297,13 @@ class Broker:
                 membership.beat_soon()
 
     def _link_to_controller(self) -> ControllerLink:
-        """Registration, metadata and forwarded requests have a connection each, and forwarded ones that wait for name
-        servers another: none waits behind another.
+        """Create a link to the controller.
 
-        Where several controllers are possible the one in this process may be on standby, and the link looks for the
-        active one.
+        Registration, metadata and forwarded requests have a connection each. Forwarded requests that wait for name
+        servers have another one, so that no request waits behind another kind.
+
+        If there may be several controllers, the one in this process may be on standby, and the link finds the active
+        one.
         """
         link: ControllerLink
         if self.controller is not None and self._is_only_controller:
@@ -313,7 +319,7 @@ class Broker:
         return self.settings.is_controller and self.settings.config.sluicegate_controller_journal == "file"
 
     async def _leave(self, membership: Membership) -> bool:
-        """A controlled shutdown, in which clients are still served; whether the controller has released this broker."""
+        """Run a controlled shutdown, in which clients are still served; return whether the controller released it."""
         if not self.settings.config.controlled_shutdown_enable:
             return True
         deadline_s = self.settings.config.sluicegate_controlled_shutdown_timeout_ms / 1000
@@ -341,7 +347,7 @@ class Broker:
         return routes
 
     async def _show_brokers(self, request: HttpRequest) -> HttpAnswer:
-        """With `after`, a version of the view, and `wait` in seconds: when there is something newer to see, or then."""
+        """Show the brokers. With `after`, a version of the view, wait for a newer one, at most `wait` seconds."""
         if self.controller is None:
             return json_answer(503, not_active(None))
         service = self.controller.controller
@@ -360,7 +366,7 @@ class Broker:
         return json_answer(200, shown)
 
     async def _show_quotas(self, request: HttpRequest) -> HttpAnswer:
-        """Of one address, one connection group, or all groups behind a name."""
+        """Show the quotas of one address, of one connection group, or of all groups after a name."""
         if self.broker is None:
             return text_answer(503, "this broker is starting")
         address, group = request.query.get("address"), request.query.get("group")
@@ -376,7 +382,7 @@ class Broker:
         return json_answer(200, why.groups(request.query.get("after", "")))
 
     async def _show_limits(self, request: HttpRequest) -> HttpAnswer:
-        """Of this broker, its listeners and addresses; with `held=true` of those alone that hold connections back."""
+        """Show the limits of this broker, its listeners and addresses; with `held=true` of those that refused any."""
         if self.broker is None:
             return text_answer(503, "this broker is starting")
         limits = LimitsHeld(self.broker.server.quotas, int(self._clock.monotonic() * 1000))
@@ -385,7 +391,7 @@ class Broker:
         return json_answer(200, limits.page(request.query.get("after", "")))
 
     async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
-        """For a pod's preStop hook: SIGTERM afterwards finds the shutdown done."""
+        """Run a controlled shutdown for a pod's preStop hook: a later SIGTERM finds it done."""
         if not request.same_host:
             return text_answer(403, "a controlled shutdown is only begun from this host")
         if self.membership is None:
@@ -418,7 +424,7 @@ class Broker:
         if self.settings.is_controller and (self.controller is None or not self.controller.ready):
             return "the controller is starting"
         if self.settings.is_broker:
-            # Its clients do not care whether the controller beside it could take over.
+            # The broker's clients do not depend on whether the controller beside it could take over.
             return self._why_not_serving()
         return None if self.controller is None else self.controller.controller.why_not_ready()
 
@@ -493,14 +499,14 @@ class Broker:
         return self._control.get(node.image, lambda: controller_figures(node.image, active=True))
 
     async def _tick(self, logs: LogManager) -> None:
-        """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""
+        """Run retention, rolls by time and flush.ms once a second, which is precise enough for all of them."""
         while True:
             await asyncio.sleep(1.0)
             for _ in logs.tick():
                 await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
-        """A background task whose failure ends the process: none may die unnoticed."""
+        """Start a background task whose failure ends the process: no task may die unnoticed."""
         task = asyncio.create_task(work, name=name)
         self._background.add(task)
         task.add_done_callback(self._ended)
@@ -519,7 +525,7 @@ class Broker:
             self._fail("controller", error)
 
     def _fail(self, part: str, error: BaseException) -> None:
-        """The process ends with the first failure; later ones are consequences, and are only logged."""
+        """End the process with the first failure; later ones are consequences, and are only logged."""
         if not isinstance(error, MembershipError):
             log.error("%s failed", part, exc_info=error)
         if self._failed is not None and not self._failed.done():

@@ -1,6 +1,7 @@
-"""The broker role of a process: listeners for clients, the partitions it leads, configuration as it comes by metadata.
+"""The broker role of a process: client listeners, the partitions it leads, and configuration from metadata.
 
-Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTTP and start order are not its concern.
+It reacts to metadata changes; nothing else changes what is served. It knows neither Kubernetes nor HTTP nor the start
+order.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class _Observed:
-    """What observers can see of a broker."""
+    """The part of a broker that observers can access."""
 
     def __init__(self, dispatcher: Dispatcher[BrokerContext], server: SocketServer) -> None:
         self.observe_requests = dispatcher.observe
@@ -54,8 +55,9 @@ class _Observed:
 
 
 class BrokerNode:
-    """Owns the listeners for clients, the dispatcher of their requests, and the replicas; `metadata` is what reacts to
-    changes of the metadata, BrokerServices what handlers use. Durable are only the logs.
+    """Owns the client listeners, the dispatcher of their requests, and the replicas.
+
+    `metadata` reacts to changes of the metadata; BrokerServices is what handlers use. Only the logs are durable.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class BrokerNode:
         peers: Peers | None = None,
         server: SocketServer | None = None,
     ) -> None:
-        """The second of `clients` forwards what would hold up others; `peers` and `server` are a simulation's. Raises
-        ConfigError."""
+        """The second of `clients` forwards requests that would block others; simulations pass `peers` and `server`.
+
+        Raises ConfigError.
+        """
         self.settings = settings
         self.clock = clock
         self.logs = logs
@@ -149,7 +153,7 @@ class BrokerNode:
         return self._follower
 
     def serve(self) -> None:
-        """Take up the replicas that complete metadata gives to this broker, then let clients in."""
+        """Take up the replicas that complete metadata assigns to this broker, then admit clients."""
         self.metadata.take_up_replicas(self._let_clients_in)
 
     def _let_clients_in(self) -> None:
@@ -171,8 +175,10 @@ class BrokerNode:
         await self._services.close()
 
     def _own_end(self, topic: str, index: int) -> int | None:
-        """Where clients that read a partition come to its end; None where this broker does not lead it, or has just
-        begun to and does not know (KIP-207)."""
+        """Return the end of a partition as clients can read it.
+
+        None if this broker does not lead it, or has just become its leader and does not know the end yet (KIP-207).
+        """
         try:
             leader = self.replicas.led(topic, index)
         except KafkaError:
@@ -180,7 +186,7 @@ class BrokerNode:
         return leader.log.high_watermark if leader.log.high_watermark >= leader.start_offset else None
 
     def _own_epoch_end(self, topic: str, index: int, epoch: int) -> int | None:
-        """The offset where a leader epoch ends in the log of a partition; None if this broker does not lead it."""
+        """Return the offset where a leader epoch ends in a partition's log; None if this broker does not lead it."""
         try:
             leader = self.replicas.led(topic, index)
             if epoch == leader.leader_epoch:
@@ -195,7 +201,7 @@ class BrokerNode:
         return None if known is None else known.name
 
     def _held_partitions(self) -> Iterator[HeldPartition]:
-        """For the audit log's inventory."""
+        """Yield this broker's partitions for the audit log's inventory."""
         for held in self.logs.logs():
             topic = self.image.topics.get(held.topic)
             if topic is not None and held.partition in topic.partitions:
@@ -205,5 +211,5 @@ class BrokerNode:
                 )
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The effective configuration of a topic on this broker."""
+        """Return the effective configuration of a topic on this broker."""
         return self.metadata.topic_config(topic)

@@ -1,4 +1,4 @@
-"""What the handlers of a broker use: its `BrokerContext`."""
+"""Services for the handlers of a broker: its `BrokerContext`."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,8 +34,10 @@ T = TypeVar("T")
 
 
 class BrokerServices:
-    """Owns the fetch sessions, the block of producer ids, the threads that look at records, and what is asked of the
-    controller for topics that are made by asking; the rest it only passes on. Nothing of it is durable.
+    """Implements `BrokerContext`. Nothing is durable.
+
+    Owns the fetch sessions, the block of producer ids, the threads that validate records, and the controller requests
+    for automatic topic creation. It only passes on the rest.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class BrokerServices:
         replicas: ReplicaManager,
         controllers: tuple[ControllerRequests, ControllerRequests],
     ) -> None:
-        """`controllers`: the usual way to the controller, and the one of what would hold up others."""
+        """`controllers`: the usual client of the controller, and one for requests that would block others."""
         self.settings = settings
         self.clock = clock
         self.cluster_id = cluster_id
@@ -78,7 +80,7 @@ class BrokerServices:
             settings.config.controller_request_queue_max,
             lambda name: made_as(name, image, settings.config),
         )
-        # As it is: one call less for each partition of a produce request.
+        # The bound method itself: one call less for each partition of a produce request.
         self.led = replicas.led
         self._leaders = replicas.leaders
         self.replica_log = replicas.replica_log
@@ -90,7 +92,7 @@ class BrokerServices:
 
     @property
     def telemetry(self) -> "ClientTelemetry":
-        """Made by the first request for it, whose handler has imported the module (decision 45)."""
+        """Created by the first request for it, whose handler has imported the module (decision 45)."""
         if self._telemetry is None:
             self._telemetry = import_module("broker_runtime.apis.client_telemetry").ClientTelemetry(self.image)
         return self._telemetry
@@ -100,8 +102,10 @@ class BrokerServices:
         return self.groups_on_demand.coordinator()
 
     def _session_partitions_of(self, broker_id: int) -> int:
-        """Partitions that fetch sessions of this follower may have: more than it can follow here, whether or not this
-        broker leads them already."""
+        """Return the maximum of partitions in this follower's fetch sessions.
+
+        It is more than the follower can fetch here, whether or not this broker leads them already.
+        """
         if broker_id not in self.image.brokers:
             return 0
         return max(self.settings.config.sluicegate_fetch_session_partitions_max, 2 * len(self._leaders))

@@ -1,7 +1,7 @@
-"""CRC-32C, the checksum of record batches and of our own files.
+"""CRC-32C, the checksum of record batches and of this broker's own files.
 
-It is the function of the package crc32c, taken from that package's extension module: the package itself imports a
-command line and importlib.metadata with all that they need, which is 2.4 MB of a broker's memory for a version number.
+It is the function of the package crc32c, loaded from that package's extension module. The package itself imports a
+command line and importlib.metadata with all dependencies, which costs a broker 2.4 MB of memory for a version number.
 """
 
 from importlib.machinery import PathFinder
@@ -13,13 +13,13 @@ _PACKAGE, _EXTENSION = "crc32c", "_crc32c"
 
 
 class Crc32c(Protocol):
-    """The checksum of `data`, going on from `value`, which is that of what came before."""
+    """Compute the checksum of `data`, continuing from `value`, the checksum of the preceding data."""
 
     def __call__(self, data: bytes | bytearray | memoryview, value: int = 0) -> int: ...
 
 
 def _extension() -> ModuleType:
-    """Raises ImportError when the package is not there, or is of a version that is made otherwise."""
+    """Load the extension module. Raises ImportError if the package is missing, or its version has another structure."""
     package = PathFinder.find_spec(_PACKAGE)
     spec = None if package is None else PathFinder.find_spec(_EXTENSION, package.submodule_search_locations)
     if spec is None or spec.loader is None:

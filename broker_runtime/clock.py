@@ -8,19 +8,19 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where all parts have the time from; tests and the simulation play one."""
+    """Source of time for all parts; tests and the simulation implement one."""
 
     def monotonic(self) -> float:
-        """Seconds, never going back; for intervals, deadlines and rates."""
+        """Return seconds that never decrease; for intervals, deadlines and rates."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch; for record timestamps and retention."""
+        """Return milliseconds since the epoch; for record timestamps and retention."""
         ...
 
 
 class Timer(Protocol):
-    """A call that is still to come, as the event loop's `call_later` returns it."""
+    """A scheduled call, as the event loop's `call_later` returns it."""
 
     def cancel(self) -> None: ...
 
@@ -29,7 +29,7 @@ class SystemClock:
     """The time of the operating system."""
 
     monotonic = staticmethod(time.monotonic)
-    """As it is: each request asks several times."""
+    """The function itself: each request calls it several times."""
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

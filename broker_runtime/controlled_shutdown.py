@@ -1,9 +1,10 @@
-"""Asks the broker of this machine or pod to hand its leaders over: what a preStop hook runs before the signal comes.
+"""Ask the broker of this machine or pod to hand over its leaderships: for a preStop hook, before the signal.
 
     python -m broker_runtime.controlled_shutdown --http-port 9404 --deadline-s 42
 
-It only asks, over the broker's own HTTP listener at $POD_IP (loopback without it), and says what was answered. It
-always exits with 0: a hook that fails would hold nothing up, the signal follows either way and the broker goes on then.
+It sends one request to the broker's own HTTP listener at $POD_IP (loopback without it), and prints the answer. It
+always exits with 0: a failing hook would not delay anything. The signal follows in any case, and the broker then
+continues its shutdown.
 """
 
 import argparse
@@ -17,7 +18,7 @@ SHOWN_BYTES_MAX = 500
 
 
 def ask(host: str, port: int, deadline_s: float) -> str:
-    """What the broker answered, or why it did not, in a sentence."""
+    """Return the broker's answer, or why there is none, in a sentence."""
     connection = http.client.HTTPConnection(host, port, timeout=deadline_s)
     try:
         connection.request("POST", PATH)

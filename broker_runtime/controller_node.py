@@ -1,7 +1,7 @@
 """The controller role of a process: the metadata journal, the single writer, and the listener that brokers use.
 
-A controller on standby listens too. What can say NOT_CONTROLLER says it; every other request ends its connection, so
-that whoever asked goes to the next controller at once.
+A controller on standby listens, too. It answers NOT_CONTROLLER if the response can carry it. Every other request ends
+its connection, so that its sender tries the next controller at once.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from broker_runtime.turn_lengths import TurnLengths
 log = logging.getLogger(__name__)
 
 JOURNAL_CONFIG = TopicConfig(retention_ms=-1, retention_bytes=-1)
-"""Metadata is never deleted by age; what snapshots cover goes by the log's start."""
+"""Metadata is never deleted by age; records that snapshots cover are removed by advancing the log start."""
 
 
 class Server(Protocol):
@@ -58,8 +58,10 @@ class Server(Protocol):
 
 
 class ControllerNode:
-    """Owns the controller's listener, the dispatcher of brokers' requests, and `controller`: the single writer, active
-    or on standby. To handlers it is their ControllerContext. Durable is what the journal keeps.
+    """Owns the controller's listener, the dispatcher of brokers' requests, and `controller`, the single writer.
+
+    The controller is active or on standby. Handlers use this class as their ControllerContext. Only the journal is
+    durable.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class ControllerNode:
         parts: JournalParts | None = None,
         server: Server | None = None,
     ) -> None:
-        """`parts` and `server` are a simulation's; a process has its own. Raises ConfigError, ReplayError."""
+        """Simulations pass `parts` and `server`; a process creates its own. Raises ConfigError, ReplayError."""
         self.settings = settings
         self.clock = clock
         self.logs = logs
@@ -102,19 +104,19 @@ class ControllerNode:
         self.ready = False
 
     def _own_server(self) -> SocketServer:
-        # The connection limits of clients are not for brokers: here only the limits of frames and idleness hold.
+        # The connection limits are for clients, not for brokers: only the limits of frames and idleness apply here.
         effective = effective_config(self.settings, {}, {})
         static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
         return SocketServer(self.dispatcher.handle, replace(static, quotas=QuotaSettings()), self.clock, self._loop)
 
     async def start(self) -> None:
-        """Replay the journal or go on standby, then open the controller's listeners.
+        """Replay the journal or enter standby, then open the controller's listeners.
 
-        Raises ReplayError, ListenerBindError. `controller.failed` tells what ends it later.
+        Raises ReplayError, ListenerBindError. `controller.failed` gets later errors that end the controller.
         """
         await self.controller.start()
         if has_file_journal(self.settings):
-            # From here on brokers count on it: that there was something must outlive the loss of the log itself.
+            # Brokers rely on the log from now on: this record of its existence must outlive the loss of the log itself.
             self.logs.note_recovery_points()
         for endpoint in self.settings.listeners:
             if endpoint.listener in self.settings.controller_listeners:
@@ -145,7 +147,7 @@ class ControllerNode:
         return self._journal, self.image.cluster.controller_epoch
 
     def note_on_config(self, key: str) -> None:
-        """What is configured here is in force, or the controller has not started."""
+        """Return None: the configuration here is in force, or the controller has not started."""
         del key
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
@@ -156,12 +158,12 @@ class ControllerNode:
 
 
 def has_file_journal(settings: BrokerSettings) -> bool:
-    """Whether the metadata log on this disk is the only one that there is, if this node has one."""
+    """Whether this node's metadata log, if it has one, is the only copy."""
     return settings.config.sluicegate_controller_journal == "file"
 
 
 def _metadata_log(settings: BrokerSettings, logs: LogManager) -> Log:
-    """Raises ReplayError where metadata is lost that is nowhere else; with another journal this log is but a copy."""
+    """Open the metadata log. Raises ReplayError if metadata is lost; with another journal this log is only a copy."""
     is_the_journal = has_file_journal(settings)
     folder = f"{settings.log_dir}/{METADATA_TOPIC}-0"
     damaged = logs.damaged.get((METADATA_TOPIC, 0))

@@ -1,7 +1,7 @@
 """Kafka's error codes, and the one exception that carries them to a client.
 
-Handlers raise `KafkaError`; the API layer turns it into the response's error code and message.
-A `ProtocolError` has no reply: the connection that sent the bytes ends.
+Handlers raise `KafkaError`; the API layer converts it to the response's error code and message. A `ProtocolError` has
+no reply: the connection that sent the bytes ends.
 """
 
 from collections.abc import Sequence
@@ -152,7 +152,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "ErrorCode | None":
-        """A newer node may send codes that this one does not know, as in a rolling upgrade."""
+        """Map unknown codes: a newer node may send codes that are unknown here, as in a rolling upgrade."""
         return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
 
@@ -166,7 +166,7 @@ class KafkaError(Exception):
 
 
 class RecordsRefusedError(KafkaError):
-    """Some records of a batch are bad: (number in the batch, what is wrong) of the first ones, in order (KIP-467)."""
+    """Some records of a batch are invalid: (number in the batch, error) of the first ones, in order (KIP-467)."""
 
     def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -174,11 +174,11 @@ class RecordsRefusedError(KafkaError):
 
 
 class ConfigError(Exception):
-    """A configuration value that cannot be used: names the key, the value and what is allowed."""
+    """An invalid configuration value: the message names the key, the value and the allowed values."""
 
 
 class ProtocolError(Exception):
-    """Bytes that are no Kafka request that we serve; `kind` labels the counter, so it comes from a small set."""
+    """Bytes that are not a supported Kafka request; `kind` labels the counter, so it comes from a small set."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -186,11 +186,11 @@ class ProtocolError(Exception):
 
 
 def detached(error: E) -> E:
-    """The same error without its traceback, context and cause: for every error that is stored, returned or handed on.
+    """Return the error without its traceback, context and cause, for every error that is stored, returned or passed on.
 
     A traceback refers to the frames that the error has passed, each frame to its caller, and all of them to their local
-    variables: the request, its buffers, and whatever stores the error. That is a circle, which reference counts never
-    free. An error that is stored must not be raised again for the same reason: raise a new one.
+    variables: the request, its buffers, and the object that stores the error. This is a reference cycle, which
+    reference counts never free. For the same reason a stored error must not be raised again: raise a new one.
     """
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error

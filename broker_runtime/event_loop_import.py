@@ -1,8 +1,8 @@
-"""Imports asyncio and uvloop without Python's ssl module, which is 6 MB of every process with OpenSSL (decision 45).
+"""Import asyncio and uvloop without Python's ssl module, which costs every process 6 MB with OpenSSL (decision 45).
 
-Both import ssl for TLS on their event loops, which a broker does not use. While they are imported, another module is in
-its place. Afterwards `import ssl` returns Python's own module, so TLS works in threads and on loops of asyncio. uvloop
-keeps what it has imported: TLS over one of its loops raises RuntimeError.
+Both import ssl for TLS on their event loops, which a broker does not use. While they are imported, another module
+replaces it. Afterwards `import ssl` returns Python's own module, so TLS works in threads and on loops of asyncio.
+uvloop keeps the module that it has imported: TLS over one of its loops raises RuntimeError.
 """
 
 import sys
@@ -20,22 +20,22 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 class _Refusing(type):
-    """Metaclass of the classes in the place of ssl's: `isinstance` raises RuntimeError."""
+    """Metaclass of the replacements of ssl's classes: `isinstance` raises RuntimeError."""
 
     def __instancecheck__(cls, instance: object) -> NoReturn:
         _refuse()
 
 
 class _SSLContext(metaclass=_Refusing):
-    """In the place of ssl.SSLContext."""
+    """Replaces ssl.SSLContext."""
 
 
 class _Error(OSError):
-    """In the place of the errors of ssl, which nothing raises without TLS."""
+    """Replaces the errors of ssl, which nothing raises without TLS."""
 
 
 def _stand_in() -> ModuleType:
-    """A module with the attributes of ssl that asyncio and uvloop read when they are imported."""
+    """Create a module with the attributes of ssl that asyncio and uvloop read when they are imported."""
     made = ModuleType("ssl")
     errors = ("SSLError", "SSLWantReadError", "SSLSyscallError", "SSLZeroReturnError", "CertificateError")
     vars(made).update(dict.fromkeys(errors, _Error))
@@ -45,7 +45,7 @@ def _stand_in() -> ModuleType:
 
 
 class _OnDemand(ModuleType):
-    """In the place of ssl in asyncio's modules: imports ssl when asyncio reads an attribute."""
+    """Replaces ssl in asyncio's modules: imports ssl when asyncio reads an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         ssl = import_module("ssl")
@@ -56,7 +56,7 @@ class _OnDemand(ModuleType):
 
 
 def import_event_loop() -> None:
-    """Import asyncio and uvloop. Does nothing else when ssl or one of them has been imported before."""
+    """Import asyncio and uvloop. Do nothing else if ssl or one of them was imported before."""
     if not {"ssl", "asyncio", "uvloop"} & sys.modules.keys():
         sys.modules["ssl"] = _stand_in()
         try:

@@ -1,7 +1,7 @@
 """Metrics and their text format, version 0.0.4 of Prometheus' exposition formats. Pure.
 
-prometheus_client does the same and more; with the HTTP server and client that its import brings along it takes 2.6 MB
-of a broker's memory.
+prometheus_client does the same and more. With the HTTP server and client that it imports it costs a broker 2.6 MB of
+memory.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ class MetricFamily:
         self.series.append(Series(labels, value))
 
     def add_histogram(self, buckets: Iterable[tuple[str, float]], total: float, **labels: str) -> None:
-        """`buckets` are (upper bound, how many are at most that), up to the bound `+Inf`; `total` is the sum."""
+        """Add a histogram of (upper bound, cumulative count) up to the bound `+Inf`; `total` is the sum."""
         count = 0.0
         for bound, count in buckets:
             self.series.append(Series({**labels, "le": bound}, count, "_bucket"))

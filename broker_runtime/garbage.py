@@ -1,13 +1,13 @@
 """The garbage collector of this process: short collections of young objects, and rare complete ones. Shell.
 
-Reference counts free nearly everything. The collector finds objects that refer to each other in a circle. A collection
-stops everything for 0.3 to 0.5 us per object that it reads, which is 30 ms for an idle broker and 0.3 s for a million
-objects. So each automatic collection of the oldest generation comes early, and what it has found in use is frozen:
-later collections pass by (`gc.freeze`).
+Reference counts free nearly everything. The collector finds reference cycles. A collection stops all threads for 0.3 to
+0.5 us per object that it reads, which is 30 ms for an idle broker and 0.3 s for a million objects. So automatic
+collections of the oldest generation run early, and the objects that they find in use are frozen: later collections skip
+them (`gc.freeze`).
 
-A circle that was in use at that moment and ends later stays in memory. Requests, errors and partitions make no circle,
-which tests check; other code, such as an observer's, may. Therefore a complete collection reads the frozen objects,
-too: soon after the resident memory has grown, and otherwise now and then.
+A cycle that was in use at that moment and becomes garbage later stays in memory. Requests, errors and partitions create
+no cycle, which tests check; other code, such as an observer's, may. Therefore a complete collection reads the frozen
+objects, too: soon after the resident memory has grown, and otherwise at long intervals.
 """
 
 import gc
@@ -19,17 +19,19 @@ from broker_runtime.process_memory import resident_bytes, return_free_memory_soo
 from broker_runtime.turn_lengths import TurnLengths
 
 _YOUNG_MAX, _YOUNG_COLLECTIONS = 700, 10
-"""Python's own: a collection of the youngest for so many new objects, of the next generation for so many of these."""
+"""Python's own: new objects per collection of the youngest generation, and these per collection of the next."""
 _COLLECTIONS_BEFORE_FULL = 3
-"""Collections of that next generation before one of the oldest, which so reads about 30,000 objects: 2 to 3 ms."""
+"""Collections of that next generation before one of the oldest, which then reads about 30,000 objects: 2 to 3 ms."""
 _FULL = 2
 _GROWTH_FACTOR, _GROWTH_BYTES = 1.5, 64 << 20
-"""The resident memory has grown when it is above so many times what it was, plus so many bytes."""
+"""The resident memory has grown if it exceeds its floor times this factor, plus this many bytes."""
 _SAMPLES = 5
-"""Ticks for which it must stay there: a large request or answer comes and goes."""
+"""Ticks for which it must stay there: the memory of a large request or response is temporary."""
 _PAUSE_AFTER_GROWTH, _PAUSE = 100, 100_000
-"""The pause after a complete collection, as a multiple of the processor time that it took: at most a hundredth of the
-time is spent on them while memory grows, else a hundred-thousandth."""
+"""Pause after a complete collection, as a multiple of the processor time that it took.
+
+So collections take at most a hundredth of the time while memory grows, else a hundred-thousandth.
+"""
 
 
 class GarbageCollector:
@@ -45,8 +47,11 @@ class GarbageCollector:
         spent: Callable[[], float] = time.thread_time,
         return_memory: Callable[[], None] = return_free_memory_soon,
     ) -> None:
-        """`now` gives seconds that never go back, `resident` the bytes of memory that the process has, `spent` the
-        seconds of processor time of this thread. `return_memory` returns to the system what the allocator keeps."""
+        """`now` returns seconds that never decrease, and `spent` the seconds of processor time of this thread.
+
+        `resident` returns the bytes of memory that the process has. `return_memory` returns memory that the allocator
+        keeps to the system.
+        """
         self._now = now
         self._spent = spent
         self._return_memory = return_memory
@@ -54,7 +59,7 @@ class GarbageCollector:
         self._began_s = 0.0
         self._thresholds = gc.get_threshold()
         self._completed_s = self._cost_s = 0.0
-        """When the last complete collection ended, and the processor time that it took."""
+        """End of the last complete collection, and the processor time that it took."""
         self._floor = 0
         """The least resident memory since then."""
         self._samples: deque[int] = deque(maxlen=_SAMPLES)
@@ -62,20 +67,20 @@ class GarbageCollector:
         self.found = [0, 0, 0]
 
     def start(self) -> None:
-        """Freeze what is there already, most of it modules."""
+        """Set the thresholds, and freeze the existing objects, most of them modules."""
         gc.set_threshold(_YOUNG_MAX, _YOUNG_COLLECTIONS, _COLLECTIONS_BEFORE_FULL)
         self._collect_all()
         gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:
-        """As it was before; a second call does nothing."""
+        """Restore the previous state; a second call does nothing."""
         if self._on_collection in gc.callbacks:
             gc.callbacks.remove(self._on_collection)
             gc.unfreeze()
             gc.set_threshold(*self._thresholds)
 
     def tick(self) -> None:
-        """Do a complete collection if it is due. To be called on the event loop about once a second."""
+        """Run a complete collection if it is due. Must be called on the event loop about once a second."""
         resident = self._resident()
         self._samples.append(resident)
         self._floor = min(self._floor, resident)
@@ -84,7 +89,7 @@ class GarbageCollector:
         if self._now() - self._completed_s >= pause * self._cost_s:
             self._collect_all()
             if has_grown:
-                # Else the next growth would be measured from what was garbage.
+                # Otherwise the next growth would be measured from a floor that includes garbage.
                 self._return_memory()
 
     @property
@@ -97,7 +102,7 @@ class GarbageCollector:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        # Python puts the next full one off until a quarter as many objects are new as this one has found in use: none.
+        # Python defers the next full collection until a quarter as many objects are new as this one found in use: none.
         gc.collect()
         self._completed_s = self._now()
         self._cost_s = self._spent() - began_s

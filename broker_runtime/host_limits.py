@@ -1,6 +1,6 @@
-"""The addresses behind host names in limits: max.connections.per.ip.overrides and the `ip` quota entities.
+"""Resolve host names in limits: max.connections.per.ip.overrides and the `ip` quota entities.
 
-A name is resolved when a limit names it, as in Kafka; one that cannot be resolved is reported, and asked for again.
+A name is resolved when a limit names it, as in Kafka; one that cannot be resolved is reported, and retried.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _RETRY_S = 30.0
 
 
 class HostLimits:
-    """`resolved` is called when addresses of names have become known."""
+    """Resolves the names; `resolved` is called when addresses of names have become known."""
 
     def __init__(self, names: HostNames, resolved: Callable[[], None]) -> None:
         self._names = names
@@ -38,13 +38,13 @@ class HostLimits:
         ]
 
     async def resolve(self, names: Collection[str]) -> Sequence[str]:
-        """At the start: waits for the answers, and returns the names that have none."""
+        """Resolve names at the start: wait for the answers, and return the names without one."""
         self._wanted |= set(names)
         self._addresses |= await self._names.addresses(names)
         return sorted(set(names) - self._addresses.keys())
 
     def want(self, names: Collection[str], changed: Collection[str]) -> None:
-        """`names` are all that limits name now; `changed` are those whose limit has just been set: asked for anew."""
+        """Set all names in limits. `changed` are those whose limit was just set: they are resolved again."""
         self._wanted = set(names)
         for name in self._addresses.keys() - self._wanted:
             del self._addresses[name]
@@ -68,7 +68,7 @@ class HostLimits:
     def _note(self, asked: Collection[str], found: Mapping[str, Sequence[str]]) -> None:
         known = {name: addresses for name, addresses in found.items() if name in self._wanted}
         self._addresses |= known
-        # What a name was before is better than nothing.
+        # Previous addresses of a name are better than none.
         self._open -= self._addresses.keys()
         self._failed -= self._addresses.keys()
         for name in sorted((set(asked) & self._open) - self._failed):

@@ -1,7 +1,7 @@
-"""The HTTP listener: /metrics (Prometheus), /healthz (the process lives), /readyz (registered, unfenced, caught up),
-and what the process adds: /brokers of a controller, /controlled-shutdown and /connection-quotas of a broker.
+"""The HTTP listener: /metrics (Prometheus), /healthz (the process runs), /readyz (registered, unfenced, caught up).
 
-Nothing is read of a request but its head, within bounds; it knows neither brokers nor controllers.
+The process adds routes: /brokers of a controller, /controlled-shutdown and /connection-quotas of a broker. Only the
+head of a request is read, within bounds. The listener knows neither brokers nor controllers.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ _LONG_POLLS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is read of a request: its first line, and the two addresses of its connection without ports."""
+    """The used parts of a request: its first line, and the two addresses of its connection without ports."""
 
     method: str
     path: str
     peer_host: str
     local_host: str
     query: Mapping[str, str] = field(default_factory=dict)
-    """What follows the path after a question mark; of a name that is there twice the last one."""
+    """Query parameters; if a name occurs twice, the last value counts."""
 
     @property
     def same_host(self) -> bool:
@@ -44,7 +44,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A whole response; the status is one of those that `_REASONS` has words for."""
+    """A whole response; the status is one of those in `_REASONS`."""
 
     status: int
     body: bytes
@@ -61,7 +61,7 @@ def text_answer(status: int, text: str) -> HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`why_not` is None when ready; `notes` are things that somebody should look at, ready or not, a sentence each."""
+    """`why_not` is None if ready; `notes` are problems that need attention, ready or not, a sentence each."""
 
     why_not: str | None
     notes: tuple[str, ...] = ()
@@ -69,11 +69,11 @@ class Readiness:
 
 Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 Routes = Mapping[tuple[str, str], Route]
-"""(method, path) -> what answers it."""
+"""Handlers by (method, path)."""
 
 
 def wanted_wait_s(request: HttpRequest) -> float | None:
-    """The seconds of `wait`, 0 where it is not asked for; None where it is no such number."""
+    """Return the seconds of `wait`, 0 if it is absent; None if it is not a valid number."""
     try:
         wait_s = float(request.query.get("wait", "0"))
     except ValueError:
@@ -82,13 +82,13 @@ def wanted_wait_s(request: HttpRequest) -> float | None:
 
 
 class LongPolls:
-    """Requests that are answered when there is something to say. Those that are too many are answered at once."""
+    """Requests that are answered when there is a change. Requests beyond a limit are answered at once."""
 
     def __init__(self) -> None:
         self._waiting = 0
 
     async def wait_while(self, holds: Callable[[], bool], wait_s: float) -> None:
-        """While `holds`, which is asked a few times a second and must be cheap, but no longer than `wait_s`."""
+        """Wait while `holds`, at most `wait_s`. It is called a few times a second and must be cheap."""
         looks = int(wait_s / _LOOK_S) if self._waiting < _LONG_POLLS_MAX else 0
         self._waiting += 1
         try:
@@ -101,7 +101,7 @@ class LongPolls:
 
 
 class HttpListener:
-    """`ready` and `collect` give readiness and metrics of this moment."""
+    """Serves the routes; `ready` and `collect` return the current readiness and metrics."""
 
     def __init__(
         self, ready: Callable[[], Readiness], collect: Callable[[], Iterable[MetricFamily]], more: Routes | None = None
@@ -117,7 +117,7 @@ class HttpListener:
         self._open = 0
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """The bound address; raises OSError when it is taken."""
+        """Start, and return the bound address. Raises OSError if it is taken."""
         self._server = await asyncio.start_server(self._serve, host or None, port, limit=_HEAD_BYTES_MAX)
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]

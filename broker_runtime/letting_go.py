@@ -1,7 +1,7 @@
-"""Frees what steps held that end early: the client has gone, or a step has failed. Pure.
+"""Free the objects of steps that end early: the client has disconnected, or a step has failed. Pure.
 
-A step that is not the last one may hold hundreds of thousands of objects in its local variables. Ending the steps would
-free all of them at once, which holds the event loop for 10 ms. So a reference to each variable is taken first, and the
+A step that is not the last one may have hundreds of thousands of objects in its local variables. Ending the steps would
+free all of them at once, which blocks the event loop for 10 ms. So a reference to each variable is taken first, and the
 objects are freed in steps afterwards.
 """
 
@@ -21,7 +21,7 @@ _ONLY_HERE = 2
 
 
 def held_by(steps: Steps[Any]) -> list[Any]:
-    """The local variables of paused steps, and of the steps that they run."""
+    """Return the local variables of paused steps, and of the steps that they run."""
     held: list[Any] = []
     inner: object = steps
     while isinstance(inner, GeneratorType) and inner.gi_frame is not None:
@@ -31,7 +31,7 @@ def held_by(steps: Steps[Any]) -> list[Any]:
 
 
 def held_by_failed(error: BaseException) -> list[Any]:
-    """The local variables of the steps that have raised this error."""
+    """Return the local variables of the steps that have raised this error."""
     held: list[Any] = []
     traceback = error.__traceback__
     while traceback is not None:

@@ -1,4 +1,4 @@
-"""From configuration keys to the network layer's limits. Pure: host names come resolved."""
+"""Convert configuration keys to the network layer's limits. Pure: host names are resolved by the caller."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,20 +17,20 @@ from broker_runtime.wire.versions import api_keys
 
 _CONTROLLER_RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 _FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
-"""Of an answer to a follower beyond the records: a line for each of very many partitions."""
+"""Overhead of a follower's fetch response beyond the records: an entry for each of very many partitions."""
 
 Addresses = Mapping[str, Sequence[str]]
-"""Host name -> all its addresses, in their canonical spelling."""
+"""By host name: all its addresses, in their canonical spelling."""
 
 
 def override_hosts(effective: EffectiveConfig) -> list[str]:
-    """The names in max.connections.per.ip.overrides that are no addresses."""
+    """Return the host names in max.connections.per.ip.overrides."""
     names = per_ip_overrides(effective.config.max_connections_per_ip_overrides)
     return [name for name in names if canonical_address(name) is None]
 
 
 def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: Addresses) -> QuotaSettings:
-    """`hosts` has the addresses of `override_hosts`; overrides of names that are not in it are left out."""
+    """Return the quotas. `hosts` has the addresses of `override_hosts`; overrides of other names are omitted."""
     static, in_force = settings.config, effective.config
     return QuotaSettings(
         max_connections=in_force.max_connections,
@@ -57,14 +57,14 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
 
 
 def _overrides(effective: EffectiveConfig, hosts: Addresses) -> Mapping[str, int]:
-    """An address that stands there itself wins over a name that has it."""
+    """Return the overrides by address. A listed address takes precedence over a name that resolves to it."""
     given = per_ip_overrides(effective.config.max_connections_per_ip_overrides)
     named = {address: count for host, count in given.items() for address in hosts.get(host, ())}
     return named | {host: count for host, count in given.items() if canonical_address(host) is not None}
 
 
 def group_limits(keys: Mapping[str, float]) -> GroupLimits:
-    """Of a connection group, as its client quotas say."""
+    """Return the limits of a connection group from its client quotas."""
     return GroupLimits(
         int(keys.get(IP_RATE_KEY, UNLIMITED)),
         int(keys.get(MAX_CONNECTIONS_KEY, UNLIMITED)),
@@ -100,7 +100,7 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
 
 
 def request_limits(settings: BrokerSettings) -> RequestLimits:
-    """Raises ConfigError for a limit of an API that does not exist."""
+    """Return the limits of requests. Raises ConfigError for a limit of an unknown API."""
     config = settings.config
     return RequestLimits(
         items_max=config.sluicegate_request_items_max,
@@ -128,7 +128,10 @@ def limits_to_controllers(settings: BrokerSettings) -> ClientLimits:
 
 
 def limits_to_brokers(settings: BrokerSettings) -> ClientLimits:
-    """The first batch of an answer may be larger than every limit (KIP-74). One request is in flight at a time."""
+    """Return the limits of connections to brokers, which have one request in flight at a time.
+
+    The first batch of a response may be larger than every limit (KIP-74).
+    """
     config = settings.config
     largest = max(config.replica_fetch_response_max_bytes, config.socket_request_max_bytes)
     return ClientLimits(largest + _FETCH_OVERHEAD_BYTES, 1, config.socket_connection_setup_timeout_ms / 1000)

@@ -1,7 +1,6 @@
-"""Which connection limits this broker's server has: configuration, `ip` quotas and connection groups as they come, host
-names resolved.
+"""Apply this broker's connection limits: configuration, `ip` quotas and connection groups, with host names resolved.
 
-What is stored and cannot be applied is left out and told (`problems`); the rest is in force.
+A stored value that cannot be applied is skipped and reported (`problems`); the others are in force.
 """
 
 import logging
@@ -28,7 +27,7 @@ _IP_QUOTAS_PER_PIECE = 32
 
 
 class LimitedServer(Protocol):
-    """The part of SocketServer that limits are given to."""
+    """The part of SocketServer that applies limits."""
 
     def update_limits(self, quotas: QuotaSettings) -> None: ...
 
@@ -39,7 +38,7 @@ class LimitedServer(Protocol):
 
 
 class LimitedGroups(Protocol):
-    """The part of ChangingGroups that limits are given to."""
+    """The part of ChangingGroups that applies limits."""
 
     def set_limits(self, name: str, limits: GroupLimits) -> None: ...
 
@@ -47,9 +46,9 @@ class LimitedGroups(Protocol):
 
 
 class LimitsInForce:
-    """The connection limits of this broker: made from its configuration, the host names in them resolved, and enforced.
+    """The connection limits of this broker: derived from its configuration, with host names resolved, and enforced.
 
-    None of it is durable: it follows the effective configuration and the client quotas of the metadata.
+    Nothing is durable: it follows the effective configuration and the client quotas of the metadata.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class LimitsInForce:
         return [*self._effective.ignored, *refused, *self._hosts.problems, *odd]
 
     async def start(self) -> None:
-        """Resolve the names of the properties file. Raises ConfigError: then its limits would not be what it says."""
+        """Resolve the names in the properties file. Raises ConfigError for an unknown one: it would have no limit."""
         names = override_hosts(self._effective)
         unknown = await self._hosts.resolve(names)
         if unknown:
@@ -98,9 +97,9 @@ class LimitsInForce:
         self._apply()
 
     def on_ip_quotas(self, changed: set[str | None]) -> Iterator[None]:
-        """Bring the changed quotas of `ip` entities into force, a piece at a time; None is the default entity.
+        """Apply the changed quotas of `ip` entities, a piece at a time; None is the default entity.
 
-        Entities whose quota is in force are taken out of `changed`.
+        Entities whose quota is in force are removed from `changed`.
         """
         while changed:
             hosts: set[str] = set()
@@ -125,10 +124,10 @@ class LimitsInForce:
             self._set_rate(address, address)
 
     def on_connection_groups(self, changed: set[tuple[str, str | None]]) -> Iterator[None]:
-        """Groups, and members of groups, have changed. What is in force is out of `changed`, a piece at a time.
+        """Apply changed groups, and members of groups, a piece at a time; applied ones are removed from `changed`.
 
-        Who joins does so before anybody leaves: an address that goes from one group to another takes its connections
-        with it, and one that is left by all is somebody else's when it comes again.
+        Members join before others leave. So an address that moves to another group takes its connections with it. An
+        address that has left all groups belongs to a new holder when it joins again.
         """
         leaving: set[tuple[str, str | None]] = set()
         try:
@@ -149,7 +148,7 @@ class LimitsInForce:
             changed |= leaving
 
     def _number(self, name: str, member: str) -> float | None:
-        """Of who has the member; None where the group does not have it."""
+        """Return the number of the member's holder; None if the group does not have the member."""
         group = self._image.connection_groups.get(name)
         return None if group is None else group.members.get(member)
 
@@ -167,7 +166,7 @@ class LimitsInForce:
             log.error("a member of connection group %s is not used: %s", name, error)
 
     def _set_rate(self, name: str | None, address: str | None) -> None:
-        """`name` is the entity's, `address` as the network layer spells a client's."""
+        """Apply the rate of the entity `name` to `address`, spelled as in the network layer."""
         rate = self._image.quotas.ip_rate(name)
         self._server.update_ip_rate(address, None if rate is None else int(rate))
 

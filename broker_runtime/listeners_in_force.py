@@ -1,8 +1,9 @@
-"""Which listeners this broker has open: those of its file at first, then what its dynamic configuration says (KIP-226).
+"""Open this broker's listeners: those of its properties file first, then those of its dynamic configuration (KIP-226).
 
-A change comes in two steps. The broker that is asked for it opens what is new, before the controller stores it: a port
-that is taken refuses the change. What is stored then comes back as metadata, and is put in force: what is gone is
-closed, what is new accepts. At a start only the second step is there; what cannot be opened is told, and tried again.
+A change has two steps. The broker that receives the request opens new listeners before the controller stores the
+change: a taken port rejects it. The stored change then arrives as metadata, and is put in force: removed listeners are
+closed, new ones accept. At a start there is only the second step; a listener that cannot be opened is reported, and
+retried.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Reservations(Protocol):
-    """The part of ReservedListeners that is used."""
+    """The used part of ReservedListeners."""
 
     def reserve(self, listener: str, host: str, port: int) -> None: ...
 
@@ -50,9 +51,9 @@ class ListeningServer(Protocol):
 
 
 class ListenersInForce:
-    """Owns which listeners are open, who is let in, and what is told of them. Nothing of it is durable.
+    """Owns which listeners are open, whether clients are admitted, and the advertised addresses. Nothing is durable.
 
-    `changed` is called when other addresses than before are to be told to clients.
+    `changed` is called when the advertised addresses have changed.
     """
 
     def __init__(self, settings: BrokerSettings, server: ListeningServer) -> None:
@@ -60,7 +61,7 @@ class ListenersInForce:
         self._server = server
         self._wanted = static_listeners(settings)
         self._opened: dict[str, Endpoint] = {}
-        """As they are configured, by name: a port 0 is still one."""
+        """Open listeners by name, as configured: a port 0 stays 0."""
         self._failed: dict[str, str] = {}
         self._serving = False
         self._paused: str | None = None
@@ -70,18 +71,18 @@ class ListenersInForce:
 
     @property
     def problems(self) -> list[str]:
-        """Listeners that are configured and not open, a sentence each."""
+        """Configured listeners that are not open, a sentence each."""
         return list(self._failed.values())
 
     def bind(self) -> None:
-        """Open those of the file without accepting yet; raises ListenerBindError."""
+        """Open the listeners of the properties file without accepting yet. Raises ListenerBindError."""
         for endpoint in self._wanted.opened:
             self._open(endpoint)
 
     def advertised(self) -> Sequence[Endpoint]:
-        """What clients are told of open listeners, the one for brokers first; a port 0 is the one that was bound.
+        """Return the advertised addresses of open listeners, the inter-broker one first; a port 0 is the bound one.
 
-        A controller that is no broker is not told which listener is for brokers; it shows the first.
+        A controller-only process does not know which listener is for brokers; it shows the first.
         """
         told = [
             replace(e, host=e.host or socket.gethostname(), port=e.port or self._server.address(e.listener)[1])
@@ -91,12 +92,12 @@ class ListenersInForce:
         return sorted(told, key=lambda endpoint: endpoint.listener != self._settings.inter_broker_listener)
 
     def serve(self) -> None:
-        """Let clients in, on listeners that are still to come as well."""
+        """Admit clients, also on listeners that are opened later."""
         self._serving = True
         self._server.start()
 
     def pause(self, why: str) -> None:
-        """Serve no clients; a listener that is only for brokers stays open, one that clients share does not."""
+        """Serve no clients. A listener that only brokers use stays open; one that clients share does not."""
         self._paused = why
         self._server.pause(self._for_clients(), why)
 
@@ -109,8 +110,10 @@ class ListenersInForce:
         return [name for name in names if name != self._settings.inter_broker_listener] or names
 
     def configure(self, effective: EffectiveConfig) -> None:
-        """Close what is not wanted any more, open what is new. Raises ListenerBindError when something is left to be
-        tried again; the others are in force."""
+        """Close listeners that are no longer wanted, and open new ones.
+
+        Raises ListenerBindError if one has to be retried; the others are in force.
+        """
         told = self.advertised()
         self._wanted = effective.listeners
         self._failed.clear()
@@ -126,7 +129,7 @@ class ListenersInForce:
                     failure = str(error)
                     self._failed[endpoint.listener] = f"{failure} (its address is configured dynamically)"
         if self._paused is not None:
-            # Those that are new, and the brokers' one where no other is left to clients.
+            # Pauses new listeners, and the inter-broker one if no other is left for clients.
             self._server.pause(self._for_clients(), self._paused)
         if self.advertised() != told:
             self.changed()
@@ -135,7 +138,7 @@ class ListenersInForce:
             raise ListenerBindError(failure)
 
     def _is_open(self, wanted: Endpoint) -> bool:
-        """Under this address: also one that took a free port, and that is now asked for by its number."""
+        """Whether the listener is open under this address, or on a free port that is now requested by its number."""
         known = self._opened.get(wanted.listener)
         if known is None or known == wanted:
             return known is not None
@@ -157,11 +160,10 @@ class ListenersInForce:
 
     @asynccontextmanager
     async def opening(self, change: Callable[[], Mapping[str, str]]) -> AsyncIterator[Mapping[str, str]]:
-        """One change at a time: `change` gives what this broker's dynamic configuration is to be. What that adds is
-        open, and nobody is accepted there, until the body is over or it is in force.
+        """Open what a change adds; one change at a time. `change` returns this broker's future dynamic configuration.
 
-        Raises KafkaError(INVALID_REQUEST) for listeners that break a rule or cannot be opened, and then nothing is
-        different.
+        New listeners are open, but do not accept, until the body ends or they are in force. Raises
+        KafkaError(INVALID_REQUEST) for listeners that break a rule or cannot be opened; nothing changes then.
         """
         async with self._one_change:
             own = change()
@@ -176,7 +178,7 @@ class ListenersInForce:
                 self._server.reserved.release()
 
     async def in_force(self, own: Mapping[str, str], timeout_s: float) -> bool:
-        """Wait until the listeners are those of `own`; False when they are not by then."""
+        """Wait until the listeners are those of `own`; return False after the timeout."""
         wanted: Listeners = dynamic_listeners(self._settings, own)
         try:
             async with asyncio.timeout(timeout_s):

@@ -1,7 +1,7 @@
-"""Watches the event loop of this process: how long steps of tasks hold it, and how late its timers run. Shell.
+"""Watch the event loop of this process: how long steps of tasks block it, and how late its timers run. Shell.
 
 asyncio's own watch (`slow_callback_duration`) works in debug mode only, and uvloop has none. Callbacks of sockets and
-of metadata note their own turns; what else holds the loop shows as a timer that runs too late.
+of metadata record their own lengths. Anything else that blocks the loop shows as a timer that runs too late.
 """
 
 import asyncio
@@ -18,8 +18,11 @@ T = TypeVar("T")
 
 
 class LoopWatch:
-    """Begins with `start`. `tasks` has the steps of tasks that began after that, `garbage` the garbage collections,
-    which stop everything, and `delays` the lateness of a timer."""
+    """Watches the loop from `start` on.
+
+    `tasks` has the steps of tasks that began after that, `garbage` the garbage collections, which stop all threads, and
+    `delays` the lateness of a timer.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float]) -> None:
         self._loop = loop
@@ -36,7 +39,7 @@ class LoopWatch:
         self._look_later()
 
     def stop(self) -> None:
-        """A second call does nothing."""
+        """Stop; a second call does nothing."""
         if self._timer is not None:
             self._loop.set_task_factory(None)
             self.garbage.stop()
@@ -60,7 +63,7 @@ class LoopWatch:
 
 
 class _Measured(Coroutine[Any, Any, T]):
-    """A coroutine whose steps are noted. What it has not itself, for a task's repr and stack, is the original's."""
+    """A coroutine whose steps are measured. Other attributes, for a task's repr and stack, are the original's."""
 
     __slots__ = ("_coro", "_lengths", "_now")
 

@@ -1,4 +1,4 @@
-"""From the parts' own figures to Prometheus metric families, made when somebody asks. Knows no arithmetic."""
+"""Convert the parts' own figures to Prometheus metric families, on request. Knows no arithmetic."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,7 +15,7 @@ from broker_runtime.turn_lengths import BOUNDS_S, TurnLengths
 
 
 def families(samples: Iterable[Sample]) -> Iterator[MetricFamily]:
-    """Groups samples by name, keeping their order."""
+    """Group samples by name, keeping their order."""
     found: dict[str, MetricFamily] = {}
     for sample in samples:
         family = found.setdefault(sample.name, MetricFamily(sample.name, sample.kind, sample.help))
@@ -41,7 +41,7 @@ def request_families(counts: Iterable[RequestCount]) -> Iterator[MetricFamily]:
 
 
 def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: float) -> Iterator[MetricFamily]:
-    """How long the event loop was held at a time, by work; `delays` has how late its timers ran."""
+    """Yield how long work blocked the event loop at a time, by kind; `delays` has how late its timers ran."""
     prefix = "sluicegate_event_loop_"
     lengths = MetricFamily(
         prefix + "turn_seconds", "histogram", "How long one kind of work held the event loop at a time"
@@ -59,7 +59,7 @@ def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: floa
 
 
 def garbage_family(found: Sequence[int]) -> MetricFamily:
-    """`found` by generation; the name is that of Prometheus' client for Python."""
+    """Return the counter of `found` by generation; the name is that of Prometheus' client for Python."""
     text = "Objects that the garbage collector has found, as they referred to each other, by generation"
     collected = MetricFamily("python_gc_objects_collected_total", "counter", text)
     for generation, count in enumerate(found):
@@ -83,7 +83,7 @@ def membership_families(state: int, epoch: int, *, fenced: bool, self_fenced: bo
 
 
 def metadata_families(offset: int, lag_records: int) -> Iterator[MetricFamily]:
-    """`lag_records` as of the last answer of the controller; 0 for a node that writes the metadata itself."""
+    """Yield offset and lag. `lag_records` is as of the controller's last answer; 0 for a node that writes metadata."""
     yield gauge("sluicegate_metadata_offset", "Last metadata record that this node has applied", offset)
     yield gauge(
         "kafka_server_broker_metadata_metrics_last_applied_record_offset",
@@ -94,7 +94,7 @@ def metadata_families(offset: int, lag_records: int) -> Iterator[MetricFamily]:
 
 
 def controller_families(figures: ControllerFigures) -> Iterator[MetricFamily]:
-    """Zeroes but on the active controller, as in Kafka."""
+    """Yield the controller's metrics; all are zero except on the active controller, as in Kafka."""
     prefix = "kafka_controller_"
     yield gauge(prefix + "active_controller_count", "1 on the active controller", figures.active)
     yield gauge(prefix + "active_broker_count", "Brokers that are registered and unfenced", figures.active_brokers)
@@ -191,7 +191,7 @@ def group_tally_families(tally: Tally, groups: Counts) -> Iterator[MetricFamily]
 
 
 def push_families(consumers: int, tally: PushTally) -> Iterator[MetricFamily]:
-    """Of groups whose coordinator calls its consumers; how many groups they are is told with those of other kinds."""
+    """Yield metrics of groups whose coordinator calls its consumers; other families count these groups."""
     prefix = "sluicegate_push_"
     yield gauge(prefix + "consumers", "Consumers of the push protocol that are registered with this broker", consumers)
     yield counter(prefix + "rebalances_total", "Rebalances of their groups that were completed", tally.rebalances)
@@ -222,7 +222,7 @@ def push_families(consumers: int, tally: PushTally) -> Iterator[MetricFamily]:
 
 
 def group_lag_families(figures: LagFigures, age_s: float) -> Iterator[MetricFamily]:
-    """The first under the name, and with the labels, that exporters for Apache Kafka have given it."""
+    """Yield the lag by group. The first metric has the name and labels that exporters for Apache Kafka use."""
     lag = MetricFamily(
         "kafka_consumergroup_lag_sum",
         "gauge",
@@ -273,7 +273,7 @@ def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[Metr
 
 
 def cleaner_families(figures: CleanerFigures, now_s: float) -> Iterator[MetricFamily]:
-    """Kafka's names; its percents are whole numbers from 0 to 100."""
+    """Yield the cleaner's metrics under Kafka's names; its percents are whole numbers from 0 to 100."""
     cleaner, manager = "kafka_log_log_cleaner_", "kafka_log_log_cleaner_manager_"
     yield gauge(
         cleaner + "cleaner_recopy_percent",

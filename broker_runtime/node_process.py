@@ -1,7 +1,7 @@
 """The process of one node: arguments, event loop, signals, exit codes.
 
-A second SIGTERM or SIGINT cuts the controlled shutdown short. Exit codes: 0 after a stop by them, 1 when the node
-could not start or go on, 2 for a configuration that cannot be used.
+A second SIGTERM or SIGINT cuts the controlled shutdown short. Exit codes: 0 after a stop by them, 1 if the node could
+not start or continue, 2 for an invalid configuration.
 """
 
 import argparse
@@ -47,12 +47,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _help_formatter(prog: str) -> argparse.HelpFormatter:
-    """Of a given width: to ask for the terminal's, argparse imports what a broker keeps in memory for ever (shutil)."""
+    """Return a formatter of fixed width: to read the terminal's, argparse imports shutil, which stays in memory."""
     return argparse.HelpFormatter(prog, width=100)
 
 
 def read_settings(path: Path, overrides: Sequence[str]) -> BrokerSettings:
-    """Raises ConfigError naming the file, the key and what is allowed."""
+    """Read the settings. Raises ConfigError naming the file, the key and what is allowed."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

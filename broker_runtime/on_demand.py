@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first used, in a thread, so that the event loop does not wait.
+"""Import modules when they are first used, in a thread, so that the event loop does not wait.
 
 The parts of a broker that many brokers never use are imported here, each by one module with `on_demand` in its name
 (decision 45).
@@ -16,15 +16,15 @@ from typing import Any
 
 _PAUSE_S = 0.0002
 _SWITCH_S = 0.0005
-"""Python lets another thread run after 5 ms: the event loop would wait for so long after each system call."""
+"""Python switches threads after 5 ms: the event loop would wait for that long after each system call."""
 _NEW_OBJECTS_MAX = 100_000
-"""New objects before Python collects garbage among them, which stops all threads. An import makes 20,000 at most."""
+"""New objects before Python collects garbage among them, which stops all threads. An import creates at most 20,000."""
 _one_at_a_time = threading.Lock()
-"""Held during an import in a thread, because each import changes settings of the interpreter and restores them."""
+"""Locked during an import in a thread, because each import changes settings of the interpreter and restores them."""
 
 
 def imported(name: str) -> ModuleType | None:
-    """The module, when it has been imported to its end."""
+    """Return the module if its import has completed, else None."""
     module = sys.modules.get(name)
     if module is None or getattr(module.__spec__, "_initializing", False):
         return None
@@ -32,13 +32,13 @@ def imported(name: str) -> ModuleType | None:
 
 
 class Importer:
-    """Imports modules in a thread, each once for all who wait for it. To be used on one event loop."""
+    """Imports modules in a thread, each once for all callers that wait for it. To be used on one event loop."""
 
     def __init__(self) -> None:
         self._imports: dict[str, asyncio.Future[Any]] = {}
 
     async def load(self, name: str) -> ModuleType:
-        """The module. Raises what its import raises; a later call tries again."""
+        """Return the module. Raises the errors of its import; a later call tries again."""
         module = imported(name)
         if module is not None:
             return module
@@ -53,7 +53,7 @@ class Importer:
     def _ended(self, name: str, done: asyncio.Future[Any]) -> None:
         del self._imports[name]
         if not done.cancelled():
-            # Each caller has it already, or has gone.
+            # Each caller has the error already, or was cancelled.
             done.exception()
 
 

@@ -1,7 +1,7 @@
-"""How many replicas this process can hold with the files that it may have open (RLIMIT_NOFILE).
+"""Compute how many replicas this process can have, given its limit of open files (RLIMIT_NOFILE).
 
-A replica has the file of each of its segments open, and an index while that is read, written or synced; connections
-need some too.
+A replica has the file of each of its segments open, and an index while that is read, written or synced. Connections
+need descriptors, too.
 """
 
 import logging
@@ -12,14 +12,14 @@ from broker_runtime.config import BrokerConfig, BrokerSettings
 log = logging.getLogger(__name__)
 
 _FILES_PER_REPLICA = 3
-"""An idle replica with one segment has one; the others are for older segments."""
+"""An idle replica with one segment has one open file; the others are for older segments."""
 _RESERVE_LEAST = 256
 _RESERVE_SHARE = 4
-"""That part of all descriptors is left to connections, at least the number before."""
+"""One descriptor in this many is reserved for connections, but at least `_RESERVE_LEAST`."""
 
 
 def raise_descriptor_limit() -> int | None:
-    """The soft limit of a shell is far below what is allowed. Returns the limit, None where there is none."""
+    """Raise the soft limit, which is far below the hard one in a shell. Return the limit, None if there is none."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return None if hard == resource.RLIM_INFINITY else hard
@@ -31,7 +31,7 @@ def replicas_for(open_files: int) -> int:
 
 
 def with_replicas_max(settings: BrokerSettings, open_files: int | None) -> BrokerSettings:
-    """The settings with a limit of replicas: what they say themselves, else what `open_files` allow."""
+    """Return the settings with a limit of replicas: the configured one, else what `open_files` allow."""
     if settings.config.sluicegate_broker_replicas_max is not None or open_files is None:
         return settings
     limit = replicas_for(open_files)

@@ -10,7 +10,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """The resident memory of this process; its peak on a system without /proc."""
+    """Return the resident memory of this process; its peak on a system without /proc."""
     try:
         fields = _STATM.read_text(encoding="utf-8").split()
     except OSError:
@@ -19,13 +19,13 @@ def resident_bytes() -> int:
 
 
 def return_free_memory_soon() -> None:
-    """Do so in a thread: it takes 25 ms for 350 MB."""
+    """Return free memory in a thread: it takes 25 ms for 350 MB."""
     threading.Thread(target=return_free_memory, name="malloc_trim", daemon=True).start()
 
 
 def return_free_memory() -> None:
-    """Return to the system what the allocator keeps of freed memory. Only glibc has a function for it."""
-    # Imported here, as it takes a megabyte.
+    """Return freed memory that the allocator keeps to the system. Only glibc has a function for it."""
+    # Imported here, because it takes a megabyte.
     library = import_module("ctypes").CDLL(None)
     if hasattr(library, "malloc_trim"):
         library.malloc_trim(0)

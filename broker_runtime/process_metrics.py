@@ -1,4 +1,4 @@
-"""Memory, descriptors, processor time and start of this process, under the names that all Prometheus clients use.
+"""Memory, descriptors, processor time and start of this process, named as by all Prometheus clients.
 
 Read from Linux' /proc; a system without it has none of them.
 """
@@ -15,7 +15,7 @@ _SELF = Path("/proc/self")
 
 def process_families() -> Iterator[MetricFamily]:
     try:
-        # What follows the name in brackets, which may have blanks; man proc counts its fields from 3.
+        # The fields after the name in brackets, which may contain blanks; man proc counts them from 3.
         fields = (_SELF / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         boot_s = _boot_time_s()
         open_files = len(os.listdir(_SELF / "fd"))

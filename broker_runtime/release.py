@@ -1,11 +1,11 @@
-"""Which release this is: to ask the installed package for it would cost a broker 2 MB of memory."""
+"""The release of this package as a constant: reading it from the package would cost a broker 2 MB of memory."""
 
 VERSION = "0.1.0"
-"""As in pyproject.toml."""
+"""Same as in pyproject.toml."""
 
 
 def version_int(version: str) -> int:
-    """Four numbers, a byte each, the first one the highest; what is missing is 0. A dash ends them."""
+    """Encode up to four numbers before a dash in a byte each, the first one highest; missing numbers are 0."""
     numbers = [int(part) for part in version.partition("-")[0].split(".")]
     found = 0
     for number in (*numbers, 0, 0, 0, 0)[:4]:

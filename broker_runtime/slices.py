@@ -1,11 +1,11 @@
-"""Gives long work its share of the event loop: one slice at a time, to each piece of work in turn. Shell.
+"""Divide the time of the event loop among long work: one slice at a time, round robin. Shell.
 
 A request may name ten thousand partitions. Its handler is then `Steps`, and this queue runs them: one slice in each
-iteration of the event loop, round robin over all work that is under way. So a client with a short request waits for one
-slice at most, however many clients have long ones. Each connection has one such request under way, so that connections
-share the slices equally.
+iteration of the event loop, round robin over all current work. So a client with a short request waits for at most one
+slice, however many clients have long ones. Each connection has one such request at a time, so that connections share
+the slices equally.
 
-Coroutines take part as well: `turn` waits in the same queue. Work that takes much memory waits until there is room.
+Coroutines can take part: `turn` waits in the same queue. Work that takes much memory waits until there is room.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ SLICE_S = 0.0015
 ROOM_BYTES = 4 * 1024 * 1024
 """The default of sluicegate.requests.long.max.bytes."""
 _FIRST_S = 0.0003
-"""Work that takes less time is done at once, without a slice."""
+"""Work that takes less time runs at once, without a slice."""
 _STEPS_MAX = 500
-"""A slice also ends after so many steps, because the clock of a test or of a simulation does not advance in between."""
+"""A slice also ends after this many steps, because the clock of a test or simulation does not advance meanwhile."""
 
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """`steps` None is a coroutine that waits for its turn. `size` is how much of the room it takes, in bytes."""
+    """Queued work. `steps` None is a coroutine that waits for its turn; `size` is the room that it takes, in bytes."""
 
     steps: Steps[Any] | None
     result: "asyncio.Future[Any]"
@@ -46,9 +46,9 @@ def _nothing() -> None:
 
 
 class Slices:
-    """Owns the queue of work of one event loop. `now` gives seconds, and `slice_s` is the length of a slice.
+    """Owns the queue of work of one event loop. `now` returns seconds, and `slice_s` is the length of a slice.
 
-    `room` is the number of bytes of large requests that are under way at the same time. `work` is the name in metrics.
+    `room` is the maximum of bytes of large requests that run at the same time. `work` is the name in metrics.
     """
 
     __slots__ = ("_granted", "_left", "_queue", "_room", "_scheduled", "_slice_s", "_without_room", "lengths", "now")
@@ -65,10 +65,10 @@ class Slices:
         self._room = self._left = room
         self._queue: deque[_Work] = deque()
         self._without_room: dict[_Work, None] = {}
-        """In the order in which they came."""
+        """Waiting work, in the order of its arrival."""
         self._scheduled = False
         self._granted = False
-        """A coroutine has the slice of this iteration of the loop."""
+        """Whether a coroutine has the slice of this iteration of the loop."""
         self.lengths = TurnLengths(work)
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class Slices:
         return False, None
 
     def add(self, steps: Steps[T], size: int = 0) -> "asyncio.Future[T]":
-        """The result, or what `steps` raise. Work whose result is cancelled ends before its next step."""
+        """Return a future of the result, or the error, of `steps`. Cancelling it ends the work before its next step."""
         work = _Work(steps, asyncio.get_running_loop().create_future(), size)
         self._without_room[work] = None
         self._let_in()
@@ -92,7 +92,7 @@ class Slices:
         return work.result
 
     def _give_up_waiting(self, work: _Work) -> None:
-        """End cancelled work that waits for room. It holds the request of a client that has gone, and needs no room."""
+        """End cancelled work that waits for room. It has the request of a disconnected client, and needs no room."""
         if work in self._without_room:
             del self._without_room[work]
             self._queue.append(_Work(work.steps, work.result))
@@ -101,7 +101,7 @@ class Slices:
     def do(self, steps: Steps[T], on_failure: Callable[[], None] = _nothing) -> "asyncio.Future[T] | None":
         """Run steps whose result is not awaited: at once if they are few. Raises what the first steps raise.
 
-        Returns what may be cancelled to end the steps before the next one; None if all of them are made.
+        Returns a future whose cancellation ends the steps before the next one; None if all of them have run.
         `on_failure` runs when a later step raises, and the event loop's exception handler gets the exception.
         """
         done, _ = self.begin(steps)
@@ -112,7 +112,7 @@ class Slices:
         return result
 
     async def finish(self, steps: Steps[T]) -> T:
-        """The result: at once where `begin` has it, otherwise after some slices."""
+        """Return the result: at once if `begin` has it, otherwise after some slices."""
         done, result = self.begin(steps)
         return await self.add(steps) if not done else result  # type: ignore[return-value]
 
@@ -125,11 +125,11 @@ class Slices:
         return self.now() + self._slice_s
 
     def first_ends_s(self) -> float:
-        """The time, in seconds of the clock, at which a coroutine that begins now waits for its first turn."""
+        """Return the time, in seconds of the clock, at which a coroutine that begins now waits for its first turn."""
         return self.now() + _FIRST_S
 
     def _let_in(self) -> None:
-        """Queue waiting work while there is room. Work that is larger than all room is queued when no other is."""
+        """Queue waiting work while there is room. Work larger than all room is queued when no other has room."""
         waiting = self._without_room
         while waiting:
             work = next(iter(waiting))
@@ -177,7 +177,7 @@ class Slices:
         self._schedule()
 
     def _ends(self, work: _Work, steps: Steps[Any], time_s: float) -> bool:
-        """Run steps for so many seconds. Returns whether the work has ended."""
+        """Run steps for `time_s` seconds. Returns whether the work has ended."""
         result = work.result
         held: list[Any] = []
         try:
@@ -189,7 +189,7 @@ class Slices:
         except StopIteration as ended:
             if not result.done():
                 result.set_result(ended.value)
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
+        except Exception as error:  # noqa: BLE001 - raised where the result is awaited
             held = held_by_failed(error)
             if not result.done():
                 result.set_exception(_told(error))
@@ -202,7 +202,7 @@ class Slices:
         return True
 
     def _run_for(self, steps: Steps[Any], time_s: float) -> None:
-        """Raises StopIteration at the end of the work, and what a step raises."""
+        """Run steps for `time_s` seconds. Raises StopIteration at the end of the work, and what a step raises."""
         now = self.now
         stop_s = now() + time_s
         for _ in range(_STEPS_MAX):
@@ -212,12 +212,12 @@ class Slices:
 
 
 async def over_turns(steps: Steps[T]) -> T:
-    """The result of steps that are no request's: a slice of them is made in each iteration of the event loop."""
+    """Return the result of steps that belong to no request: a slice runs in each iteration of the event loop."""
     return await Slices(asyncio.get_running_loop().time).finish(steps)
 
 
 def _told(error: Exception) -> Exception:
-    """The error for the caller that awaits the result. A mistake of ours keeps its traceback, which is logged."""
+    """Return the error for the caller that awaits the result. Internal errors keep their traceback, which is logged."""
     return detached(error) if isinstance(error, KafkaError | ProtocolError) else error
 
 

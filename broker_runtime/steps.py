@@ -18,7 +18,7 @@ Steps = Generator[None, None, T]
 
 
 class UnderWay(Protocol):
-    """Steps that run already. `cancel` ends them before the next one."""
+    """Steps that are running. `cancel` ends them before the next one."""
 
     def cancel(self) -> bool: ...
 
@@ -32,7 +32,7 @@ _ITEMS_DRAINED_IN_A_STEP = 64
 
 
 def at_once(steps: Steps[T]) -> T:
-    """The result, without a break: for little work, and for tests."""
+    """Return the result, without a break: for little work, and for tests."""
     while True:
         try:
             next(steps)
@@ -42,7 +42,7 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def in_steps_if(many: bool, steps: Steps[T]) -> T | Steps[T]:
-    """The steps if there is much to do. Otherwise their result, made at once."""
+    """Return the steps if there is much to do, otherwise their result, computed at once."""
     return steps if many else at_once(steps)
 
 
@@ -77,7 +77,7 @@ def _parts(items: Iterable[A], size: int) -> Iterator[list[A]]:
 
 
 def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
-    """What `make` makes of each item."""
+    """Return `make(item)` for each item."""
     found: list[T] = []
     for some in _parts(items, _ITEMS_OF_A_STEP):
         found += map(make, some)
@@ -86,7 +86,7 @@ def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
 
 
 def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
-    """The items that pass the test."""
+    """Return the items that pass the test."""
     found: list[A] = []
     for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
         found += filter(test, some)
@@ -95,7 +95,7 @@ def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
 
 
 def listed(items: Iterable[A]) -> Steps[list[A]]:
-    """The items of an iterable that makes each of them quickly."""
+    """Return the items of an iterable that produces each of them quickly."""
     found: list[A] = []
     for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
         found += some
@@ -104,7 +104,7 @@ def listed(items: Iterable[A]) -> Steps[list[A]]:
 
 
 def counted(items: Iterable[K]) -> Steps[Counter[K]]:
-    """How often each item occurs."""
+    """Count how often each item occurs."""
     found: Counter[K] = Counter()
     for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(some)
@@ -113,7 +113,7 @@ def counted(items: Iterable[K]) -> Steps[Counter[K]]:
 
 
 def distinct(items: Iterable[K]) -> Steps[list[K]]:
-    """Each item once, in the order in which they came first."""
+    """Return each item once, in the order of the first occurrences."""
     found: dict[K, None] = {}
     for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(dict.fromkeys(some))
@@ -122,7 +122,7 @@ def distinct(items: Iterable[K]) -> Steps[list[K]]:
 
 
 def gathered(items: Iterable[K]) -> Steps[set[K]]:
-    """The set of the items."""
+    """Return the set of the items."""
     found: set[K] = set()
     for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(some)
@@ -131,7 +131,7 @@ def gathered(items: Iterable[K]) -> Steps[set[K]]:
 
 
 def in_order(items: Iterable[A], key: Callable[[A], Any] | None = None) -> Steps[list[A]]:
-    """The items sorted: parts of them first, which are then merged."""
+    """Return the items sorted: sort parts of them, then merge these."""
     parts: list[list[A]] = []
     for some in _parts(items, _SORTED_IN_A_STEP):
         some.sort(key=key)

@@ -1,7 +1,8 @@
-"""How long work holds the event loop at a time: counted by length, the longest remembered, the very long ones logged.
+"""How long work blocks the event loop at a time: counts by length, the recent maximum, a log line for very long ones.
 
-Pure; time comes as arguments. Whoever begins and ends turns owns a `TurnLengths` and notes its own: the network layer
-for sockets and for requests that waited, the broker role for metadata, `loop_watch` for tasks and for all the rest.
+Pure; time comes as arguments. Each module that runs such turns owns a `TurnLengths` and records its own. These are the
+network layer for sockets and for requests that waited, the broker role for metadata, and `loop_watch` for tasks and for
+the rest.
 """
 
 import logging
@@ -11,16 +12,16 @@ from collections.abc import Sequence
 _LOGGER = logging.getLogger(__name__)
 
 BOUNDS_S: Sequence[float] = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""5 ms is the longest that one client or one change of metadata may hold the loop."""
+"""Bounds of the histogram. One client or one change of metadata may block the loop for at most 5 ms."""
 _SHORT_S = BOUNDS_S[0]
 _SAID_FROM_S = 0.1
-"""Shorter ones happen wherever other processes want the processor, too; the histogram has them."""
+"""Shorter turns occur whenever other processes need the processor; the histogram has them."""
 _SAID_EVERY_S = 10.0
 _LONGEST_OF_S = 60.0
 
 
 class TurnLengths:
-    """`work` is what its turns are spent on. All of it is in memory, and begins anew with the process."""
+    """Lengths of the turns of one kind of `work`. All of it is in memory, and starts from zero with the process."""
 
     __slots__ = ("_counts", "_longest", "_longest_before", "_longest_since_s", "_said_s", "_unsaid", "total_s", "work")
 
@@ -34,7 +35,7 @@ class TurnLengths:
         self._unsaid = 0
 
     def note(self, length_s: float, now_s: float, what: object = None) -> None:
-        """A turn has ended at `now_s`; `what` it was spent on in the end is made text only if it is logged."""
+        """Record a turn that ended at `now_s`; `what` it last worked on is formatted only if it is logged."""
         self.total_s += length_s
         if length_s <= _SHORT_S:
             self._counts[0] += 1
@@ -46,7 +47,7 @@ class TurnLengths:
             self._say(length_s, now_s, what)
 
     def cumulated(self) -> list[int]:
-        """How many turns were at most as long as each of BOUNDS_S, and how many there were."""
+        """Return how many turns were at most as long as each of BOUNDS_S, and how many there were."""
         sums, total = [], 0
         for count in self._counts:
             total += count
@@ -54,7 +55,7 @@ class TurnLengths:
         return sums
 
     def longest_s(self, now_s: float) -> float:
-        """Of the last one to two minutes; 0 when none took longer than a millisecond."""
+        """Return the longest turn of the last one to two minutes; 0 if none took longer than a millisecond."""
         self._forget_old(now_s)
         return max(self._longest, self._longest_before)
 
