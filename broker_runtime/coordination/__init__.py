@@ -1,0 +1,31 @@
+"""The runtime of coordinators: state machines whose durable state is a log, and that answer only what is durable.
+
+Problem. A coordinator (of groups, or of the metadata log) decides many small requests, and each decision depends on the
+ones before it. No client may receive an answer that the next coordinator would not find in the log.
+
+Idea. `runtime.CoordinatorRuntime` is the single writer of one log. It repeats four steps:
+
+1. take the queued requests, then the due timers (up to a limit);
+2. decide them in order: a decision returns records and an answer, the records are appended to the log and applied to
+   the state in memory;
+3. commit the log once for all of them (group commit);
+4. send the answers.
+
+A failover is a load: the next writer replays the log and gets the same state. The runtime knows neither the log nor the
+records; `seam` has their interfaces. A `DurableLog` is the controller's journal or a replicated partition
+(`replicated_log`). A `Shard` encodes records and loads the state.
+
+Invariants:
+
+- The state is what the log's records say. A decision changes durable state only through its records.
+- The runtime has applied everything that it has appended; what it cannot append, it does not apply.
+- No answer is sent, not even a refusal, before all decisions of its group are durable.
+- Nothing is appended while a commit runs.
+- After a failed commit the state is discarded. The group's requests get `Refusal.LOST`: their records may be durable.
+- Timers and other soft state end with the term.
+
+All coordinators of a process share one time slice of the event loop (`deciding_turns`), so that sockets are read in
+time. Long decisions are made in steps (`broker_runtime.steps`).
+
+Tests: tests/unit/broker_runtime/coordination, and tests/contract/test_coordination.py for the two logs.
+"""

@@ -1,4 +1,4 @@
-"""How long to wait before what has failed is tried again, and when to say so. Pure."""
+"""Exponential backoff between retries, and whether a failure is worth logging. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,27 +8,27 @@ _DOUBLINGS_MAX = 16
 
 @dataclass(slots=True)
 class Backoff:
-    """Of one thing that is tried again and again. Only what brought it further is a success."""
+    """The backoff of one operation that is retried. Only an attempt that made progress counts as a success."""
 
     max_s: float
     failures: int = 0
-    """In a row."""
+    """Number of consecutive failures."""
     problem: str | None = None
-    """The last one that was worth saying."""
+    """The last problem that was reported."""
 
     def failed(self) -> float:
-        """Seconds to wait: twice as many as the time before, up to `max_s`."""
+        """Record a failure. Returns the seconds to wait: twice the previous delay, at most `max_s`."""
         delay_s = min(_FIRST_S * (1 << min(self.failures, _DOUBLINGS_MAX)), self.max_s)
         self.failures += 1
         return delay_s
 
     def is_news(self, problem: str) -> bool:
-        """Whether another problem, or none, was there before this one."""
+        """Record a problem. Returns whether it differs from the previous one, or there was none."""
         before, self.problem = self.problem, problem
         return before != problem
 
     def succeeded(self) -> bool:
-        """Whether a problem is over that was said."""
+        """Record a success. Returns whether it ends a problem that was reported."""
         told, self.problem = self.problem, None
         self.failures = 0
         return told is not None

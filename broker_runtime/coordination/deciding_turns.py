@@ -1,26 +1,30 @@
-"""What the coordinators of a process take of its event loop: one turn for all, whoever of them has something to decide.
+"""The share of the event loop that coordinators get: one time slice for all coordinators of a process.
 
-Each with turns of its own would decide for a hundred milliseconds in a row, where there are fifty of them, and read the
-sockets, which their requests come by, in between for two.
+With a slice each, fifty coordinators would decide for 100 ms in a row. Between these periods the loop would read the
+sockets, through which their requests arrive, for only 2 ms.
 """
 
 import asyncio
 from collections import deque
 
 _TURN_S = 0.002
-"""After which others have their turn."""
+"""Length of a time slice, after which other tasks run."""
 
 
 class DecidingTurns:
-    """Who has begun decides until the time that it was given, and says when it ends; who comes too late waits."""
+    """Time slices in which the coordinators of a process decide.
+
+    A coordinator calls `begin`, decides until the returned time, and calls `end`. If the slice is used up, `begin`
+    waits for the next one.
+    """
 
     def __init__(self) -> None:
         self._stop_s: float | None = None
-        """Of the turn that is open; None before the first, and in a turn of the loop in which nobody has begun."""
+        """End of the open slice. None before the first slice, and after a loop iteration in which none was begun."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def begin(self) -> float:
-        """When to stop, by the event loop's clock."""
+        """Wait for a time slice. Returns when to stop, in seconds of the event loop's clock."""
         loop = asyncio.get_running_loop()
         if self._stop_s is None:
             return self._open(loop)
@@ -31,13 +35,14 @@ class DecidingTurns:
         await turn
         if self._stop_s is None:
             return self._open(loop)
-        # Where sockets have taken all of it, it has one all the same: it would wait as long as they are busy.
+        # If socket I/O has used up the slice, this coordinator gets a new one. Otherwise it would wait for as long as
+        # the sockets are busy.
         if loop.time() >= self._stop_s:
             self._stop_s = loop.time() + _TURN_S
         return self._stop_s
 
     def end(self) -> None:
-        """Who waits goes on, if there is time left."""
+        """Let the next waiting coordinator decide, if the slice has time left."""
         if self._waiting and self._stop_s is not None and asyncio.get_running_loop().time() < self._stop_s:
             self._wake_one()
 
@@ -47,7 +52,7 @@ class DecidingTurns:
         return stop_s
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Another turn of the event loop."""
+        """Close the slice, in the next iteration of the event loop, and open another if a coordinator waits."""
         self._stop_s = None
         if self._waiting:
             self._open(loop)

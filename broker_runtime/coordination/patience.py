@@ -1,4 +1,4 @@
-"""Who waits for a commit does so for a certain time only. One alarm of the event loop for all of them."""
+"""Timeouts of requests that wait for a commit, with one event loop timer for all of them."""
 
 import asyncio
 from collections import deque
@@ -9,7 +9,10 @@ from typing import Any
 
 @dataclass(slots=True)
 class Deadline:
-    """Of one answer. It counts no more once it is `met`, which may be before the answer is there."""
+    """The deadline of one answer.
+
+    It has no effect after it is `met`, which may be before the answer is set.
+    """
 
     due_s: float
     answer: asyncio.Future[Any]
@@ -21,9 +24,9 @@ class Deadline:
 
 
 class Patience:
-    """Owns the deadlines of answers that all may take `timeout_s`, so that they come due in their order.
+    """The deadlines of answers with the same `timeout_s`, so that they expire in the order in which they were added.
 
-    An answer that is late gets the error that `late` makes; what was decided stays decided.
+    An answer that misses its deadline fails with the error that `late` returns. The decision itself remains in effect.
     """
 
     def __init__(self, timeout_s: float, late: Callable[[], Exception]) -> None:
@@ -33,12 +36,12 @@ class Patience:
         self._alarm: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Deadlines that are kept."""
+        """Number of deadlines kept."""
         return len(self._waiting)
 
     def add(self, answer: asyncio.Future[Any]) -> Deadline:
         loop, waiting = asyncio.get_running_loop(), self._waiting
-        # Deadlines are met nearly in their order: hardly any is kept beyond that.
+        # Deadlines are met nearly in order, so hardly any is kept after it was met.
         while waiting and not waiting[0].counts:
             waiting.popleft()
         deadline = Deadline(loop.time() + self._timeout_s, answer)
@@ -48,7 +51,7 @@ class Patience:
         return deadline
 
     def close(self) -> None:
-        """Nobody is told; those who wait have heard of the end from whoever was to answer."""
+        """Forget all deadlines without failing their answers: the component that answers has already failed them."""
         self._waiting.clear()
         if self._alarm is not None:
             self._alarm.cancel()

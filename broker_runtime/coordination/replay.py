@@ -1,4 +1,4 @@
-"""Reading a log from an offset on, record by record, without holding the loop: how a coordinator's state is loaded."""
+"""Reads a log record by record without blocking the event loop. Coordinators load their state with it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,20 +10,20 @@ from broker_runtime.storage.log import Log
 
 _READ_BYTES = 1024 * 1024
 _RECORDS_IN_A_ROW_MAX = 128
-"""Others have their turn after so many records: about a millisecond, with what is made of them."""
+"""Records read before other tasks run: about a millisecond, including the time to apply them."""
 
 
 class Replayed(NamedTuple):
-    """How much was read; batches that begin before the first offset count too."""
+    """The amount of data read, including batches that begin before the first offset."""
 
     bytes: int
     batches: int
 
 
 async def replay(log: Log, start: int, end: int, apply: Callable[[Record], None], *, cleaned: bool = False) -> Replayed:
-    """Give `apply` each record from `start` up to `end`, in order. Raises KafkaError, and what `apply` raises.
+    """Pass each record from `start` up to `end` to `apply`, in order. Raises KafkaError, and what `apply` raises.
 
-    A log that is `cleaned` may have nothing left before `end`: elsewhere that is a log that cannot be read.
+    A log that is `cleaned` may have no records left before `end`. For any other log this is a read error.
     """
     offset, size, batches, in_a_row = start, 0, 0, 0
     while offset < end:
@@ -34,7 +34,7 @@ async def replay(log: Log, start: int, end: int, apply: Callable[[Record], None]
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.place} cannot be read at offset {offset}")
         size += region.length
         for header, batch in iter_batches(region.read()):
-            # The base offset is outside of the checksum. With a wrong one the same batches would be read for ever.
+            # The checksum does not cover the base offset. A wrong one could make this loop read the same batch forever.
             if checksum(batch) != header.crc or not offset <= header.last_offset < end:
                 log.suspect(offset)
                 text = f"the batch of {log.place} at offset {offset} is damaged"

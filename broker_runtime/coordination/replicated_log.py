@@ -1,10 +1,11 @@
 """A replicated partition as a coordinator's log: a record is durable once the high watermark has passed it.
 
-So nothing is answered that a leader elected from the in-sync set would not have. All of that holds for one leader
-epoch: whoever leads next, this broker too, loads the partition anew.
+So a client receives no answer whose records a leader elected from the in-sync set would lack. This holds for one leader
+epoch: the next leader, even if it is this broker, loads the partition again.
 
-What is appended in one turn of the event loop is one batch: each costs the leader and every follower as much as several
-records. Whether the partition takes it is looked at before, as nothing changes within a turn.
+All records appended in one iteration of the event loop become one batch, because a batch costs the leader and every
+follower as much as several records. The first append checks whether the partition accepts records; this does not change
+within the iteration.
 """
 
 import asyncio
@@ -19,19 +20,19 @@ from broker_runtime.storage.batching import FRAME_BYTES_MAX, KeyValue
 from broker_runtime.storage.log import Log
 
 _RECORD_FRAME_BYTES_MAX = 24
-"""What a record takes in a batch beside its key and its value, at most."""
+"""Maximum size of a record in a batch in addition to its key and value."""
 
 
 class LeadershipLostError(Exception):
-    """This broker does not lead the partition any more, or its disk has failed."""
+    """This broker no longer leads the partition, or its disk has failed."""
 
 
 class BatchRefusedError(Exception):
-    """The log has not taken what the state has already: it is loaded anew."""
+    """The log has refused records that the state has already applied: the state is loaded again."""
 
 
 class LedPartition(Protocol):
-    """What is needed of `replication.leader.LeaderReplica`. Its epoch changes when this broker leads no more."""
+    """The part of `replication.leader.LeaderReplica` used here. Its epoch changes when this broker stops leading."""
 
     topic: str
     index: int
@@ -40,24 +41,24 @@ class LedPartition(Protocol):
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether too few replicas are in sync to take anything."""
+        """Whether too few replicas are in sync to accept writes."""
         ...
 
 
 class ReplicatedLog:
-    """One leader epoch of a partition that this broker leads, for one term."""
+    """The log of a coordinator's term: a partition that this broker leads, in one leader epoch."""
 
     def __init__(self, leader: LedPartition, clock: Clock) -> None:
         self._leader = leader
         self._clock = clock
         self._epoch = leader.leader_epoch
         self.batch_bytes_max = leader.log.config.max_message_bytes // 2
-        """Far enough from max.message.bytes that the headers of records have room."""
+        """Half of max.message.bytes, which leaves room for the headers of records."""
         self.record_bytes_max = leader.log.config.max_message_bytes - FRAME_BYTES_MAX
         self._gathered: list[KeyValue] = []
-        """For the next batch, of this turn."""
+        """Records for the next batch, appended in this iteration of the event loop."""
         self._gathered_bytes = 0
-        """With all that they need in it."""
+        """Size of the gathered records in the batch, including their framing."""
 
     @property
     def held(self) -> bool:
@@ -71,7 +72,7 @@ class ReplicatedLog:
         if not self._gathered:
             self._check_takes()
         if size > self.batch_bytes_max:
-            # It is the log that knows whether it is too large.
+            # The log itself checks whether the batch is too large.
             return self._write(records)
         offset = self._leader.log.log_end_offset + len(self._gathered)
         self._gathered += records
@@ -79,12 +80,12 @@ class ReplicatedLog:
         return offset
 
     def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
-        """Its batches are of bounded size: a step is long enough for one."""
+        """Append in a single step, because the batches of this log are of bounded size."""
         yield
         return self.append(records)
 
     def flush(self) -> None:
-        """Raises LeadershipLostError and BatchRefusedError."""
+        """Write the gathered records as one batch. Raises LeadershipLostError and BatchRefusedError."""
         if not self._gathered:
             return
         records, self._gathered, self._gathered_bytes = self._gathered, [], 0
@@ -112,7 +113,7 @@ class ReplicatedLog:
         return self._leader.log.append(memoryview(batch), leader_epoch=self._epoch).base_offset
 
     async def commit(self) -> None:
-        """Raises LeadershipLostError; waits as long as the in-sync replicas take."""
+        """Wait, without a timeout, until the in-sync replicas have everything. Raises LeadershipLostError."""
         leader = self._leader
         end = leader.log.log_end_offset
         while self.held and leader.log.high_watermark < end:

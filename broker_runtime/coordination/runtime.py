@@ -1,15 +1,18 @@
 """The single writer of a log as a runtime: one queue, decisions in order, group commit, answers after durability.
 
-Whatever waits is decided in order, each request against the state that the ones before it made; its records stand
-together in the log, which may make one batch of all those of a turn. One commit covers all requests that waited (group
-commit); then they are answered, with refusals too, as these may come of what others of the group have changed. While a
-commit runs nothing is appended.
+Queued requests are decided in order, each against the state that the previous ones left. The records of a request are
+adjacent in the log, which may write all records of an iteration of the event loop as one batch.
 
-A decision about very many things is made in steps, over several turns: nothing else is decided meanwhile, and its
-records are encoded and applied in steps, too.
+One commit covers all requests that were queued (group commit); only then are they answered. Refusals wait for the
+commit too, because they may result from changes by other requests of the group. While a commit runs, nothing is
+appended.
 
-When a commit fails, or the task that runs it is cancelled, nobody knows here what is durable: everybody who waits is
-told so, and the state counts no more. Whoever runs the coordinator next loads the log anew.
+A decision about very many things is made in steps, over several iterations of the event loop. Nothing else is decided
+in the meantime, and its records are encoded and applied in steps, too.
+
+If a commit fails, or the task that runs it is cancelled, the runtime does not know which records are durable. The
+group's requests get an error that reports this (`Refusal.LOST`), and the state is no longer valid. The next process
+that runs the coordinator loads the log again.
 """
 
 import asyncio
@@ -32,48 +35,48 @@ log = logging.getLogger(__name__)
 
 _GROUP_MAX = 1_000
 _TIMER_RETRY_S = 0.5
-"""As Apache Kafka's coordinators."""
+"""The same value as in Apache Kafka's coordinators."""
 _NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-"""What the log says to records that it will not take later either."""
+"""Errors for records that the log will not accept later either."""
 _GROUP_TIMERS_MIN = 100
-"""Of those that are due so many are decided with whatever many requests: nothing waits for ever."""
+"""Due timers that are decided in each group, however many requests are queued, so that no timer waits forever."""
 _RECORDS_AT_ONCE_MAX = 50
-"""More records than these are written and applied in steps."""
+"""If a decision has more records than this, they are written and applied in steps."""
 _RECORDS_OF_A_STEP = 8
 _STEPS_OF_A_TURN = 500
-"""A turn also ends after so many steps: the clock of a simulation stands still."""
+"""A time slice also ends after this many steps, because a simulation's clock does not advance within a slice."""
 _TURN_ANSWERS = 50
-"""As many are answered in one turn: who was answered has work of its own to do then."""
+"""Requests answered in one iteration of the event loop: each answer causes further work in its receiver."""
 
 
 class TermPhase(Enum):
-    """Of a term: `load` goes from UNLOADED over LOADING to ACTIVE, every end back to UNLOADED."""
+    """The phase of a term: `load` moves from UNLOADED through LOADING to ACTIVE, and each end back to UNLOADED."""
 
     UNLOADED = "unloaded"
-    """Before the first load, and after each end: refuses everything."""
+    """Before the first load and after each end. All requests are refused."""
     LOADING = "loading"
-    """From the first look at the log until the opening records are durable: refuses everything."""
+    """From the first read of the log until the opening records are durable. All requests are refused."""
     ACTIVE = "active"
-    """Until the log fails, or whoever runs it ends it."""
+    """Until the log fails, or the owner of the runtime ends the term."""
 
 
 @dataclass(slots=True)
 class _Waiting:
     decide: Decision[Any, Any, Any]
     answer: asyncio.Future[Any] | None = None
-    """None where nobody waits for one: what was posted, and timers."""
+    """None if no caller waits for an answer: for posted decisions and timers."""
     decided: Any = None
     refused: Exception | None = None
     timer: Hashable = None
     """The key of a timer."""
     again: Decision[Any, Any, None] | None = None
-    """Of a timer: what is tried again where the log refuses it for now."""
+    """For a timer, the decision to retry if the log refuses it temporarily."""
 
 
 class CoordinatorRuntime(Generic[S, R]):
-    """One shard's queue and state. Nothing of them is durable: all that is lies in the log.
+    """The queue and state of one shard, both in memory: only the log is durable.
 
-    `load` and then `run` are one term; there may be many after each other, and many runtimes in one process.
+    `load` and then `run` are one term. A runtime may have many terms in succession, and a process many runtimes.
     """
 
     def __init__(
@@ -85,38 +88,38 @@ class CoordinatorRuntime(Generic[S, R]):
         queue_max: int,
         turns: DecidingTurns,
     ) -> None:
-        """`state` is that of an empty log, until the first load; `timers` are this runtime's alone."""
+        """`state` is the state of an empty log, used until the first load. No other runtime may use `timers`."""
         self.state = state
-        """What was decided last, durable or not yet. After a term's end it is what it was then."""
+        """The state after the last decision, durable or not yet. It remains unchanged after a term's end."""
         self.phase = TermPhase.UNLOADED
         self._shard = shard
         self._durable = durable
         self._queue: deque[_Waiting] = deque()
         self._due: deque[_Waiting] = deque()
-        """Timers that wait."""
+        """Due timers that wait to be decided."""
         self._queue_max = queue_max
         self._turns = turns
         self._wake = asyncio.Event()
         self._deciding = False
-        """Whether something is decided that is not known to be durable."""
+        """Whether there are decisions that are not known to be durable."""
         self._timers = timers
         timers.on_due = self._timer_is_due
         self._timer_trouble = Backoff(_TIMER_RETRY_S)
 
     @property
     def active(self) -> bool:
-        """Asks the log too: a process that slept may have been succeeded and not know it yet."""
+        """Whether this process may decide. Also checks the log, because another may have taken over while it slept."""
         return self.phase is TermPhase.ACTIVE and self._durable.held
 
     async def submit(self, decide: Decision[S, R, T]) -> T:
         """The decision's answer, once its records are durable. Raises what the decision raised, or KafkaError.
 
-        Who gives up waiting may cancel it: what was decided stays decided.
+        A caller that stops waiting may cancel this call. A decision that was made remains in effect.
         """
         return await self.enqueue(decide)
 
     def enqueue(self, decide: Decision[S, R, T]) -> asyncio.Future[T]:
-        """The same for who has no task of its own. Raises KafkaError where it is refused at once."""
+        """`submit` for a caller without its own task: returns a future. Raises KafkaError if it is refused at once."""
         self._check_active()
         if len(self._queue) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
@@ -126,9 +129,9 @@ class CoordinatorRuntime(Generic[S, R]):
         return answer
 
     def post(self, decide: Decision[S, R, None]) -> None:
-        """The same for what nobody waits for, in its turn whatever the queue's limit: whoever posts bounds how many.
+        """Queue a decision that has no answer. The queue's limit does not apply: the caller bounds the number.
 
-        What the log refuses of it is forgotten, and so is all of it at the end of a term.
+        A posted decision is dropped if the log refuses its records, or when the term ends.
         """
         self._check_active()
         self._queue.append(_Waiting(decide))
@@ -139,18 +142,18 @@ class CoordinatorRuntime(Generic[S, R]):
             raise self._shard.refuse(Refusal.LOADING if self.phase is TermPhase.LOADING else Refusal.UNLOADED)
 
     def at_once(self, look: Callable[[S], T | None]) -> T | None:
-        """What `look` finds in the state, where all of that is durable and nobody waits. None: it is to be submitted.
+        """The result of `look` if the whole state is durable and the queue is empty. If None, submit the request.
 
-        For what would write nothing, and which many ask for: it saves them the way through the queue. `look` raises
-        nothing, and gives None for what it does not know to be so.
+        For frequent requests that would write no records: they bypass the queue. `look` must not raise, and returns
+        None for an answer that it cannot determine.
         """
         return look(self.state) if not self._deciding and not self._queue and not self._due and self.active else None
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
-        """It waits behind the requests, whatever the queue's limit. What the log refuses for now is tried again: nobody
-        else ends the session of a member that is gone.
+        """Queue a due timer behind the requests. The queue's limit does not apply.
 
-        Whoever was before it in the queue may have put it off: a member's heartbeat that waited for the same commit.
+        A request ahead of it may postpone the timer, as a member's heartbeat that waited for the same commit does. If
+        the log refuses its records temporarily, the timer is retried: only it ends the session of an absent member.
         """
         self._due.append(self._of_timer(key, decide))
         self._wake.set()
@@ -173,7 +176,7 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._timers.schedule(key, _TIMER_RETRY_S, decide)
 
     async def load(self) -> None:
-        """Read the log and write the opening records. Raises what loading and committing raise; call `run` then."""
+        """Read the log and write the opening records. Raises what loading and committing raise. Call `run` next."""
         self.phase = TermPhase.LOADING
         try:
             self.state = await self._shard.load()
@@ -195,7 +198,7 @@ class CoordinatorRuntime(Generic[S, R]):
         yield from self._append_in_steps(records)
 
     async def run(self) -> None:
-        """Decide what is submitted until it is cancelled, or the log fails, which it raises."""
+        """Decide submitted requests until cancelled, or until the log fails; raises the log's exception."""
         try:
             while True:
                 await self._wake.wait()
@@ -210,7 +213,7 @@ class CoordinatorRuntime(Generic[S, R]):
             self.unload()
 
     def unload(self) -> None:
-        """Refuse everything from here on, and tell everybody who waits. Twice is once."""
+        """End the term: refuse new requests, and fail those in the queue. Idempotent."""
         self.phase = TermPhase.UNLOADED
         self._deciding = False
         self._timers.clear()
@@ -220,7 +223,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._due.clear()
 
     def _waiting_now(self) -> Iterator[_Waiting]:
-        """Requests up to a limit, then timers: who has sent a heartbeat in time may have had to wait for its turn."""
+        """Queued requests up to a limit, then due timers, so that a queued heartbeat is decided before its timer."""
         requests = min(len(self._queue), _GROUP_MAX)
         for _ in range(requests):
             yield self._queue.popleft()
@@ -228,7 +231,7 @@ class CoordinatorRuntime(Generic[S, R]):
             yield self._due.popleft()
 
     async def _decide_some(self) -> None:
-        """All that wait now, up to a limit, and one commit for them; others have their turns in between."""
+        """Decide what is queued now, up to a limit, with one commit. Other tasks run between the time slices."""
         now, group = asyncio.get_running_loop().time, list[_Waiting]()
         try:
             stop_s = await self._turns.begin()
@@ -252,7 +255,7 @@ class CoordinatorRuntime(Generic[S, R]):
             await self._durable.commit()
             await self._answer_all(group)
         except BaseException:
-            # Whether the records are durable is not known: whoever loads the log next may find them.
+            # It is not known whether the records are durable: the next load of the log may find them.
             for waiting in group:
                 self._fail(waiting, Refusal.LOST)
             raise
@@ -273,7 +276,7 @@ class CoordinatorRuntime(Generic[S, R]):
             waiting.answer.set_exception(self._shard.refuse(why))
 
     async def _over_turns(self, steps: Steps[None], stop_s: float) -> float:
-        """Make all steps. Returns when the turn of the last one ends, in seconds of the loop's clock."""
+        """Run all steps. Returns the end of the last step's time slice, in seconds of the loop's clock."""
         now = asyncio.get_running_loop().time
         for number, _ in enumerate(steps, 1):
             if now() >= stop_s or number % _STEPS_OF_A_TURN == 0:
@@ -283,10 +286,10 @@ class CoordinatorRuntime(Generic[S, R]):
         return stop_s
 
     def _decide(self, waiting: _Waiting) -> Steps[None] | None:
-        """Of what is refused by its own error nothing is written; Refusal.LOST where the log has taken a part of it.
+        """Decide one request. Returns the remaining steps if they take long.
 
-        What takes long is left to the steps that are returned. An exception from here, or from a step, would be that
-        state and log differ.
+        A request refused with its own error has written nothing; Refusal.LOST means that the log has accepted some of
+        its records. An exception from here or from a step would mean that state and log differ.
         """
         try:
             decided = waiting.decide(self.state)
@@ -327,7 +330,7 @@ class CoordinatorRuntime(Generic[S, R]):
             yield from self._take_following(waiting, following, before)
 
     def _take_following(self, waiting: _Waiting, following: Steps[Sequence[R]], before: int) -> Steps[None]:
-        """Append the records that follow of the waiting request's, the first of which has the offset `before`."""
+        """Append the records that follow from those of the request, whose first record has the offset `before`."""
         records = yield from following
         try:
             yield from self._append_in_steps(records)
@@ -341,20 +344,22 @@ class CoordinatorRuntime(Generic[S, R]):
         self._timers.was_refused()
 
     def _not_taken(self, waiting: _Waiting, error: KafkaError, before: int) -> None:
-        """The log has refused the records, of which those from `before` on are applied."""
+        """Refuse a request whose records the log has refused; those already applied begin at offset `before`."""
         if self.state.next_offset == before:
             self._refuse(waiting, error)
         else:
             waiting.refused = self._shard.refuse(Refusal.LOST)
         if waiting.timer is not None:
-            # It has set its own next step, which counts on what was refused: the same is tried again instead.
+            # The timer has scheduled its next step, which relies on the refused records. The same decision is retried
+            # instead.
             self._timers.cancel(waiting.timer)
 
     def _append(self, records: Sequence[R]) -> None:
-        """Into the log, then apply. A request of very many records takes several batches, each of them a valid state,
-        but for those that are `Whole`.
+        """Append records to the log, then apply them.
 
-        Where a record is too large for the log nothing is written: a group's end, say, without what it becomes.
+        Very many records are split into several batches, each of which leaves a valid state; `Whole` records are not
+        split. If one record is too large for the log, none is written. Otherwise the log might contain, for example,
+        the end of a group without the group that replaces it.
         """
         batches: Sequence[list[tuple[R, KeyValue]]]
         encode = self._shard.encode
@@ -366,7 +371,7 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._shard.applied(record, self.state)
 
     def _append_in_steps(self, records: Sequence[R]) -> Steps[None]:
-        """The same, with breaks."""
+        """`_append` in steps."""
         batches: Batches[R] = Batches(self._durable.batch_bytes_max)
         for number, record in enumerate(records):
             encoded = self._shard.encode(record)
@@ -384,7 +389,7 @@ class CoordinatorRuntime(Generic[S, R]):
     def _checked(
         self, records: Sequence[R], batches: Sequence[list[tuple[R, KeyValue]]]
     ) -> Sequence[list[tuple[R, KeyValue]]]:
-        """`batches` of these records, as they are written. Raises KafkaError."""
+        """`batches` of these records in the form in which they are written. Raises KafkaError if one is too large."""
         if len(batches) > 1:
             self._check_sizes(batches)
             if isinstance(records, Whole):
@@ -392,7 +397,10 @@ class CoordinatorRuntime(Generic[S, R]):
         return batches
 
     def _as_one(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> list[tuple[R, KeyValue]]:
-        """Raises KafkaError. The log says by itself where their headers make them too many."""
+        """All batches joined into one. Raises KafkaError if its keys and values are too large for the log.
+
+        The log itself refuses a batch that is too large only because of its headers.
+        """
         one = [item for batch in batches for item in batch]
         size = sum(len(part or b"") for _, encoded in one for part in encoded)
         if size > self._durable.record_bytes_max:
@@ -400,7 +408,7 @@ class CoordinatorRuntime(Generic[S, R]):
         return one
 
     def _check_sizes(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> None:
-        """Raises KafkaError. One that holds several records is small enough."""
+        """Raise KafkaError for a record that is too large. A batch of several records is always small enough."""
         for batch in batches:
             size = sum(len(part or b"") for part in batch[0][1])
             if size > self._durable.record_bytes_max:

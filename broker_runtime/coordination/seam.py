@@ -1,7 +1,7 @@
-"""What a coordinator's runtime is built on (`DurableLog`) and what it runs (`State`, `Decision`, `Shard`). Pure.
+"""Interfaces of a coordinator's runtime: its log (`DurableLog`) and what it runs (`Shard`, `State`, `Decision`). Pure.
 
-The words are those of Apache Kafka's coordinator-common: a shard is the coordinator of one log, which all of its state
-comes from.
+The terms are those of Apache Kafka's coordinator-common: a shard is the coordinator of one log, from which it derives
+all of its state.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,51 +20,58 @@ Made = TypeVar("Made", bound=tuple[Any, ...])
 
 
 class State(Protocol[R_contra]):
-    """What a coordinator knows: everything that its log's records say.
+    """The durable state of a coordinator: everything that the records of its log contain.
 
-    What they do not say (who waits for a rebalance) is soft: a coordinator that takes over begins without it.
+    Other state, such as the members that wait for a rebalance, is soft: the next coordinator starts without it.
     """
 
     @property
     def next_offset(self) -> int:
-        """The offset of the record that is applied next."""
+        """Offset of the next record to apply."""
         ...
 
     def apply(self, record: R_contra, offset: int) -> object:
-        """Raises ValueError when `offset` is below `next_offset`, or the record does not fit those before it. Only a
-        log that was cleaned leaves offsets out: other states refuse that too."""
+        """Apply the record at `offset`.
+
+        Raises ValueError if `offset` is below `next_offset`, or the record contradicts the records before it. Only a
+        compacted log has gaps between offsets: the state of any other log rejects a gap too.
+        """
         ...
 
 
 Decided = tuple[Sequence[R], T]
-"""The records to write, and the answer once they are durable."""
+"""The records to write, and the answer to send once they are durable."""
 
 Deciding = Decided[R, T] | Steps[Decided[R, T]]
-"""A decision that is made, or that is made in steps."""
+"""A decision already made, or one to be made in steps."""
 
 
 def in_one_go(making: Made | Steps[Made]) -> Made:
-    """The result of a decision or an encoding, with all its steps made at once."""
+    """The result of a decision or an encoding, running all its steps without a pause."""
     return making if isinstance(making, tuple) else at_once(making)
 
 
 Decision = Callable[[S], Deciding[R, T]]
-"""Decides one request, at once or in steps, during which the state does not change. Raises KafkaError to refuse.
+"""Decides one request, at once or in steps, during which the state does not change. Raises KafkaError to refuse it.
 
-The records get the offsets from `state.next_offset` on, one after the other. A decision may count on that where a
-record says its own offset, and `State.apply` checks it. A decision changes nothing that the log says, only records
-do; soft state it may change, before which nothing may fail halfway, and which stands although the log refuses them.
-A timer of what only the records make is left to `TimerService.once_taken`.
+The records get consecutive offsets from `state.next_offset` on. A decision may rely on this if a record contains its
+own offset, and `State.apply` checks it.
+
+A decision never changes durable state: only applying its records does. It may change soft state, but only after
+everything that can fail; such a change remains even if the log refuses the records. If a timer depends on what the
+records create, the decision sets it with `TimerService.once_taken`.
 """
 
 
 class Whole(list[R]):
-    """Records of a decision that are one batch of the log, or none of them is written: who takes over after the first
-    half of them would find what never was."""
+    """Records of a decision that are written as one batch of the log or not at all.
+
+    A coordinator that takes over after half of them would load a state that never existed.
+    """
 
 
 class Refusal(Enum):
-    """Why a request is not decided, or not answered as it was decided."""
+    """Why a request is not decided, or is answered with an error although it was decided."""
 
     UNLOADED = "another process is asked to decide this, or nobody yet"
     LOADING = "the log is still being read"
@@ -73,76 +80,84 @@ class Refusal(Enum):
 
 
 class Shard(Protocol[S, R]):
-    """What the runtime asks of whom it runs."""
+    """The coordinator that a runtime runs."""
 
     async def load(self) -> S:
-        """The state that the log makes. What it raises ends the runtime."""
+        """The state loaded from the log. An exception ends the runtime."""
         ...
 
     def opening(self, state: S) -> Sequence[Decision[S, R, None]]:
-        """Decided and made durable after each load, before anything that was submitted."""
+        """Decisions that are made and committed after each load, before any submitted request."""
         ...
 
     def loaded(self, state: S) -> None:
-        """The shard is active from here on."""
+        """Called when the shard becomes active."""
         ...
 
     def encode(self, record: R) -> KeyValue | Steps[KeyValue]:
-        """In steps where the record is long. A decision that writes such records is made in steps, too."""
+        """Encode a record, in steps if it is long. A decision that writes long records is made in steps, too."""
         ...
 
     def applied(self, record: R, state: S) -> None:
-        """Called after each record that was decided here, durable or not yet."""
+        """Called after each record decided here is applied, before it is known to be durable."""
         ...
 
     def consequences(self, records: Sequence[R], state: S) -> Steps[Sequence[R]] | None:
-        """Records that follow from those just applied, and belong to the same request. None if there is nothing to do.
+        """Further records of the same request that follow from those just applied. None if there is nothing to do.
 
-        The steps may also do what the applied records have left. The state does not change between two steps.
+        The steps may also finish work that the applied records require. The state does not change between two steps.
         """
         ...
 
     def committed(self, state: S) -> None:
-        """All of the state is durable, and everybody who waited for it has an answer."""
+        """Called when the whole state is durable and all requests that waited for it are answered."""
         ...
 
     def refuse(self, why: Refusal) -> KafkaError:
-        """What somebody who asked is told."""
+        """The error sent to the client whose request is refused for the reason `why`."""
         ...
 
 
 class DurableLog(Protocol):
-    """Where the records of one coordinator go, and when they are there for good.
+    """The log to which one coordinator writes its records, and which knows when they are durable.
 
     Two implementations pass tests/contract/test_coordination.py: `controller.journal_log.JournalLog`, whose journal
     commits, and `replicated_log.ReplicatedLog`, which waits for a partition's high watermark.
     """
 
     batch_bytes_max: int
-    """A batch of several records is not larger than that, headers aside."""
+    """Maximum size of a batch of several records, without headers."""
     record_bytes_max: int
-    """A record alone, its key and its value, is taken up to that."""
+    """Maximum size of a single record's key and value together."""
 
     @property
     def held(self) -> bool:
-        """False from the moment on when another process might write the log."""
+        """Whether this process is the only writer. False from the moment when another process might write the log."""
         ...
 
     def append_in_steps(self, records: Sequence[KeyValue]) -> Steps[int]:
-        """`append` of very many records: what takes long of it is done in steps before anything is written."""
+        """`append` for very many records: its slow part runs in steps, before anything is written."""
         ...
 
     def append(self, records: Sequence[KeyValue]) -> int:
-        """To the end of the log, and together; the offset of the first record. Raises KafkaError, and has taken none
-        then. Not called while `commit` runs."""
+        """Append the records together to the end of the log. Returns the offset of the first record.
+
+        Raises KafkaError if the log refuses them, and then appends none. Not called while `commit` runs.
+        """
         ...
 
     def flush(self) -> None:
-        """Write what was appended, which may have waited to become one batch. It is called in the same turn of the
-        event loop, before `commit` too. What it raises ends the runtime: its state is ahead of the log."""
+        """Write the appended records, which the log may have gathered into one batch.
+
+        Called in the same iteration of the event loop as `append`, and before `commit`. An exception ends the runtime,
+        because its state is ahead of the log.
+        """
         ...
 
     async def commit(self) -> None:
-        """Everything appended is durable when it returns, and this process was the log's writer at that time, also
-        where nothing was appended. What it raises ends the runtime: the log is loaded again, by whoever writes next."""
+        """Wait until everything appended is durable.
+
+        When it returns, this process was still the log's writer, even if nothing was appended. An exception ends the
+        runtime: the log's next writer loads it again.
+        """
         ...

@@ -1,4 +1,4 @@
-"""A coordinator's timers on the event loop: what is due goes to whoever decides."""
+"""A coordinator's timers on the event loop. The action of a due timer is passed to the runtime."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -10,65 +10,70 @@ A = TypeVar("A")
 
 
 class TimerService(Generic[A]):
-    """One alarm of the event loop for all timers of a coordinator. They are soft state: a term's end forgets them."""
+    """The timers of a coordinator, with one alarm of the event loop. They are soft state: a term's end clears them."""
 
     def __init__(self) -> None:
         self.on_due: Callable[[Hashable, A], None] = _nobody
         self._timers: Timers[A] = Timers()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_due_s = 0.0
-        """Of `_alarm`; uvloop gives an alarm that is due at once no `when`."""
+        """Due time of `_alarm`: in uvloop an alarm that is due at once has no `when`."""
         self._due: set[Hashable] = set()
-        """Keys of timers that wait for their turn."""
+        """Keys of due timers that wait in the runtime's queue."""
         self._next: list[tuple[Hashable, A]] = []
         self._once_taken: list[Callable[[], None]] = []
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is a timer that is not due yet."""
+        """Whether the key has a timer that is not due yet."""
         return key in self._timers
 
     def schedule(self, key: Hashable, delay_s: float, action: A) -> None:
-        """In the place of the key's timer, if it has one."""
+        """Set the key's timer, and replace the previous one."""
         due_s = asyncio.get_running_loop().time() + delay_s
         self._timers.schedule(key, due_s, action)
         if self._alarm is None or self._alarm_due_s > due_s:
             self._set_alarm()
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: A) -> None:
-        """One that is due and waits for its turn is there, too: where all who come before it set it anew it would never
-        have one."""
+        """Set the key's timer unless it has one, pending or due.
+
+        A due timer that waits in the queue counts too: if requests ahead of it could set it again, it would never run.
+        """
         if key not in self._timers and key not in self._due:
             self.schedule(key, delay_s, action)
 
     def go_on(self, key: Hashable, action: A) -> None:
-        """Of a decision that takes many slices: what comes next, before all who wait, once the log has taken this one.
-        Where each slice waited for its turn anew, a busy coordinator would never come to the last."""
+        """Schedule the next slice of a long decision, ahead of the queue, once the log has accepted this slice.
+
+        If each slice waited in the queue again, a busy coordinator would never reach the last one.
+        """
         self._next.append((key, action))
 
     def take_next(self) -> list[tuple[Hashable, A]]:
-        """What the last decision has left to do."""
+        """Remove and return the slices that the last decision scheduled with `go_on`."""
         found, self._next = self._next, []
         return found
 
     def once_taken(self, act: Callable[[], None]) -> None:
-        """Call `act` when the log has taken records of the decision that is being made, and never if it refuses all.
+        """Call `act` when the log has accepted records of the current decision; never call it if the log refuses all.
 
-        For timers of what only these records make, or end."""
+        For timers of things that these records create or end.
+        """
         self._once_taken.append(act)
 
     def was_taken(self) -> None:
-        """Do what the last decision has left for the time when its records are applied."""
+        """Run the `once_taken` actions of the last decision, whose records are applied."""
         if self._once_taken:
             acts, self._once_taken = self._once_taken, []
             for act in acts:
                 act()
 
     def was_refused(self) -> None:
-        """The last decision was refused, and nothing of it is applied."""
+        """Drop the `once_taken` actions of the last decision, which was refused; none of its records is applied."""
         self._once_taken.clear()
 
     def begin(self, key: Hashable) -> None:
-        """Its turn has come."""
+        """Mark the due timer as running."""
         self._due.discard(key)
 
     def cancel(self, key: Hashable) -> None:
@@ -84,7 +89,7 @@ class TimerService(Generic[A]):
             self._alarm = None
 
     def _set_alarm(self) -> None:
-        """An alarm that rings too early, as its timer was cancelled, is only set again."""
+        """Set the alarm to the earliest timer. An alarm that rings early, for a cancelled timer, is only set again."""
         due_s = self._timers.next_due_s()
         if due_s is None or (self._alarm is not None and self._alarm_due_s <= due_s):
             return

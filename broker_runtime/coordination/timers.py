@@ -1,4 +1,4 @@
-"""Timers as data: what is to be done when, by key. Pure; who owns it reads the clock and waits."""
+"""Timers as data: due times and actions by key. Pure: the owner reads the clock and waits."""
 
 from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
@@ -7,30 +7,31 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 
 _GARBAGE_MAX = 64
-"""Entries of cancelled timers, and those brought forward, beyond as many as there are timers, before they are swept."""
+"""The heap is rebuilt when its stale entries (of timers cancelled or moved forward) exceed the timers by this many."""
 
 _ENTRIES_A_LOOK = 500
-"""As many are looked at in one turn of the loop: some microseconds each, with what is done for one that is due."""
+"""Heap entries examined per iteration of the event loop. Each takes some microseconds, including the action if due."""
 
 
 class Timers(Generic[A]):
-    """A key has one timer at most, so that keys bound their number.
+    """A heap of timers with at most one timer per key, so that the number of keys bounds the number of timers.
 
-    What is put off keeps its place in the heap until that comes up: each heartbeat puts off the end of a session.
+    A postponed timer keeps its heap entry until that entry is first in the heap. This makes it cheap to postpone a
+    session timeout at each heartbeat.
     """
 
     def __init__(self) -> None:
         self._timers: dict[Hashable, tuple[float, int, A]] = {}
         self._heap: list[tuple[float, int, Hashable]] = []
         self._places: dict[Hashable, tuple[float, int]] = {}
-        """Of each timer that of its entry in the heap, which is no later than itself."""
+        """Due time and number of each timer's heap entry, which is never later than the timer."""
         self._last_number = 0
 
     def __contains__(self, key: object) -> bool:
         return key in self._timers
 
     def schedule(self, key: Hashable, due_s: float, action: A) -> None:
-        """In the place of the key's timer, if it has one."""
+        """Set the key's timer, and replace the previous one."""
         self._last_number += 1
         self._timers[key] = (due_s, self._last_number, action)
         place = self._places.get(key)
@@ -49,7 +50,7 @@ class Timers(Generic[A]):
         self._heap.clear()
 
     def next_due_s(self) -> float | None:
-        """When the first is due; None when there is none. Where very many were put off it may be too early."""
+        """Due time of the first timer, or None without timers. It may be too early if very many were postponed."""
         heap = self._heap
         for _ in range(_ENTRIES_A_LOOK):
             if not heap:
@@ -66,7 +67,7 @@ class Timers(Generic[A]):
         return heap[0][0] if heap else None
 
     def take_due(self, now_s: float) -> list[tuple[Hashable, A]]:
-        """Those that are due, the earliest first; they are gone then. Of very many some: others are still due."""
+        """Remove and return due timers, earliest first. If very many are due, it returns only some of them."""
         heap, taken = self._heap, []
         for _ in range(_ENTRIES_A_LOOK):
             if not heap or heap[0][0] > now_s:
