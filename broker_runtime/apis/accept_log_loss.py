@@ -1,8 +1,8 @@
-"""AcceptLogLoss (30008), version 0: a person gives up damaged offsets of a partition that no replica has (decision 46).
+"""AcceptLogLoss (30008), version 0: a user gives up damaged offsets of a partition that no replica has (decision 46).
 
-The request names the offsets exactly as DescribeLogDamage reports them, so a person has seen what is lost. Each
-range becomes a batch without records, which consumers pass over and followers take. All ranges of one segment go
-together, as its file is written once.
+The request must name the offsets exactly as DescribeLogDamage reports them, which shows that the user has seen the
+loss. Each range becomes a batch without records, which consumers skip and followers replicate. All ranges of a segment
+must be accepted together, because its file is written once.
 """
 
 import logging
@@ -60,7 +60,7 @@ async def _accept(leader: LeaderReplica, segments: list[Segment], who: str, cont
     damaged, leader_epoch = leader.log, leader.leader_epoch
 
     async def nothing(wanted: Wanted) -> Supplied:
-        """Raises KafkaError if another broker leads by now, which may have the records."""
+        """A replacement without records. Raises KafkaError if a new leader, which may have the records, was elected."""
         now = context.led(damaged.topic, damaged.partition)
         if now.log is not damaged or now.leader_epoch != leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{damaged.place} has a new leader epoch; try again")

@@ -1,4 +1,4 @@
-"""AlterClientQuotas (49), versions 0 to 1 (KIP-546, KIP-612): one answer for each entity."""
+"""AlterClientQuotas (49), versions 0 to 1 (KIP-546, KIP-612), with one result for each entity."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,11 +16,11 @@ from broker_runtime.wire.requests import AlterClientQuotasRequest, EntryData
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS
 
 _HOSTS_MAX = 100
-"""Names that one request may have resolved; each is a DNS query of ours."""
+"""Host names that one request may contain, because each causes a DNS query."""
 _ENTITY_PARTS_MAX = 10
-"""There are four types of them."""
+"""Maximum number of parts of an entity. There are four types of parts."""
 _OPS_MAX = 100
-"""No entity has as many keys."""
+"""Maximum number of changes of one entity. No entity has this many keys."""
 
 
 async def handle(request: AlterClientQuotasRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
@@ -42,7 +42,7 @@ def _refused(request: AlterClientQuotasRequest, error: KafkaError) -> Steps[Fiel
 
 
 def _hosts(request: AlterClientQuotasRequest) -> Steps[list[str]]:
-    """At most one more than may be."""
+    """Host names of the request that must be resolved. Stops after the limit is exceeded."""
     found: set[str] = set()
     for entry in request.entries:
         if len(entry.entity) <= _ENTITY_PARTS_MAX:

@@ -1,6 +1,6 @@
 """AlterConfigs (33), versions 0 to 2 (KIP-133): replaces the whole dynamic configuration of each resource.
 
-What IncrementalAlterConfigs has in common with it is here too: resources stand for themselves, each with its answer.
+This module also has the code that it shares with IncrementalAlterConfigs. Each resource succeeds or fails on its own.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,9 +1,9 @@
-"""A broker's part in AlterConfigs and IncrementalAlterConfigs: its own listeners (KIP-226), and levels of its loggers.
+"""A broker's part of AlterConfigs and IncrementalAlterConfigs: its own listeners (KIP-226), and levels of its loggers.
 
-Whether a port can be opened is known by the broker whose port it is. So the request for them has to come to that
-broker, as Kafka's own clients send it; it opens what is new, has the controller store the change, and answers when it
-is in force. Levels of loggers (KIP-412) are this process's alone, and no controller knows them. All other changes are
-forwarded as they came.
+Only the broker itself can determine whether it can open a port. So a change of its listeners must be sent to that
+broker, as Kafka's own clients do. The broker opens the new listeners, forwards the change to the controller, and
+answers when it is in force. Logger levels (KIP-412) exist only in this process; the controller does not store them. All
+other changes are forwarded unchanged.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from broker_runtime.wire.messages import Entity, Fields, decode_response_in_step
 
 
 class Resource(Protocol):
-    """Of either request."""
+    """A resource of either request."""
 
     @property
     def resource_type(self) -> int: ...
@@ -50,9 +50,10 @@ def with_own_listeners(
     answer_to: Callable[..., Fields],
     alter_loggers: AlterLoggers | None = None,
 ) -> ApiSpec[BrokerContext]:
-    """`api` on a broker. `alter` decides of one resource as the controller does, `answer_to` makes its answer.
+    """The broker's version of `api`.
 
-    Without `alter_loggers` loggers are left to the controller, which refuses them.
+    `alter` decides about one resource as the controller does, and `answer_to` creates its answer. Without
+    `alter_loggers`, changes of loggers are forwarded to the controller, which refuses them.
     """
 
     def instead(request: Any, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields] | None]:
@@ -70,7 +71,7 @@ def with_own_listeners(
             yield
         if not mine and not here:
             return None
-        # A resource that is named twice is refused by the controller.
+        # The controller refuses a resource that is named twice.
         only = mine[0] if len(mine) == 1 else None
         return _answer(request, call, context, _Change(only, alter, here, answer_to))
 
@@ -80,7 +81,7 @@ def with_own_listeners(
 def _loggers_altered(
     request: Any, node_id: int, alter: AlterLoggers
 ) -> Steps[dict[tuple[int, str], KafkaError | None]]:
-    """The result for each resource of loggers: None, or its error."""
+    """Change logger levels. Returns None or the error for each resource."""
     loggers = yield from chosen(request.resources, lambda each: each.resource_type == ResourceType.BROKER_LOGGER)
     counts = yield from counted(logger.resource_name for logger in loggers)
     found: dict[tuple[int, str], KafkaError | None] = {}
@@ -98,7 +99,7 @@ def _loggers_altered(
 
 
 class _Change:
-    """One request: the resource that is this broker, and what this broker answers itself, by kind and name."""
+    """The state of one request: the resource of this broker, and the results that this broker decides itself."""
 
     def __init__(
         self,
@@ -108,9 +109,9 @@ class _Change:
         answer_to: Callable[..., Fields],
     ) -> None:
         self.mine, self.alter, self.here, self.answer_to = mine, alter, here, answer_to
-        """A value None in `here` means that the change was made."""
+        """`here` has this broker's results by type and name of the resource. None means that the change was made."""
         self.stored = False
-        """What is asked of this broker is durable, or would be."""
+        """Whether the change of this broker is durable, or would be if the request were not only validated."""
 
     def is_answered(self, resource: Resource) -> bool:
         return (resource.resource_type, resource.resource_name) in self.here
@@ -131,7 +132,7 @@ def _changes_listeners(resource: Resource, image: MetadataImage, alter: AlterOne
     try:
         records = alter(resource, image)
     except KafkaError:
-        # The controller says so as well.
+        # The controller refuses it with the same error.
         return False
     return any(isinstance(record, ConfigRecord) and record.key in LISTENER_KEYS for record in records)
 
@@ -163,7 +164,10 @@ async def _answer(request: Any, call: Call, context: BrokerContext, change: _Cha
 
 
 def _check_room_for_brokers(own: Mapping[str, str], context: BrokerContext) -> None:
-    """The limits of clients reach the brokers' listener as soon as no other one is left to clients."""
+    """Check that the brokers' listener allows enough connections if clients have to share it.
+
+    If the brokers' listener is the only one left, limits for clients apply to it. Raises KafkaError.
+    """
     default = context.image.configs.of_broker(None)
     before = effective_config(context.settings, default, context.image.configs.of_broker(context.settings.node_id))
     after = effective_config(context.settings, default, own)
@@ -180,7 +184,7 @@ def _check_room_for_brokers(own: Mapping[str, str], context: BrokerContext) -> N
 
 
 async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:
-    """The controller's answers to what is forwarded, and this broker's own, in the order of the request."""
+    """Forward the other resources. Returns the controller's and this broker's results in the order of the request."""
     left = await call.slices.finish(chosen(request.resources, lambda resource: not change.is_answered(resource)))
     forwarded_answers: Sequence[Entity] = ()
     if left:

@@ -1,6 +1,6 @@
 """AlterPartition (56), versions 2 to 3 (KIP-497; KIP-903: version 3 has the members' broker epochs).
 
-Each partition stands for itself. Answers carry the state that the controller has now.
+Each partition succeeds or fails on its own. Its result contains the controller's current state.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def _answer(index: int, changed: IsrChanged) -> Fields:
 
 
 def _refused(index: int, code: ErrorCode) -> Fields:
-    """The state says nothing then; Kafka sends zeros."""
+    """The result with an error. The state has no meaning, so it is zeros, as in Kafka."""
     return {
         "partition_index": index,
         "error_code": code,

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (34), versions 1 to 2 (KIP-113): there is one folder, and a replica stays in it."""
+"""AlterReplicaLogDirs (34), versions 1 to 2 (KIP-113): there is only one folder, so no replica moves."""
 
 from pathlib import Path
 

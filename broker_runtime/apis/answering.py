@@ -1,4 +1,4 @@
-"""From what a handler has given to the reply: answers are packed in steps, however long they are. Pure."""
+"""Packs a handler's answer into the reply, in steps because it may be long. Pure."""
 
 from collections.abc import Awaitable, Mapping
 from types import GeneratorType
@@ -16,7 +16,7 @@ from broker_runtime.wire.refusal import refusal
 from broker_runtime.wire.reply import PendingReply, Reply
 
 Settled = Reply | PendingReply | Awaitable[Any]
-"""A reply, or what has to be waited for."""
+"""A reply, or an object to wait for."""
 
 _SHORT_BYTES = 16_384
 
@@ -48,7 +48,7 @@ def _packed(call: Call, fields: Fields) -> Steps[Reply]:
 
 
 def _noted(call: Call, fields: Fields) -> Steps[Fields]:
-    """The fields of a long answer that an observer may read: its own error code, or one of those in it."""
+    """The fields of a long answer that an observer may read: its own error code, and one from its items."""
     noted: dict[str, object] = {"error_code": fields.get("error_code", ErrorCode.NONE)}
     if call.is_observed:
         noted["items"] = [{"error_code": (yield from error_in_steps(fields))}]
@@ -56,15 +56,17 @@ def _noted(call: Call, fields: Fields) -> Steps[Fields]:
 
 
 def _let_go(fields: Fields) -> Steps[None]:
-    """To free all of a long answer at once would be a long step."""
+    """Free a long answer in steps, because freeing it at once would take long."""
     for items in fields.values():
         if isinstance(items, list):
             yield from let_go(items)
 
 
 def refused(call: Call, why: str) -> Reply | None:
-    """The answer to a request that names too much; None where its API has no place for an error of the whole request,
-    or the client waits for no answer."""
+    """The answer to a request that exceeds the limits.
+
+    None if the API's answer has no field for an error of the whole request, or the client expects no answer.
+    """
     body = refusal(call.api.key, call.version, ErrorCode.INVALID_REQUEST, why)
     if body is None:
         return None

@@ -1,10 +1,9 @@
-"""ApiVersions (18), versions 0 to 4 (KIP-35, KIP-511): what this listener serves.
+"""ApiVersions (18), versions 0 to 4 (KIP-35, KIP-511): the APIs and versions that this listener serves.
 
-A version that we do not know is answered with UNSUPPORTED_VERSION in a version 0 body that names our own range of
-ApiVersions, which is what every client can read. The answers are built once per listener kind and version, but for the
-offset of the metadata, which versions from 3 on send as the epoch of the features (KIP-584). Version 3 leaves out
-features whose lowest level is 0, as in Kafka: old clients could not read them. Not implemented: version 5's cluster
-check.
+The answer to an unknown version is UNSUPPORTED_VERSION in a version 0 body that contains the supported range of
+ApiVersions: every client can read this body. The answers are built once per listener kind and version, except for the
+metadata's offset, which versions from 3 on send as the epoch of the features (KIP-584). Version 3 omits features whose
+lowest level is 0, as in Kafka, because old clients cannot read them. Not implemented: version 5's cluster check.
 """
 
 import re
@@ -41,7 +40,7 @@ _LEVEL_ZERO_SINCE = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_LENGTH_MAX = 1024
 _NOT_LISTED = (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY)
-"""Kafka lists them only while something receives the metrics of clients."""
+"""APIs that Kafka lists only if it has a receiver for the metrics of clients."""
 
 C = TypeVar("C")
 
@@ -59,7 +58,7 @@ class ApiVersionsAnswers:
         self._unsupported = _body(own, 0, ErrorCode.UNSUPPORTED_VERSION)
 
     def handle(self, reader: RequestReader, call: Call, context: Any) -> Reply:
-        """Versions from 3 on have the client's software, which is kept with the connection.
+        """Answer the request. From version 3 on, store its client software with the connection.
 
         `context` is a NodeContext.
         """
@@ -82,7 +81,7 @@ class ApiVersionsAnswers:
 
 
 def with_api_versions(*served: ApiSpec[C]) -> tuple[ApiSpec[C], ...]:
-    """What one kind of listener serves, and the API that tells of what is Kafka's in it."""
+    """The APIs of one kind of listener, plus the ApiVersions API that lists those defined by Kafka."""
     answers = ApiVersionsAnswers(api for api in served if api.key < OWN_KEYS_FROM and api.key not in _NOT_LISTED)
     own: ApiSpec[C] = ApiSpec(
         API_VERSIONS, "ApiVersions", VERSIONS, answers.handle, reads="frame", any_version=True, on_standby=True
@@ -91,13 +90,13 @@ def with_api_versions(*served: ApiSpec[C]) -> tuple[ApiSpec[C], ...]:
 
 
 def advertised_versions(api: ApiSpec[Any]) -> tuple[int, int]:
-    """Produce is advertised from 0, as Kafka does, because librdkafka before 2.11.1 looks for it."""
+    """The advertised versions of an API. Produce begins at 0 as in Kafka, because librdkafka before 2.11.1 needs it."""
     low, high = api.versions
     return (0, high) if api.key == PRODUCE else (low, high)
 
 
 def _body(ranges: list[tuple[int, int, int]], version: int, code: ErrorCode) -> bytes:
-    """Without the tagged fields of an answer that has features."""
+    """The body of an answer, without the tagged fields if it has features."""
     flexible = version >= _FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     listed = b"" if code == ErrorCode.INVALID_REQUEST else b"".join(_RANGE.pack(*item) + end for item in ranges)
@@ -108,7 +107,7 @@ def _body(ranges: list[tuple[int, int, int]], version: int, code: ErrorCode) -> 
 
 
 def _features(version: int, epoch: int) -> bytes:
-    """The tagged fields of an answer."""
+    """The tagged fields of an answer, which list the features."""
     before, after = _FEATURES[version]
     return before + _EPOCH.pack(epoch) + after
 

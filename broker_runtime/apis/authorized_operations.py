@@ -1,12 +1,12 @@
-"""The operations that a client may carry out on a resource: all, as in Apache Kafka without an authorizer. Pure.
+"""The operations that a client may perform on a resource: all, as in Apache Kafka without an authorizer. Pure.
 
-Each operation is a bit, counted by the number that the protocol gives it (KIP-430).
+Each operation is a bit whose position is the operation's number in the protocol (KIP-430).
 """
 
 from enum import IntEnum
 
 NOT_ASKED = -(2**31)
-"""The value for a request that did not ask for operations, and beside an error."""
+"""The value if the request does not ask for operations, or the resource has an error."""
 
 
 class _Operation(IntEnum):

@@ -1,7 +1,8 @@
-"""Topics that are made because somebody asks for them (auto.create.topics.enable).
+"""Automatic creation of topics that a client requests (auto.create.topics.enable).
 
-As in Kafka nobody waits: the topic is unknown in the answer, the client asks again, and by then this broker may have
-heard of it. What keeps a topic from being made is only logged: the client is told the same as before.
+As in Kafka, the client's request does not wait: its answer reports an unknown topic, and the client retries. By then
+the new topic may have reached this broker's metadata. An error while creating a topic is only logged; the client gets
+the same answer.
 """
 
 import asyncio
@@ -18,19 +19,19 @@ log = logging.getLogger(__name__)
 
 _LOG_INTERVAL_S = 10.0
 _VERSION = 4
-"""The newest whose answer leaves out the configurations of each topic: to decode those of 100 topics takes 10 ms."""
+"""The newest version whose answer has no configurations of topics: decoding those of 100 topics takes 10 ms."""
 _DONE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 def with_defaults(name: str) -> Fields:
-    """A topic of the controller's defaults."""
+    """A topic with the controller's defaults."""
     return {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
 
 
 class AutoTopicCreation:
-    """Owns the requests to the controller that are under way: at most `requests_max`, and one for each topic.
+    """Owns the pending requests to the controller: at most `requests_max`, and one for each topic.
 
-    Who asks for a topic beyond that is answered as all others, and asks again.
+    Beyond this limit no request is sent. The client gets the same answer as others, and retries.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class AutoTopicCreation:
         self._logged_s = float("-inf")
 
     def ask_for(self, names: Collection[str]) -> None:
-        """Have topics made; those that are being made already are not asked for."""
+        """Request the creation of topics, except those whose creation is already pending."""
         new = [name for name in names if name not in self._under_way]
         if new and len(self._tasks) < self._requests_max:
             self._under_way.update(new)

@@ -1,9 +1,8 @@
-"""The loggers of this process and their levels, as DescribeConfigs and IncrementalAlterConfigs show and change them
-(ConfigResource BROKER_LOGGER, KIP-412).
+"""The loggers of this process and their levels, for DescribeConfigs and IncrementalAlterConfigs.
 
-A change holds until the process ends, as in Apache Kafka. Names are those of Python's loggers, beside `root`; levels
-have Kafka's names. A package without a logger of its own is listed, too, as far as its modules have loggers: its level
-is that of all its modules.
+They are the ConfigResource BROKER_LOGGER (KIP-412). A change lasts until the process ends, as in Apache Kafka. The
+names are those of Python's loggers, and `root`; the levels have Kafka's names. A package without its own logger is also
+listed if its modules have loggers: its level applies to all its modules.
 """
 
 import logging
@@ -30,11 +29,14 @@ _LEVELS: Mapping[str, int] = {
 _OPERATIONS = frozenset(int(operation) for operation in Operation)
 _UNKNOWN_TYPE = 0
 _NAMES_MAX = 1_000
-"""Most loggers that one answer describes: libraries may make a logger for each object."""
+"""Maximum number of loggers in one answer, because libraries may create a logger for each object."""
 
 
 def describe_loggers(name: str, wanted: Set[str] | None, node_id: int) -> Sequence[Fields]:
-    """`wanted` None or empty asks for all loggers. Raises KafkaError unless `name` is this node's id."""
+    """Describe the loggers in `wanted`, or all if it is None or empty.
+
+    Raises KafkaError unless `name` is this node's id.
+    """
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     if _node_id(name, "Broker") != node_id:
@@ -56,7 +58,7 @@ def _entry(name: str) -> Fields:
 
 
 def alter_loggers(resource: IncrementalResource, node_id: int, *, validate_only: bool) -> None:
-    """All changes of the resource, or none. Raises KafkaError."""
+    """Apply all changes of the resource, or none. Raises KafkaError."""
     if _node_id(resource.resource_name, "Node") != node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {resource.resource_name}"
@@ -100,7 +102,10 @@ def _wanted_level(config: AlterableConfig, known: Collection[str]) -> int:
 
 
 def _node_id(name: str, what: str) -> int:
-    """In one spelling only, so that no request can name the same loggers twice. Raises KafkaError."""
+    """Parse a node id. Only one spelling is valid, so that a request cannot name the same loggers twice.
+
+    Raises KafkaError.
+    """
     try:
         if name != str(int(name)):
             raise ValueError(name)
@@ -110,7 +115,7 @@ def _node_id(name: str, what: str) -> int:
 
 
 def _names() -> Sequence[str]:
-    """`root` first, then by name."""
+    """Names of the loggers: `root` first, then in alphabetical order."""
     return [ROOT, *sorted(logging.root.manager.loggerDict)[:_NAMES_MAX]]
 
 

@@ -1,9 +1,11 @@
-"""BrokerMetadata (30000), version 0: what brokers say of themselves (the first draft of KIP-35).
+"""BrokerMetadata (30000), version 0: what brokers report about themselves (the first draft of KIP-35).
 
-Answered from the metadata by any broker about each, also while that one is away; a broker that nobody has registered
-is left out. A broker without the listener that was asked on has no host and port -1. ApiVersions does not list it.
+Any broker answers from the metadata about all registered brokers, even those that are offline. Unregistered brokers are
+omitted. A broker without the listener on which the request arrived has an empty host and port -1. ApiVersions does not
+list this API.
 
-Read and packed by hand and over many turns: a hundred brokers may have ten thousand tags.
+Requests and answers are read and packed by hand, over many iterations of the event loop, because a hundred brokers may
+have ten thousand tags.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -20,9 +22,9 @@ from broker_runtime.wire.versions import BROKER_METADATA
 from broker_runtime.wire.writer import array_length, string
 
 _THIS_BROKER = -1
-"""As a node id: the broker that is asked."""
+"""Node id that stands for the broker that receives the request."""
 _NOWHERE = ("", -1)
-"""As Kafka says it of a node that is not known."""
+"""Host and port of an unknown node, as in Kafka."""
 _ID = Struct(">i")
 _PORT_AND_VERSIONS = Struct(">iii")
 

@@ -1,7 +1,8 @@
 """BrokerRegistration (62), versions 0 to 4 (KIP-631). Log directories are not kept.
 
-Version 4 has what a broker of ours says of itself to clients, too: in tagged fields, where Kafka has none.
-Features are checked against the finalized levels. Who comes to migrate from ZooKeeper is refused, as by Kafka 4.
+In version 4 a Sluicegate broker also sends what it reports about itself to clients, in tagged fields that Kafka does
+not have. Features are checked against the finalized levels. A broker that migrates from ZooKeeper is refused, as by
+Kafka 4.
 """
 
 from broker_runtime.apis.call import Call
@@ -14,7 +15,7 @@ from broker_runtime.wire.requests import BrokerRegistrationRequest
 from broker_runtime.wire.versions import BROKER_REGISTRATION
 
 _EPOCH_UNKNOWN = -1
-"""Versions below 3 do not tell (KIP-966)."""
+"""The previous broker epoch in versions below 3, which lack the field (KIP-966)."""
 
 
 async def handle(request: BrokerRegistrationRequest, call: Call, context: ControllerContext) -> Fields:

@@ -1,9 +1,9 @@
 """One request, from its header to its end.
 
-A `Call` is made when the header of a request has been read, and ends exactly once: it is answered, its connection is
-refused or hung up on, or it is cancelled because nobody waits for its answer any more. Every one of these ends passes
-`Completion.ended`, the only place where somebody who wants to know of requests has to listen. What there is to know is
-in the call and in `observed`. Where nobody listens, that costs one comparison.
+A `Call` is created when the header of a request has been read, and ends exactly once. It is answered, its connection
+is refused or closed, or it is cancelled because its client no longer waits. Each of these ends calls
+`Completion.ended`, the only place where requests are observed. The call and `observed` have all the data for an
+observer. Without an observer this costs one comparison.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,26 +20,27 @@ from broker_runtime.wire.reply import PendingReply, Reply
 
 
 class ClientSoftware(NamedTuple):
-    """The name and version of a client library, as ApiVersions tells them from version 3 on (KIP-511)."""
+    """The name and version of a client library, which ApiVersions requests contain since version 3 (KIP-511)."""
 
     name: str
     version: str
 
 
 PartitionFacts = tuple[str, int, int, int, int, int, int, int, int]
-"""What a Produce or Fetch did to a partition: topic, partition, bytes, records, base offset, last offset, base and
-greatest timestamp in milliseconds, error code; -1 where something is not known or does not apply.
+"""The effect of a Produce or Fetch on a partition, for observers.
 
-A plain tuple: where somebody listens, one is made for each partition of each such request.
+The fields are topic, partition, bytes, records, base offset, last offset, base and greatest timestamp in milliseconds,
+and error code. A field is -1 if its value is unknown or does not apply. A plain tuple, because with an observer each
+partition of each such request needs one.
 """
 
 _PARTS_OF_A_STEP = 128
 NO_ACKS = -128
-"""A Call's `acks` where its API has none."""
+"""A Call's `acks` if its API has none."""
 
 
 class Api(Protocol):
-    """What is asked for, see `context.ApiSpec`."""
+    """The API of a request, see `context.ApiSpec`."""
 
     @property
     def key(self) -> int: ...
@@ -49,7 +50,7 @@ class Api(Protocol):
 
     @property
     def versions(self) -> tuple[int, int]:
-        """The oldest and the newest that is served."""
+        """The oldest and the newest version served."""
         ...
 
     @property
@@ -57,45 +58,47 @@ class Api(Protocol):
 
 
 class Ending(Enum):
-    """How a call has ended; the values are for people."""
+    """How a call has ended. The values are for messages."""
 
     ANSWERED = "answered"
-    """By a response, which may carry error codes, or by none where none is wanted (Produce with acks=0)."""
+    """A response was sent, possibly with error codes, or the request needs none (Produce with acks=0)."""
     REFUSED = "refused"
-    """The connection ends for this request, which is counted by its `refusal`; or it goes on with an empty response,
-    where what was asked is not served and `unsupported.request.reply` says so."""
+    """The request ends its connection, and is counted by its `refusal`. If the API or version is not served, the
+    configuration `unsupported.request.reply` may keep the connection open and send an empty response instead."""
     HUNG_UP = "hung up"
-    """The connection ends because an answer that was under way cannot be given."""
+    """The connection is closed because a pending answer cannot be completed."""
     CANCELLED = "cancelled"
-    """Nobody waits for the answer any more: the client has gone, or the broker stops."""
+    """The answer is no longer needed: the client has disconnected, or the broker stops."""
 
 
 _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
 
 
 class RequestObserver(Protocol):
-    """Is told of each request of a dispatcher, in this order. None of it may take long, or raise, but as it says."""
+    """Observes each request of a dispatcher: first `begun`, then `ended`.
+
+    The methods must be quick, and must not raise except as documented.
+    """
 
     def begun(self, call: "Call", frame: memoryview, body_at: int, /) -> None:
-        """The handler is about to get the request, whose body begins at `body_at`; `frame` is valid during this call.
+        """Called before the handler. The body begins at `body_at`, and `frame` is valid only during this call.
 
-        Raises ProtocolError to have the request refused.
-
-        Who wants to know at the end what was done to partitions asks for it now, by `Call.keep_details`.
+        Raises ProtocolError to refuse the request. An observer that needs details about partitions in `ended` calls
+        `Call.keep_details` here.
         """
         ...
 
     def ended(self, call: "Call", /) -> None:
-        """As of `Completion.observer`; also of calls that ended before they could begin."""
+        """Called as `Completion.observer`, also for calls that ended before `begun`."""
         ...
 
 
 class Completion:
-    """Where all calls of one dispatcher end.
+    """The end of all calls of one dispatcher.
 
-    `observer` is called once for each, before the client has the answer, and must not raise. `requests` is told of the
-    calls before that, where somebody wants to know. `now` is the monotonic clock in seconds. Calls whose work is long
-    do it in `slices`, and none of them names more than `limits` allow.
+    `observer` is called once for each call, before the client gets the answer, and must not raise. `requests`, if set,
+    is also notified before the handler gets a call. `now` is the monotonic clock in seconds. Calls with long work run
+    it in `slices`, and no call may name more items than `limits` allow.
     """
 
     __slots__ = ("_counted", "limits", "now", "observer", "requests", "slices")
@@ -114,7 +117,7 @@ class Completion:
         self.requests: RequestObserver | None = None
 
     def observe(self, requests: RequestObserver | None) -> None:
-        """Tell `requests` of every call from here on, beside the observer that there was from the start; or nobody."""
+        """Notify `requests` of every call from now on, in addition to the initial observer; None ends this."""
         counted = self._counted
         self.requests = requests
         if requests is None or counted is None:
@@ -162,11 +165,11 @@ class _Working(PendingReply):
         return self._completion.slices
 
     def packed(self, body: bytes) -> Reply:
-        """The response of this body."""
+        """The response with this body."""
         return (prefix(self.correlation_id, len(body), self.flexible) + body,)
 
     def packed_of(self, pieces: Sequence[bytes]) -> Reply:
-        """The response whose body is these pieces: one chunk where it is short."""
+        """The response whose body consists of these pieces, as one chunk if there is only one piece."""
         head = prefix(self.correlation_id, sum(map(len, pieces)), self.flexible)
         return (head + pieces[0],) if len(pieces) == 1 else (head, *pieces)
 
@@ -184,7 +187,7 @@ class _Working(PendingReply):
     def do(self, steps: Steps[None]) -> UnderWay | None:
         """Run steps for this call whose result is not awaited. If they fail, the connection is closed.
 
-        Returns what may be cancelled to end the steps; None if all were few and are made.
+        Returns a handle that cancels the remaining steps, or None if all of them have run.
         """
         return self.slices.do(steps, self._hang_up)
 
@@ -193,13 +196,16 @@ class _Working(PendingReply):
 
 
 class Call(_Working):
-    """A request that is being carried out. Nothing of it is durable, nor outlives its answer.
+    """A request in progress. It is kept in memory only, and until its answer.
 
-    A handler that cannot answer at once returns `later(...)` and completes the call when it can; the connection is
-    muted until then. `received_s`, `handled_s` (when the handler returned without an answer) and `completed_s` are
-    seconds of the monotonic clock; the last of them and `ending` are only there for an observer. Where one wants more,
-    there are `acks` (of Produce, else NO_ACKS), `replica_id` (of Fetch by a broker, else -1) and what was done to
-    `partitions`, and `handled_s` is 0 where the handler has answered at once.
+    A handler that cannot answer at once returns `later(...)` and completes the call when it can. The connection is
+    muted until then.
+
+    `received_s`, `handled_s` (when the handler returned without an answer) and `completed_s` are seconds of the
+    monotonic clock. `completed_s` and `ending` are only set for an observer.
+
+    After `keep_details` the call also has `acks` (of Produce, else NO_ACKS), `replica_id` (of a broker's Fetch, else
+    -1) and the effects on `partitions`, and `handled_s` is 0 if the handler answered at once.
     """
 
     __slots__ = (
@@ -232,7 +238,7 @@ class Call(_Working):
     handled_s: float
     completed_s: float
     refusal: str
-    """Of a call that ended by a refusal: what it is counted as."""
+    """The kind of refusal under which a refused call is counted."""
     acks: int
     replica_id: int
 
@@ -254,21 +260,21 @@ class Call(_Working):
         self._completion = completion
         self.done = False
         self.request: Any = None
-        """kio's entity of this version, or a RequestReader where the handler reads the request itself."""
+        """kio's entity of this version, or a RequestReader if the handler reads the request itself."""
         self.request_bytes = 0
-        """With the header, without the size field."""
+        """Size of the request with its header, without the size field."""
         self.error = 0
-        """An error code in an answer that a handler has packed itself: the last one."""
+        """The last error code in an answer that a handler has packed itself."""
         self.fields: Mapping[str, object] | None = None
         self.observation: Any = None
-        """Belongs to the RequestObserver."""
+        """Data of the RequestObserver."""
         self.partitions: list[PartitionFacts] | None = None
-        """Handlers of Produce and Fetch add to it where there is a list."""
+        """Filled by the handlers of Produce and Fetch if it is a list."""
         self.reply: Reply = ()
         self.throttle_ms = 0
 
     def keep_details(self) -> None:
-        """An observer wants to know of partitions, acks, replicas, and when the handler returned."""
+        """Collect partitions, acks, the replica id and the time when the handler returned, for an observer."""
         self.handled_s = 0.0
         self.acks = NO_ACKS
         self.replica_id = -1
@@ -279,9 +285,9 @@ class Call(_Working):
         return self.connection.listener
 
     def later(self, on_cancel: Callable[[], None] | None = None) -> "Call":
-        """To be returned by a handler that will complete the call; `on_cancel` runs when the client has gone.
+        """The return value for a handler that completes the call later; `on_cancel` runs if the client disconnects.
 
-        A call that is pending already stays so, with another `on_cancel`.
+        If the call is already pending, this only replaces `on_cancel`.
         """
         if hasattr(self, "_callback"):
             self.on_cancel = on_cancel
@@ -290,29 +296,30 @@ class Call(_Working):
         return self
 
     def throttle(self, delay_ms: int) -> None:
-        """The client is over a quota: its answer goes at once and says so, then it is left alone so long (KIP-219).
+        """Throttle a client that exceeds a quota: mute its connection for `delay_ms` after the answer (KIP-219).
 
-        To be called before the answer is made. One that was encoded elsewhere or earlier (the controller's that is
-        passed on, Metadata of all topics, ApiVersions) does not say it; the client is left alone all the same.
+        The answer is sent at once and contains the throttle time. Call this before the answer is packed. An answer
+        encoded elsewhere or earlier lacks the throttle time (forwarded from the controller, Metadata of all topics,
+        ApiVersions), but the connection is muted anyway.
         """
         self.throttle_ms = max(delay_ms, self.throttle_ms)
         self.connection.throttle_s = self.throttle_ms / 1000
 
     def answered(self, reply: Reply) -> None:
-        """The handler has answered at once."""
+        """End the call with the handler's immediate answer."""
         self.done = True
         self.reply = reply
         self._completion.ended(self, _ANSWERED)
 
     def refused(self, kind: str) -> None:
-        """The connection ends already, by the exception that the handler has raised."""
+        """End the call as refused. The handler's exception already ends the connection."""
         if not self.done:
             self.done = True
             self.refusal = kind
             self._completion.ended(self, _REFUSED)
 
     def complete(self, reply: Reply | None) -> None:
-        """Deliver the reply that came later; None hangs up."""
+        """Deliver the reply of a pending call; None closes the connection."""
         if self.done:
             return
         self.done = True
@@ -322,7 +329,7 @@ class Call(_Working):
         self._deliver(reply)
 
     def refuse(self, kind: str, text: str) -> None:
-        """End the connection for a request that turns out bad, or cannot be answered, after its handler returned."""
+        """End the connection of a pending call whose request is invalid or cannot be answered."""
         if self.done:
             return
         self.refused(kind)
@@ -330,13 +337,13 @@ class Call(_Working):
         self._deliver(None)
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """End the call because the client has disconnected."""
         if not self.done:
             self._completion.ended(self, _CANCELLED)
             super().cancel()
 
     def give_up(self) -> None:
-        """Who was to answer has been stopped."""
+        """End the call because the task that should answer it has been stopped."""
         if not self.done:
             self.done = True
             self._completion.ended(self, _CANCELLED)

@@ -1,4 +1,4 @@
-"""Clients that push metrics (KIP-714), as Apache Kafka without a receiver has it: none are received. Pure.
+"""Metrics pushed by clients (KIP-714), which are dropped, as in Apache Kafka without a receiver. Pure.
 
 A client asks which metrics to push and how often, and pushes them. The answers follow from the client metrics
 subscriptions that match the client. The metrics that a client pushes are checked and dropped.
@@ -20,18 +20,18 @@ from broker_runtime.metadata.image import MetadataImage
 MAX_BYTES = 1_048_576
 """Largest size of the metrics in one request; Kafka's default of telemetry.max.bytes."""
 COMPRESSION_TYPES = (4, 3, 1, 2)
-"""zstd, lz4, gzip, snappy: in the order in which clients prefer them."""
+"""zstd, lz4, gzip, snappy, in the order of clients' preference."""
 _UNCOMPRESSED = 0
 _KIND = ResourceType.CLIENT_METRICS
 _INSTANCES_MAX = 16_384
-"""Clients that are remembered at a time, as in Kafka."""
+"""Maximum number of clients remembered at a time, as in Kafka."""
 _INTERVALS_KEPT = 3
 _KEPT_S_MIN = 60.0
 _NEVER = float("-inf")
 _SETS_KEPT = 256
-"""Sets of subscriptions of which the metrics are kept."""
+"""Number of sets of subscriptions whose metrics are cached."""
 _RESERVED_MAX = 1
-"""Ids up to this number belong to no client."""
+"""Client instance ids up to this number are reserved."""
 
 
 class Client(NamedTuple):
@@ -45,7 +45,7 @@ class Client(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """A request of a client with metrics; `size` is that of the metrics, in bytes."""
+    """A client's request with metrics. `size` is the size of the metrics, in bytes."""
 
     subscription_id: int
     compression_type: int
@@ -62,7 +62,7 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class _Instance:
-    """One client, by the id that it was given."""
+    """The state of one client."""
 
     wanted: Wanted
     id: int
@@ -74,7 +74,7 @@ class _Instance:
 
 
 class ClientTelemetry:
-    """Owns what is known of each client since it asked last; nothing of it is durable."""
+    """Owns the state of clients with recent requests. It is not durable."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -82,7 +82,10 @@ class ClientTelemetry:
         self._subscriptions = _Subscriptions()
 
     def subscriptions(self, instance_id: UUID, client: Client, now_s: float) -> tuple[int, Wanted]:
-        """The id of the set of subscriptions, and what to push. Raises KafkaError for a client that asks too often."""
+        """The id of the client's set of subscriptions, and the metrics to push.
+
+        Raises KafkaError for a client that asks too often.
+        """
         instance = self._instance(instance_id, client, now_s)
         if now_s - max(instance.asked_s, instance.pushed_s) < instance.wanted.interval_ms / 1000:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the client asked before its next push is due")
@@ -90,7 +93,7 @@ class ClientTelemetry:
         return instance.id, instance.wanted
 
     def push(self, instance_id: UUID, client: Client, pushed: Pushed, now_s: float) -> None:
-        """Raises KafkaError for what a client may not push."""
+        """Check metrics that a client pushes. Raises KafkaError if the client may not push them."""
         if instance_id.int <= _RESERVED_MAX:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"client instance id {instance_id} is reserved")
         instance = self._instance(instance_id, client, now_s)
@@ -110,7 +113,7 @@ class ClientTelemetry:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"{pushed.size} bytes, and {MAX_BYTES} are allowed")
 
     def _instance(self, instance_id: UUID, client: Client, now_s: float) -> _Instance:
-        """A client that has not asked here, or long ago, is a new one."""
+        """The state of a client. A client without a recent request here counts as new."""
         known = self._instances.pop(instance_id, None)
         if known is not None and now_s - known.seen_s > _kept_s(known.wanted.interval_ms):
             known = None
@@ -137,7 +140,7 @@ class _Subscriptions:
         self._sets: OrderedDict[tuple[str, ...], Wanted] = OrderedDict()
 
     def update(self, stored: Mapping[str, Mapping[str, str]]) -> None:
-        """`stored` are the configurations as they are now, by name. A changed one is another object."""
+        """Parse the changed configurations. `stored` has the current ones by name; a changed one is another object."""
         known = self._parsed
         if len(known) == len(stored) and all(name in known and known[name][0] is own for name, own in stored.items()):
             return
@@ -149,7 +152,7 @@ class _Subscriptions:
         self._sets.clear()
 
     def wanted(self, client: Mapping[str, str]) -> Wanted:
-        """`client` has a value for each key that a pattern may name."""
+        """The metrics for a client. `client` has a value for each key that a pattern may match."""
         names = tuple(name for name, (_, found) in self._parsed.items() if found is not None and found.matches(client))
         wanted = self._sets.pop(names, None)
         self._sets[names] = wanted = self._of(names) if wanted is None else wanted
@@ -183,6 +186,6 @@ def _kept_s(interval_ms: int) -> float:
 
 
 def _subscription_id(wanted: Wanted, instance_id: UUID) -> int:
-    """32 bits with a sign. It differs for another set of metrics, another interval or another client."""
+    """A signed 32-bit id that differs for another set of metrics, another interval or another client."""
     told = f"{sorted(wanted.metrics)} {wanted.interval_ms} {instance_id}".encode()
     return int.from_bytes(crc32c(told).to_bytes(4, "big"), "big", signed=True)

@@ -1,8 +1,8 @@
-"""ConsumerGroupDescribe (69), versions 0 and 1 (KIP-848; version 1 says which protocol a member speaks, KIP-1099).
+"""ConsumerGroupDescribe (69), versions 0 and 1 (KIP-848; version 1 has the protocol of each member, KIP-1099).
 
-Read and packed by hand and over many turns: a group may have thousands of members. One that is named several times is
-described once. Topics that are gone are left out. If a request asks for authorized operations, the answer has
-all: this broker has no authorizer.
+Requests and answers are read and packed by hand, over many iterations of the event loop, because a group may have
+thousands of members. A group that is named several times is described once. Deleted topics are omitted. If a request
+asks for authorized operations, the answer has all: this broker has no authorizer.
 """
 
 from collections.abc import Awaitable, Iterator
@@ -73,7 +73,7 @@ async def _described(operations: int, call: Call, context: BrokerContext, pace: 
 
 
 def _member(member: ConsumerMember, target: Assignment, version: int, topics: Topics) -> Iterator[bytes]:
-    """Each part is a little that has to be done."""
+    """Yield the packed member in small parts, so that the caller can pause between them."""
     metadata = member.metadata
     yield string(member.member_id, flexible=True) + nullable_string(metadata.instance_id, flexible=True)
     yield nullable_string(metadata.rack_id, flexible=True) + _INT32.pack(member.epoch)

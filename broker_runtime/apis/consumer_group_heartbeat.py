@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat (68), versions 0 and 1 (KIP-848): a member of a group is there, comes, changes or goes.
+"""ConsumerGroupHeartbeat (68), versions 0 and 1 (KIP-848): a member joins, stays, changes its subscription or leaves.
 
-Read and packed by hand: every member sends one every few seconds, nearly all of them to say only that it is there. Such
-a one is answered at once where its coordinator has nothing else to do. From version 1 on a member brings its own id,
-and may subscribe by a regular expression.
+Read and packed by hand, because every member sends one every few seconds, and nearly all only keep the session alive.
+Such a heartbeat is answered at once if the coordinator is idle. From version 1 on a member generates its own id, and
+may subscribe by a regular expression.
 """
 
 from collections.abc import Awaitable, Iterator
@@ -27,7 +27,7 @@ from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _REGEX_SINCE = 1
 _SHORT_BYTES = 1_024
-"""A longer request may name many topics."""
+"""Requests larger than this are read in steps, because they may name many topics."""
 _INT32 = Struct(">i")
 _INT32_BYTES = 4
 _TOPICS_OF_A_STEP = 8
@@ -43,14 +43,14 @@ _NO_MEMBER = b"\x00" + _EPOCH_AND_INTERVAL.pack(0, 0) + _NO_ASSIGNMENT
 def handle(
     reader: RequestReader, call: Call, context: BrokerContext
 ) -> Reply | Awaitable[Reply] | Steps[Reply | Awaitable[Reply]]:
-    """Raises ProtocolError where the frame is none, or larger than a heartbeat may be."""
+    """Answer a heartbeat. Raises ProtocolError if the frame is malformed or too large."""
     if reader.left > _SHORT_BYTES:
         return _beat_in_steps(kept(reader, call), call, context)
     return _beat_at_once(read(reader, call), call, context)
 
 
 def _beat_in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Awaitable[Reply]]:
-    """Of a member that names very many topics."""
+    """Answer the heartbeat of a member that names very many topics."""
     request = yield from read_in_steps(reader, call)
     return _beat_at_once(request, call, context)
 
@@ -78,12 +78,12 @@ async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -
 
 
 def read(reader: RequestReader, call: Call) -> HeartbeatRequest:
-    """A short request. Raises ProtocolError."""
+    """Read a short request. Raises ProtocolError."""
     return at_once(read_in_steps(reader, call))
 
 
 def read_in_steps(reader: RequestReader, call: Call) -> Steps[HeartbeatRequest]:
-    """Raises ProtocolError, and RequestTooLargeError."""
+    """Read a request. Raises ProtocolError, and RequestTooLargeError."""
     group_id, member_id = reader.string(), reader.string()
     (member_epoch,) = reader.fixed(_INT32)
     instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
@@ -113,7 +113,7 @@ def read_in_steps(reader: RequestReader, call: Call) -> Steps[HeartbeatRequest]:
 
 
 def _read_owned(reader: RequestReader, topics: int) -> Steps[Assignment]:
-    """A topic that is named twice owns the partitions of both."""
+    """Read the owned partitions. If a topic is named twice, its partitions are combined."""
     owned: dict[UUID, list[int]] = {}
     for _ in range(topics):
         partitions = owned.setdefault(reader.uuid(), [])

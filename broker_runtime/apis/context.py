@@ -1,9 +1,9 @@
-"""How an API is described, and what its handler may use: the context of the role that serves it.
+"""The description of an API, and the context that its handler may use, one for each role.
 
-A handler reads `request` (kio's entity of whichever version came), looks at or changes what its context holds, and
-returns Fields or an awaitable of them. It knows no sockets, no versions' encodings and no correlation ids; who asks and
-how is in its `Call`. Where an API has a shorter way, its handler gets a RequestReader, and returns the packed reply or
-the call itself, which it completes later.
+A handler reads `request` (kio's entity of the request's version), reads or changes objects of its context, and returns
+Fields or an awaitable of them. It does not see sockets, encodings or correlation ids. Its `Call` describes the client
+and the request's header. On hot paths a handler gets a RequestReader instead, and returns the packed reply or the call
+itself, which it completes later.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class NodeContext(Protocol):
-    """What handlers may use on brokers and on controllers."""
+    """Context of handlers that run on brokers and on controllers."""
 
     @property
     def settings(self) -> BrokerSettings: ...
@@ -51,16 +51,16 @@ class NodeContext(Protocol):
 
     @property
     def image(self) -> MetadataImage:
-        """Metadata as far as this node has it."""
+        """The metadata that this node has replicated so far."""
         ...
 
     def note_on_config(self, key: str, /) -> str | None:
-        """What there is to be told of a configuration key beside its meaning: what has become of its value here."""
+        """A note for a configuration key's documentation: the status of its value on this node. May be None."""
         ...
 
 
 class FetchContext(NodeContext, Protocol):
-    """What Fetch uses on brokers and on controllers."""
+    """Context of Fetch on brokers and on controllers."""
 
     @property
     def logs(self) -> LogManager: ...
@@ -79,7 +79,7 @@ class FetchContext(NodeContext, Protocol):
 
 
 class ControllerRequests(Protocol):
-    """Requests of this broker to the active controller; they raise KafkaError when it cannot be reached."""
+    """Requests of this broker to the active controller. They raise KafkaError if it is unreachable."""
 
     async def request(self, api_key: int, version: int, content: Fields) -> Entity: ...
 
@@ -89,55 +89,56 @@ class ControllerRequests(Protocol):
 
 
 class ProducerIds(Protocol):
-    """Where InitProducerId has its ids from."""
+    """The source of producer ids for InitProducerId."""
 
     async def next_id(self) -> int:
-        """A producer id that no other producer of the cluster has."""
+        """A producer id that is unique in the cluster."""
         ...
 
 
 class OwnListeners(Protocol):
-    """The listeners of this broker, as its dynamic configuration changes them."""
+    """The listeners of this broker, which its dynamic configuration can change."""
 
     def opening(self, change: Callable[[], Mapping[str, str]], /) -> AbstractAsyncContextManager[Mapping[str, str]]:
-        """Holds open what `change` adds: it gives the dynamic configuration that this broker is to have.
+        """Reserve the ports of the listeners that `change` adds, while the context manager is active.
 
-        Raises KafkaError(INVALID_REQUEST) when that cannot be.
+        `change` returns the new dynamic configuration of this broker. Raises KafkaError(INVALID_REQUEST) if it is
+        invalid or a port cannot be opened.
         """
         ...
 
     async def in_force(self, own: Mapping[str, str], timeout_s: float, /) -> bool:
-        """Wait until the listeners are as `own` says."""
+        """Wait until the listeners of the dynamic configuration `own` are in force. Returns False after the timeout."""
         ...
 
 
 class TopicCreation(Protocol):
-    """Has topics made that clients name and nobody has created."""
+    """Creates topics that clients request and that do not exist."""
 
     def ask_for(self, names: Collection[str], /) -> None:
-        """Have topics made that a client has asked for; nobody waits for them."""
+        """Start to create topics that a client has requested. Does not wait for the result."""
         ...
 
 
 class ReplicasContext(FetchContext, Protocol):
-    """Replicas of a broker, led here or not."""
+    """Context of handlers that use a broker's replicas, led here or not."""
 
     def replica_log(self, topic_id: UUID, partition: int, leader_epoch: int, /) -> Log:
-        """The log of a replica that agrees with the leader's of this epoch, led here or not. Raises KafkaError."""
+        """The log of a replica that matches the leader's log in this epoch, led here or not. Raises KafkaError."""
         ...
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], str]:
-        """Partitions that this broker should have a replica of, and why it does not serve them."""
+        """Partitions whose assigned replica this broker does not serve, and the reason."""
         ...
 
     def said_of_repair(self, topic: str, partition: int, /) -> str:
-        """State of the repair of a damaged replica, as half a sentence."""
+        """State of the repair of a damaged replica, as a clause for a message."""
         ...
 
 
 class BrokerContext(ReplicasContext, Protocol):
-    """What handlers may use on a broker."""
+    """Context of handlers that run on brokers."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...
@@ -147,7 +148,7 @@ class BrokerContext(ReplicasContext, Protocol):
 
     @property
     def groups(self) -> "GroupCoordinatorService":
-        """Coordinates the groups of which this broker leads the partition."""
+        """Coordinator of the groups whose __consumer_offsets partition this broker leads."""
         ...
 
     @property
@@ -161,7 +162,7 @@ class BrokerContext(ReplicasContext, Protocol):
 
     @property
     def all_topics(self) -> KeptAnswers:
-        """Of Metadata about all topics."""
+        """Cached answers to Metadata requests for all topics."""
         ...
 
     @property
@@ -169,32 +170,35 @@ class BrokerContext(ReplicasContext, Protocol):
 
     @property
     def slow_controller(self) -> ControllerRequests:
-        """For requests that wait for others than the controller: on one link answers come in the order of requests."""
+        """A separate link for requests that wait for other systems than the controller.
+
+        The answers on one link arrive in the order of the requests, so a slow one would delay the others.
+        """
         ...
 
     @property
     def repeated_fetches(self) -> RepeatedFetches: ...
 
     def led(self, topic: str, partition: int, /) -> LeaderReplica:
-        """As `led_log`, with the followers; on the hot path. Raises the same."""
+        """The leader's replica, with its followers, for the hot path. Raises the same errors as `led_log`."""
         ...
 
     def run_aside(self, work: Callable[[], T], /) -> asyncio.Future[T]:
-        """Run what takes long in another thread, a few at a time; the result is what `work` returns.
+        """Run slow work in another thread, of which there are a few. The future has the result of `work`.
 
-        Raises KafkaError, which makes a client try again, when too much waits already.
+        Raises KafkaError with a retriable code if too much work is already queued.
         """
         ...
 
 
 class ControllerContext(FetchContext, Protocol):
-    """What handlers may use on a controller, be it active or on standby. It leads the log of the metadata only."""
+    """Context of handlers that run on controllers, active or standby. A controller leads only the metadata log."""
 
     @property
     def controller(self) -> "ControllerService": ...
 
     async def resolve_hosts(self, names: Iterable[str], /) -> Mapping[str, Sequence[str]]:
-        """The addresses of those host names that have any, all asked for at once and within a time."""
+        """Addresses of the host names that can be resolved, with all queries in parallel and one timeout."""
         ...
 
 
@@ -204,21 +208,22 @@ Answer = Fields | Reply | PendingReply
 Later = Awaitable[Fields | Reply | Steps[Fields | Reply]]
 Handled = Answer | Later | Steps[Answer | Later]
 Handler = Callable[[Any, Call, C], Handled]
-"""ProtocolError ends the connection: for a request that is none, and where a client can be told in no other way.
+"""Handles one request. ProtocolError ends the connection: for a malformed request, or if no answer can carry the error.
 
-A handler whose work grows with the request, or with what is there, returns `Steps`.
+A handler whose work grows with the size of the request or of the cluster returns `Steps`.
 """
 
 Gate = Callable[[Call], Answer | Later | None]
-"""Asked of every call between reading its request and handling it; None lets it pass.
+"""Checks every call after its request is read and before it is handled. None lets the call pass.
 
-Anything else is the answer instead of the handler's: how an authorizer refuses. A throttle calls `Call.throttle` and
-lets it pass. What `Call.request` is stands in `ApiSpec.reads`; a RequestReader must be left where it was.
+Any other result is the answer instead of the handler's: an authorizer refuses a request this way. A throttle calls
+`Call.throttle` and lets the call pass. `ApiSpec.reads` defines the type of `Call.request`. A gate must restore the
+position of a RequestReader.
 """
 
 
 class ReadRequest(NamedTuple):
-    """A request, and the bytes of its body, for who passes it on."""
+    """A request and the bytes of its body, for a handler that forwards it."""
 
     entity: Entity
     body: bytes
@@ -231,14 +236,14 @@ def _never(_: Entity) -> Steps[bool]:
 
 @dataclass(frozen=True, slots=True)
 class ApiSpec(Generic[C]):
-    """One API as a kind of listener serves it; `C` is the context of its handler.
+    """One API as one kind of listener serves it; `C` is the context of its handler.
 
-    `reads`: what the handler gets, kio's entity, a RequestReader, or a ReadRequest. `counts_itself`: the handler holds
-    the items of its request against the limits. `any_version`: the handler answers versions outside of `versions`, too.
-    `on_standby`: a controller that is not the active one answers too, by NOT_CONTROLLER or another code that says so,
-    or because the answer is about this process only. `outlives_client`: steps that have begun are carried out to their
-    end when the client has gone. `slow` says of a request that its answer waits for others than
-    the controller, such as a name server.
+    `reads`: the argument of the handler: kio's entity, a RequestReader, or a ReadRequest. `counts_itself`: the handler
+    itself checks the number of items in its request against the limits. `any_version`: the handler also answers
+    versions outside of `versions`. `on_standby`: standby controllers answer too, with NOT_CONTROLLER or a similar code,
+    or because the answer is only about this process. `outlives_client`: steps that have begun run to their end even
+    after the client has disconnected. `slow`: whether the answer to a request waits for another system than the
+    controller, such as a name server.
     """
 
     key: int

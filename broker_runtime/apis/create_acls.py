@@ -14,7 +14,7 @@ from broker_runtime.wire.writer import array_length, nullable_string
 _CODE = ErrorCode.SECURITY_DISABLED
 _WHY = "No Authorizer is configured."
 _ITEM_BYTES_MIN = 8
-"""The smallest item of a request: three numbers and empty texts."""
+"""Minimum size of an item of a request: three numbers and empty strings."""
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
@@ -23,9 +23,9 @@ def handle(reader: RequestReader, call: Call, context: NodeContext) -> Reply:
 
 
 def refused(reader: RequestReader, call: Call, matching: bytes) -> Reply:
-    """The same answer for each item of the request; what the items say makes no difference.
+    """The same error for each item of the request, regardless of its content.
 
-    `matching` is the part of an item of the answer behind its message.
+    `matching` is the part of each item of the answer that follows its message.
     """
     check_size(call.api.name, reader.left, reader.limits)
     count = reader.array_length()

@@ -1,4 +1,4 @@
-"""CreateTopics (19), versions 2 to 7 (KIP-464 defaults, KIP-525 configurations in the answer, KIP-516 topic ids)."""
+"""CreateTopics (19), versions 2 to 7 (KIP-464: defaults, KIP-525: configurations in the answer, KIP-516: topic ids)."""
 
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
@@ -25,7 +25,7 @@ from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
 from broker_runtime.wire.versions import CREATE_TOPICS
 
 ConfigsGiven = tuple[tuple[str, str], ...]
-"""The configuration that one topic of a request asks for."""
+"""The configuration that a request contains for one topic."""
 
 
 async def handle(request: CreateTopicsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
@@ -36,7 +36,7 @@ async def handle(request: CreateTopicsRequest, call: Call, context: ControllerCo
 
 
 def _refused_all(request: CreateTopicsRequest, error: KafkaError) -> Steps[Fields]:
-    # Kafka answers a name as often as the request has it.
+    # As in Kafka, a topic that is named several times gets as many results.
     return {"topics": (yield from each(request.topics, lambda topic: _refused(topic.name, error)))}
 
 
@@ -73,7 +73,7 @@ def _partitions_of(topic: CreatableTopic, defaults: TopicDefaults) -> int:
 
 
 def _wanted(topic: CreatableTopic) -> Steps[NewTopic]:
-    """Raises KafkaError."""
+    """The topic that the request asks for. Raises KafkaError."""
     check_count(len(topic.configs))
     return NewTopic(
         topic.name,
@@ -97,7 +97,10 @@ def _created(name: str, created: CreatedTopic, configs: Sequence[Fields]) -> Fie
 
 
 class _Descriptions:
-    """The configurations of the topics of one request: most of them are alike, and each takes as long as a topic."""
+    """Described configurations of the topics of one request.
+
+    They are cached, because most are equal, and describing one takes as long as creating a topic.
+    """
 
     def __init__(self, image: MetadataImage, context: ControllerContext) -> None:
         self._image, self._context = image, context

@@ -1,6 +1,6 @@
-"""Who leads a partition that this broker does not lead, told in the answer that refuses it (KIP-951). Pure.
+"""The leader of a partition that this broker does not lead, as part of the answer that refuses it (KIP-951). Pure.
 
-A client goes on with that broker at once, in place of asking for metadata first.
+The client can switch to that broker at once, without a Metadata request.
 """
 
 from struct import Struct
@@ -12,7 +12,7 @@ from broker_runtime.wire.varint import write_uvarint
 from broker_runtime.wire.writer import array_length, nullable_string, string
 
 OF_FETCH, OF_PRODUCE = 1, 0
-"""The tag of a partition's leader; the brokers have the same one in both answers."""
+"""The tag of a partition's leader in each answer. The tag of the brokers is the same in both answers."""
 _LEADER = Struct(">ii")
 _INT32 = Struct(">i")
 _NO_TAGS = b"\x00"
@@ -20,12 +20,12 @@ _ENDPOINTS_TAG = 0
 
 
 def tells_leader(code: int) -> bool:
-    """Whether a client is refused because of who leads."""
+    """Whether the error code refuses a client because of the partition's leader."""
     return code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class CurrentLeaders:
-    """Of one answer: it gathers the brokers that lead the partitions that were refused."""
+    """Collects the brokers that lead the refused partitions of one answer."""
 
     __slots__ = ("_brokers", "_image", "_listener", "_tag")
 
@@ -34,7 +34,7 @@ class CurrentLeaders:
         self._brokers: dict[int, bytes] = {}
 
     def partition_tags(self, topic: str | UUID, index: int) -> bytes:
-        """The tagged fields at the end of what the answer says of a partition; -1 stands for what is not known."""
+        """The tagged fields at the end of a partition in the answer. Unknown values are -1."""
         topics = self._image.topics
         known = topics.by_id(topic) if isinstance(topic, UUID) else topics.get(topic)
         part = None if known is None else known.partitions.get(index)

@@ -1,7 +1,8 @@
-"""DeleteGroups (42), versions 0 to 2 (KIP-229): empty groups, with all that they have committed.
+"""DeleteGroups (42), versions 0 to 2 (KIP-229): deletes empty groups with their committed offsets.
 
-A group with very many offsets goes in slices, so that others are served meanwhile; one that gets a member in between
-stays, without the offsets that are gone already. Groups are read and packed by hand: there may be thousands.
+A group with very many offsets is deleted in slices, so that other requests are served in between. If a member joins
+between two slices, the group remains, without the offsets already deleted. Groups are read and packed by hand, because
+there may be thousands.
 """
 
 from collections.abc import Awaitable

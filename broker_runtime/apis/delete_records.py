@@ -1,8 +1,9 @@
 """DeleteRecords (21), versions 0 to 2 (KIP-107): moves the log start offset; -1 means up to the high watermark.
 
-One write beside the event loop notes the new starts of all partitions of a request. Answered when that is done and
-every replica that lives or may lead has the new start, so that no later leader serves the records again. With the
-request's time-out the answer is REQUEST_TIMED_OUT: they are deleted here, and followers hear of it when they can.
+One write in another thread stores the new start offsets of all partitions of a request. The answer is sent when the
+write is done and every replica that is alive or may become leader has the new start offset, so that no later leader
+serves the records again. After the request's timeout the answer is REQUEST_TIMED_OUT: the records are deleted here,
+and followers learn the new start offset when they fetch again.
 """
 
 import asyncio
@@ -26,13 +27,13 @@ _INVALID_LOW_WATERMARK = -1
 
 @dataclass(slots=True)
 class _Deletion:
-    """Of one partition, in one leader epoch, up to `before`."""
+    """The deletion of one partition's records before the offset `before`, in one leader epoch."""
 
     leader: LeaderReplica
     leader_epoch: int
     before: int
     low_watermark: int
-    """As it was when the records were deleted here."""
+    """The low watermark when the records were deleted here."""
 
     @property
     def waits(self) -> bool:
@@ -47,7 +48,7 @@ class _Deletion:
 
 
 class _Noting:
-    """The write of the new starts: over or not, and why it failed."""
+    """The write of the new start offsets: whether it has ended, and its error."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
@@ -68,7 +69,7 @@ def handle(
     for topic in request.topics:
         done: list[tuple[int, _Deletion | KafkaError]] = []
         for part in topic.partitions:
-            # Others move log starts between two steps, and have theirs written at once.
+            # Between two steps other requests may move log starts, which must be written at once.
             with context.logs.log_starts.gathered():
                 done.append((part.partition_index, _delete(topic.name, part, context)))
             yield
@@ -104,7 +105,7 @@ def _delete(topic: str, part: DeleteRecordsPartition, context: BrokerContext) ->
 async def _answer_later(
     outcomes: _Outcomes, waiting: Sequence[_Deletion], noting: _Noting, timeout_s: float, slices: Slices
 ) -> Steps[Fields]:
-    # This runs a little later than the handler: some may have what they waited for.
+    # This runs some time after the handler, so some deletions may already be complete.
     waiting = await slices.finish(chosen(waiting, lambda deletion: deletion.waits))
     left = len(waiting)
     all_over = asyncio.Event()
@@ -133,14 +134,14 @@ async def _answer_later(
 def _wait_for(
     waiting: Sequence[_Deletion], one_less: Callable[[], None], undo: list[Callable[[], None]]
 ) -> Steps[None]:
-    """`undo` gets what takes each wait back."""
+    """Register `one_less` for each deletion. Adds a function that unregisters it to `undo`."""
     for deletion in waiting:
         undo.append(deletion.leader.wait_for_deletion(deletion.before, one_less))
         yield
 
 
 def _answer(outcomes: _Outcomes, error: Exception | None) -> Steps[Fields]:
-    """`error`: a power loss could bring back what nobody has noted to be deleted."""
+    """The answer. `error` fails all deletions: a power loss could restore records whose deletion is not stored."""
     failed = None
     if error is not None:
         failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log starts are not noted: {error}")

@@ -1,4 +1,4 @@
-"""DeleteTopics (20), versions 1 to 6 (KIP-516: by name or by id from version 6)."""
+"""DeleteTopics (20), versions 1 to 6 (KIP-516: from version 6 by name or id)."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -65,7 +65,7 @@ def _delete_all(
 
 
 def _topic_name(item: _Wanted, image: MetadataImage) -> str | None:
-    """A topic that is named once by its name and once by its id is named twice."""
+    """The topic's name if known, so that a topic given by its name and by its id counts as a duplicate."""
     name, topic_id = item
     if name is not None or topic_id is None:
         return name

@@ -1,7 +1,7 @@
 """DescribeAcls (29), versions 1 to 3: this broker has no authorizer.
 
-The answer is SECURITY_DISABLED, as of Apache Kafka without an authorizer. Tools that copy or list ACLs know this code,
-MirrorMaker 2 for one, and take it for no ACLs.
+The answer is SECURITY_DISABLED, as in Apache Kafka without an authorizer. Tools that copy or list ACLs, such as
+MirrorMaker 2, know this code and treat it as an empty list.
 """
 
 from broker_runtime.apis.call import Call

@@ -1,6 +1,6 @@
 """DescribeClientQuotas (48), versions 0 to 1 (KIP-546): any broker answers from its metadata.
 
-A connection group may have ten thousand members, and each is an entry: they are packed in steps.
+The entries are packed in steps, because a connection group may have ten thousand members, each of them an entry.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from broker_runtime.wire.versions import DESCRIBE_CLIENT_QUOTAS
 from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _HEAD = Struct(">ih")
-"""Throttle time in ms and error."""
+"""Throttle time in ms and error code."""
 _FLOAT64 = Struct(">d")
 
 

@@ -1,8 +1,8 @@
 """DescribeCluster (60), versions 0 to 2 (KIP-700, KIP-919 endpoint types, KIP-1073 fenced brokers).
 
-Brokers' listeners answer about brokers and the controller's about controllers; asking the other kind is
-MISMATCHED_ENDPOINT_TYPE.
-If a request asks for authorized operations, the answer has all: this broker has no authorizer.
+Brokers' listeners describe brokers, and the controller's listeners describe controllers. A request for the other kind
+gets MISMATCHED_ENDPOINT_TYPE. If a request asks for authorized operations, the answer has all: this broker has no
+authorizer.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32), versions 1 to 4 (KIP-133, KIP-226 synonyms, KIP-569 types and documentation)."""
+"""DescribeConfigs (32), versions 1 to 4 (KIP-133, KIP-226: synonyms, KIP-569: types and documentation)."""
 
 from collections.abc import Sequence
 

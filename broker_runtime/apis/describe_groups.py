@@ -1,13 +1,13 @@
 """DescribeGroups (15), versions 0 to 6: groups of the classic protocol and of the push protocol, with their members.
 
-- Before version 6 a group that is not there is Dead, without an error (KIP-1043); one of KIP-848 is not there.
-- Metadata of members is shown while the group is Stable: it is that of the protocol that was chosen. While it
-  rebalances, their assignment is the one that they had before.
+- Before version 6 a group that does not exist is Dead, without an error (KIP-1043). This includes groups of KIP-848.
+- Members have metadata only while the group is Stable: the metadata for the chosen protocol. During a rebalance they
+  have their previous assignment.
 - If a request asks for authorized operations, the answer has all: this broker has no authorizer.
-- Consumers of the push protocol are shown with what they were last told to read, while they read it.
+- Consumers of the push protocol have the last assignment sent to them, while they read it.
 - A group that is named several times is described once.
 
-Read and packed by hand and over many turns, as ConsumerGroupDescribe.
+Requests and answers are read and packed by hand, over many iterations of the event loop, as in ConsumerGroupDescribe.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -44,23 +44,26 @@ _INSTANCE_SINCE = 4
 _NOT_FOUND_SINCE = 6
 _DEAD = ClassicState.DEAD.value
 _PUSH = "push"
-"""What tools show where others have their assignor."""
+"""Protocol name of a push group, which tools show as its assignor."""
 _ASSIGNMENT_VERSION = 0
 _BOOLEAN, _INT16, _INT32 = Struct(">?"), Struct(">h"), Struct(">i")
 
 
 class _Group(NamedTuple):
-    """As it was decided last: with each member what it brought and has, which others take the place of later."""
+    """A snapshot of a group after the last decision.
+
+    Each member has its metadata and assignment of that time, which later decisions replace rather than modify.
+    """
 
     state: str
     protocol_type: str = ""
     protocol: str | None = None
-    """None where metadata is not shown."""
+    """None if metadata is not shown."""
     members: Sequence["_Pack"] = ()
 
 
 _Pack = Callable[[str, Call], Sequence[bytes] | Steps[Sequence[bytes]]]
-"""Packs one member of a group; it is given the protocol of which metadata is shown."""
+"""Packs one member of a group. The first argument is the protocol whose metadata is shown."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
@@ -94,7 +97,7 @@ async def _described(operations: int, call: Call, context: BrokerContext, pace: 
 
 
 def _found(state: GroupsState, group_id: str) -> _Group:
-    """Raises KafkaError (GROUP_ID_NOT_FOUND)."""
+    """A snapshot of the group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
     group = state.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -139,7 +142,7 @@ def _packed_member(
 
 
 def _packed_consumer(consumer: PushMember, told: Collection[Partition], _: str, call: Call) -> Steps[Sequence[bytes]]:
-    """It has no client id: its own says the same."""
+    """Pack a push consumer. It has no client id, so its consumer id is used for both."""
     partitions: dict[str, tuple[int, ...]] = {}
     for topic, parts in groupby((yield from in_order(list(told))), key=itemgetter(0)):
         partitions[topic] = tuple(number for _, number in parts)
@@ -151,7 +154,7 @@ def _packed_consumer(consumer: PushMember, told: Collection[Partition], _: str, 
 def _packed_as(
     names: tuple[str, str, str], metadata: bytes, assignment: bytes, call: Call, instance_id: str | None = None
 ) -> Sequence[bytes]:
-    """`names` are the member's id, its client's, and its host."""
+    """Pack a member. `names` are its member id, client id and host."""
     flexible = call.flexible
     member_id, client_id, client_host = names
     parts = [string(member_id, flexible)]

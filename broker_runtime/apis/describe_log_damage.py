@@ -1,6 +1,6 @@
-"""DescribeLogDamage (30007), version 0: which offsets of its replicas this broker cannot read (decision 46).
+"""DescribeLogDamage (30007), version 0: the offsets of its replicas that this broker cannot read (decision 46).
 
-A replica that is not served at all is a partition without ranges; `repair` says why.
+A replica that is not served at all is listed without ranges, and `repair` contains the reason.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from broker_runtime.wire.requests import DescribeLogDamageRequest
 from broker_runtime.wire.versions import DESCRIBE_LOG_DAMAGE
 
 RANGES_MAX = 1_000
-"""Limit of one answer, which is encoded in one iteration of the event loop."""
+"""Maximum number of ranges in one answer, which is encoded in one iteration of the event loop."""
 
 
 def handle(request: DescribeLogDamageRequest, call: Call, context: BrokerContext) -> Fields:

@@ -1,7 +1,7 @@
-"""DescribeLogDirs (35), versions 1 to 5 (KIP-113, KIP-827, KIP-1066): what this broker's folder holds, in bytes.
+"""DescribeLogDirs (35), versions 1 to 5 (KIP-113, KIP-827, KIP-1066): the sizes of the logs in this broker's folder.
 
-Kafka's tool for reassignments asks for it. There is one folder, and nothing moves between folders. The size of the
-volume is not told: -1, the protocol's "not known".
+Sizes are in bytes. Kafka's reassignment tool uses this API. There is only one folder, so no replica moves between
+folders. The size of the volume is always -1, which means "not known" in the protocol.
 """
 
 from broker_runtime.apis.call import Call

@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0 (KIP-664): the idempotent producers that the leader of a partition remembers."""
+"""DescribeProducers (61), version 0 (KIP-664): the idempotent producers known to the leader of a partition."""
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext

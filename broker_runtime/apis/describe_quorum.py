@@ -1,7 +1,7 @@
-"""DescribeQuorum (55), versions 0 to 2 (KIP-595, KIP-836, KIP-853): who keeps the metadata, and how far each broker is.
+"""DescribeQuorum (55), versions 0 to 2 (KIP-595, KIP-836, KIP-853): the metadata log's replicas and their offsets.
 
-There is no quorum of controllers: the journal is kept by a disk or by the API server, and controllers on standby have
-no copy that counts. So the active controller is the only voter, and every broker with a session is an observer.
+There is no quorum of controllers: a disk or the API server stores the journal, and copies on standby controllers do not
+count. So the active controller is the only voter, and every broker with a session is an observer.
 """
 
 from typing import Any
@@ -66,7 +66,7 @@ def _metadata_partition(controller: ControllerService, context: ControllerContex
 
 
 def _observers(controller: ControllerService, end: int, context: ControllerContext) -> list[dict[str, Any]]:
-    """As of their last heartbeats."""
+    """The brokers with a session, as of their last heartbeats."""
     now_s, now_ms = context.clock.monotonic(), context.clock.wall_ms()
     found = []
     for broker_id, broker in sorted(controller.image.brokers.items()):

@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions (75), version 0 (KIP-966): topics by name in pieces, with a cursor to go on from.
+"""DescribeTopicPartitions (75), version 0 (KIP-966): topics in the order of their names, page by page with a cursor.
 
-No topics asked for are all topics; of those that are asked for one must be the cursor's, as in Kafka. The authorized
-operations are always all operations: this broker has no authorizer.
+A request without topics asks for all topics. If it names topics, the cursor's topic must be one of them, as in Kafka.
+The authorized operations are always all operations: this broker has no authorizer.
 """
 
 from broker_runtime.apis.authorized_operations import NOT_ASKED, ON_TOPIC
@@ -17,7 +17,7 @@ from broker_runtime.wire.requests import DescribeTopicPartitionsRequest
 from broker_runtime.wire.versions import DESCRIBE_TOPIC_PARTITIONS
 
 _PARTITIONS_MAX = 2_000
-"""Of one answer; Kafka's default of max.request.partition.size.limit."""
+"""Maximum number of partitions in one answer. Kafka's default of max.request.partition.size.limit."""
 
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
@@ -59,7 +59,7 @@ def _why_absent(name: str) -> ErrorCode:
 
 
 def _described(topic: Topic, indexes: list[int], call: Call, context: BrokerContext) -> Steps[Fields]:
-    """Of a topic partitions never go."""
+    """Describe partitions of a topic. The steps may use `indexes`, because a topic never loses partitions."""
     partitions = yield from each(indexes, lambda index: _partition(index, topic.partitions[index], call, context))
     return _topic(topic.name, topic.id, ErrorCode.NONE) | {"partitions": partitions}
 

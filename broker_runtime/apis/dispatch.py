@@ -1,8 +1,8 @@
-"""From a frame to its reply: header, version check, the one table, the gate, the handler, the completion.
+"""Turns a frame into its reply: header, version check, API table, gate, handler, completion.
 
-One dispatcher serves one kind of listener (clients', or the controller's). A request that cannot be served ends its
-connection, as in Kafka: by ProtocolError, or by a refusal when its handler has returned before. An API or a version
-that is not served may get an empty response instead (`unsupported.request.reply`, decision 36).
+One dispatcher serves one kind of listener (the clients' or the controller's). A request that cannot be served ends its
+connection, as in Kafka: by ProtocolError, or by a refusal if its handler has already returned. An API or version that
+is not served may get an empty response instead (`unsupported.request.reply`, decision 36).
 """
 
 import asyncio
@@ -32,21 +32,21 @@ from broker_runtime.wire.versions import PRODUCE
 log = logging.getLogger(__name__)
 
 LongRequests = tuple[Slices, RequestLimits]
-"""Where long requests are carried out, and how much a request may name."""
+"""The queue in which long requests run, and the limits of a request."""
 
 _TRACE_INTERVAL_S = 10.0
 _LARGE_BYTES = 65_536
-"""Larger requests wait for room: their fields become objects of many times their size."""
+"""Larger requests wait until memory is free, because their fields become objects of many times their size."""
 
 C = TypeVar("C", bound=NodeContext)
 
 
 class Dispatcher(Generic[C]):
-    """Owns the tasks of handlers that wait.
+    """Dispatches the requests of one kind of listener, and owns the tasks of pending handlers.
 
-    `observer` is told of the end of each call, see `Completion`; `gate` is asked before each is handled;
-    `replies_empty` says whether what is not served gets an empty response instead of ending its connection. Requests
-    that name more than the limits of `long_requests` are refused. Long ones are carried out in its slices.
+    `observer` is notified of the end of each call, see `Completion`; `gate` checks each call before its handler.
+    `replies_empty` returns whether an API that is not served gets an empty response instead of ending the connection.
+    Requests that exceed the limits of `long_requests` are refused. Long requests run in its slices.
     """
 
     def __init__(
@@ -59,34 +59,37 @@ class Dispatcher(Generic[C]):
         first_requests: FirstRequests | None = None,
         long_requests: LongRequests | None = None,
     ) -> None:
-        """`first_requests` lets requests wait for the import of an API; without it they are served after it."""
+        """`first_requests` lets requests wait for an API's import; without it, the import blocks the event loop."""
         self._context = context
         self._gate = gate
         self._replies_empty = replies_empty
         apis: dict[int, Any] = {api.key: api for api in served}
         self._on_demand = {key: api for key, api in apis.items() if isinstance(api, ApiOnDemand)}
-        """APIs that nobody has asked for yet."""
+        """APIs without a request so far, which are not imported yet."""
         self._served: dict[int, ApiSpec[C]] = {key: api for key, api in apis.items() if key not in self._on_demand}
         self._first_requests = first_requests
         slices, self._limits = long_requests or (None, DEFAULT_LIMITS)
         self.completion = Completion(context.clock.monotonic, observer, slices, self._limits)
-        """Where its calls end, and those of other protocols on the same listeners."""
+        """The completion of its calls and of the calls of other protocols on the same listeners."""
         self._work: set[asyncio.Future[Any]] = set()
-        """Tasks of handlers that wait, and results of work that is done in slices."""
+        """Tasks of pending handlers, and results of work that runs in slices."""
         self._traced_s: dict[int, float] = {}
 
     def observe(self, requests: RequestObserver | None) -> None:
-        """Tell `requests` of every request from here on, or nobody."""
+        """Notify `requests` of every request from now on; None ends this."""
         self.completion.observe(requests)
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """`frame` excludes its size field and is valid only during the call. Raises ProtocolError, see there."""
+        """The reply to a frame. The frame excludes its size field and is valid only during this call.
+
+        Raises ProtocolError, which ends the connection.
+        """
         key, version, correlation_id, client_id, body = read_header(frame)
         api = self._served.get(key)
         if api is None:
             return self._not_served_yet(key, correlation_id, frame, connection)
         completion = self.completion
-        # An attribute that is called where it is named is looked for as a method first, in every request.
+        # Local names are faster: for a direct call of an attribute, Python first searches for a method of that name.
         now, carry_out = completion.now, api.handle
         call = Call(api, version, correlation_id, client_id, connection, completion)
         call.request_bytes = len(frame)
@@ -129,7 +132,7 @@ class Dispatcher(Generic[C]):
         return answer
 
     def _long(self, call: Call, api: ApiSpec[C], frame: memoryview, body_at: int) -> Steps[Settled]:
-        """Read, carry out and answer a long request. Raises RequestTooLargeError."""
+        """Read, handle and answer a long request. Raises RequestTooLargeError."""
         check_size(api.name, len(frame) - body_at, self._limits)
         body = call.connection.keep_frame(frame)[body_at:]
         if self.completion.requests is not None:
@@ -145,8 +148,10 @@ class Dispatcher(Generic[C]):
         return (yield from settled(call, answer))
 
     def _run(self, call: Call, steps: Steps[Settled], size: int = 0) -> Reply | PendingReply:
-        """At once where it takes few steps, otherwise in slices. `size` bytes become objects. Raises what the first
-        steps raise."""
+        """Run the steps of a call at once if they are few, otherwise in slices.
+
+        `size` is the number of request bytes that become objects. Raises what the first steps raise.
+        """
         slices = self.completion.slices
         done, answer = slices.begin(steps)
         if done:
@@ -178,7 +183,10 @@ class Dispatcher(Generic[C]):
             self._wait(call, answer)
 
     def _refused(self, call: Call, error: Exception) -> Reply | None:
-        """The answer to a request that names too much; None where the connection ends."""
+        """The answer to a request that exceeds the limits. None if another error ends the connection.
+
+        Raises ProtocolError if no answer can carry the error.
+        """
         if not isinstance(error, RequestTooLargeError):
             call.refused(error.kind if isinstance(error, ProtocolError) else "handler-failed")
             return None
@@ -194,7 +202,7 @@ class Dispatcher(Generic[C]):
     def _not_served_yet(
         self, key: int, correlation_id: int, frame: memoryview, connection: ServedConnection
     ) -> Reply | PendingReply:
-        """Of an API that is imported on demand, or that does not exist."""
+        """The reply for an API that is imported on demand, or that does not exist."""
         wanted = self._on_demand.get(key)
         if wanted is None:
             text = f"API key {key} is not served on this listener"
@@ -209,9 +217,9 @@ class Dispatcher(Generic[C]):
         return self._first_requests.handle(wanted.module, serve, frame, connection)
 
     def _unsupported(self, kind: str, text: str, correlation_id: int, connection: ServedConnection) -> Reply:
-        """A response of nothing but its correlation id (KIP-35 as drafted); ProtocolError where that is not wanted.
+        """A response with only its correlation id (first draft of KIP-35). Raises ProtocolError if not configured.
 
-        Nothing behind the header was read: whether the client waits for a response is not known either.
+        Only the header has been read, so it is not known whether the client waits for a response.
         """
         if not self._replies_empty():
             raise ProtocolError(kind, text)
@@ -219,10 +227,10 @@ class Dispatcher(Generic[C]):
         return (prefix(correlation_id, 0, flexible=False),)
 
     def _goes_on(self, call: Call) -> None:
-        """The handler's call is over without an answer."""
+        """Note that the handler has returned without an answer."""
         call.handled_s = self.completion.now()
         if isinstance(call.request, RequestReader):
-            # What it reads is valid during `handle` only.
+            # The reader's frame is valid only during `handle`.
             call.request = None
 
     def _later(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
@@ -230,7 +238,7 @@ class Dispatcher(Generic[C]):
         return self._wait(call, answer)
 
     def _wait(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
-        """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""
+        """Run an awaitable as a task. The connection is muted until it ends, so each has at most one task."""
         if isinstance(answer, PendingReply):
             return answer
         task = asyncio.ensure_future(self._finish(call, answer))
@@ -273,7 +281,7 @@ class Dispatcher(Generic[C]):
             call.refuse("handler-failed", f"{name}: {error!r}")
 
     def _refuse_too_large(self, call: Call, error: RequestTooLargeError) -> None:
-        """Of a call that is pending."""
+        """Refuse a pending call whose request exceeds the limits."""
         if call.done:
             return
         text = f"{call.api.name} v{call.version}: {error}"
@@ -285,14 +293,14 @@ class Dispatcher(Generic[C]):
             call.complete(reply)
 
     def _trace(self, call: Call, error: BaseException) -> None:
-        """A mistake of ours is shown with where it happened, but not for each request that meets it."""
+        """Log a bug in a handler with its traceback, but at most once per interval for each API."""
         now_s, key = self.completion.now(), call.api.key
         if now_s - self._traced_s.get(key, -_TRACE_INTERVAL_S) >= _TRACE_INTERVAL_S:
             self._traced_s[key] = now_s
             log.error("the handler of %s failed, its connection is closed", call.api.name, exc_info=error)
 
     async def close(self) -> None:
-        """Cancel what is still being answered."""
+        """Cancel all pending calls."""
         # As in `_cancel`.
         await asyncio.sleep(0)
         for each in self._work:
@@ -301,7 +309,7 @@ class Dispatcher(Generic[C]):
 
 
 def _close(answer: PendingReply | Awaitable[Any]) -> None:
-    """Drop an answer whose client has gone."""
+    """Close an answer whose client has disconnected."""
     if isinstance(answer, Coroutine):
         answer.close()
     elif isinstance(answer, asyncio.Future):
@@ -313,5 +321,5 @@ def _drop(work: "asyncio.Future[Settled]") -> None:
 
 
 def _cancel(task: "asyncio.Task[Reply]") -> None:
-    # Not before it has begun: what it was to await would never be awaited.
+    # Cancel only after the task has started. Otherwise its coroutine would never be awaited.
     task.get_loop().call_soon(task.cancel)

@@ -39,14 +39,14 @@ _Results = Sequence[tuple[str, Sequence[tuple[int, KafkaError | None]]]]
 def _elect_all(
     request: ElectLeadersRequest, kind: ElectionType, image: MetadataImage
 ) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
-    """Who asks for all partitions hears of those that had something to elect."""
+    """Elect leaders. A request for all partitions gets results only for those that needed an election."""
     everything = request.topic_partitions is None
     elected: dict[tuple[str, int], Record | KafkaError] = {}
     results = []
     for name, indexes in (yield from _asked(request, image)):
         told: list[tuple[int, KafkaError | None]] = []
         for index in indexes:
-            # A partition that is named twice is elected once, and each mention is answered.
+            # A partition that is named twice is elected once and gets two results.
             if (name, index) not in elected:
                 elected[name, index] = _elect(name, index, kind, image)
             outcome = elected[name, index]
@@ -82,7 +82,7 @@ def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> R
 
 
 def _refused(request: ElectLeadersRequest, error: KafkaError) -> Steps[Fields]:
-    """Version 0 has no error of the whole request: each partition has it."""
+    """The answer with an error. Each partition has it too, because version 0 has no error of the whole request."""
     results: list[tuple[str, Sequence[tuple[int, KafkaError | None]]]] = []
     for asked in request.topic_partitions or ():
         results.append((asked.topic, (yield from each(asked.partitions, lambda index: (index, error)))))

@@ -1,7 +1,7 @@
-"""Encoded answers that are the same for everybody until the metadata changes. Pure.
+"""Encoded answers that are the same for all clients until the metadata changes. Pure.
 
-To encode what is about all partitions takes some milliseconds for a few thousand of them, and when a broker has been
-restarted all clients ask for it at once. All who wait for one answer go on with the same steps.
+Encoding all partitions takes some milliseconds for a few thousand of them, and after a broker's restart all clients
+request it at once. All calls that wait for the same answer run the same steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Body = tuple[Sequence[bytes], int]
 
 
 class _Making:
-    """A body that is being made by all calls that wait for it. Each of them runs some of the steps."""
+    """A body that the calls waiting for it encode together. Each of them runs some of the steps."""
 
     __slots__ = ("body", "is_over", "problem", "steps")
 
@@ -27,12 +27,15 @@ class _Making:
         self.steps = steps
         self.body: Body | None = None
         self.problem = ""
-        """Why the body would be too large; empty if making it has failed. Each call raises an error of its own."""
+        """Why the body would be too large; empty if encoding it has failed. Each call raises its own error."""
         self.is_over = False
-        """There is a body, or there will be none."""
+        """Whether encoding has ended, with or without a body."""
 
     def made(self) -> Steps[Body]:
-        """Raises ResponseTooLargeError, and RuntimeError if the steps failed in another call."""
+        """Run the remaining steps. Returns the body.
+
+        Raises ResponseTooLargeError, and RuntimeError if the steps failed in another call.
+        """
         while not self.is_over:
             self.is_over = True
             try:
@@ -52,9 +55,9 @@ class _Making:
 
 
 class KeptAnswers:
-    """Owns the bodies of the newest answers of one API, by version, listener and options.
+    """The cached bodies of answers of one API, by version, listener and options.
 
-    All bodies follow from one state of the metadata.
+    All cached bodies belong to the same state of the metadata.
     """
 
     __slots__ = ("_bodies", "_offset", "_topics")
@@ -67,8 +70,11 @@ class KeptAnswers:
     def reply(
         self, call: Call, image: MetadataImage, answer: Callable[[], Steps[Body]], options: int = 0
     ) -> Reply | Steps[Reply]:
-        """`answer` must follow from `image`, the version and the listener of the call, and `options` alone."""
-        # A whole image that takes the place of another one may have its offset.
+        """The reply with the cached body, or with the body from `answer`.
+
+        `answer` must depend only on `image`, the version and listener of the call, and `options`.
+        """
+        # An image loaded as a whole may have the same offset as the image that it replaces.
         if self._topics is not image.topics or self._offset != image.offset:
             self._bodies.clear()
             self._topics, self._offset = image.topics, image.offset

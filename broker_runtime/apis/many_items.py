@@ -1,7 +1,7 @@
 """Coroutines that read requests about very many items, and pack their answers, in slices (`broker_runtime.slices`).
 
-A request may name a hundred thousand partitions, each of them an object or two for some microseconds. Its connection is
-muted until its answer is there, whatever else has its turns meanwhile.
+A request may name a hundred thousand partitions, each of which costs an object or two and some microseconds. Its
+connection is muted until it is answered. Other work runs between the slices.
 """
 
 from collections import deque
@@ -19,12 +19,12 @@ from broker_runtime.wire.reply import Reply
 T = TypeVar("T")
 
 ITEMS_OF_A_TURN = 500
-"""A slice ends after so many items, whatever the time."""
+"""A slice ends after this many items, regardless of the time."""
 _BYTES_OF_AN_ITEM = 64
 
 
 class Pace:
-    """Of one request: its coroutine waits for its next slice when the one that it has is over."""
+    """The time slices of one request: its coroutine waits for the next slice when the current one has ended."""
 
     __slots__ = ("_left", "_slices", "_stop_s", "limits")
 
@@ -35,7 +35,7 @@ class Pace:
         self._left = ITEMS_OF_A_TURN
 
     async def item(self, weight: int = 1) -> None:
-        """Count an item as `weight` items, and wait for the next slice when this one is over."""
+        """Count an item as `weight` items, and wait for the next slice if the current one has ended."""
         self._left -= weight
         if self._left <= 0 or self._slices.now() >= self._stop_s:
             await self.turn()
@@ -51,7 +51,7 @@ class Pace:
 
 
 class Packed:
-    """What an answer is made of, in order. It stays in pieces: to join them all would be a long turn of its own."""
+    """The pieces of an answer, in order. They are not joined, because joining a long answer would block the loop."""
 
     __slots__ = ("_left", "_pace", "_pieces", "_size", "_waiting")
 
@@ -63,7 +63,7 @@ class Packed:
         self._waiting = list(parts)
 
     async def add(self, *parts: bytes) -> None:
-        """Others have their turn when the slice is over. Raises ResponseTooLargeError."""
+        """Append parts, and wait for the next slice if this one has ended. Raises ResponseTooLargeError."""
         weight = 0
         for part in parts:
             self._waiting.append(part)
@@ -75,17 +75,17 @@ class Packed:
         await self._pace.item(weight)
 
     async def add_all(self, other: "Packed") -> None:
-        """Everything of another one."""
+        """Append all pieces of another answer."""
         for piece in other.pieces():
             await self.add(piece)
 
     def pieces(self) -> Sequence[bytes]:
-        """All of it; nothing is added any more."""
+        """All pieces. Nothing may be added afterwards."""
         self._join()
         return self._pieces
 
     def reply(self, call: Call) -> Reply:
-        """The response of this body."""
+        """The response with this body."""
         pieces = self.pieces()
         return (prefix(call.correlation_id, self._size, call.flexible), *pieces)
 
@@ -99,13 +99,13 @@ class Packed:
 
 
 def kept(reader: RequestReader, call: Call) -> RequestReader:
-    """A reader of the same that is valid for longer than the handler's call. Raises RequestTooLargeError."""
+    """A reader of the same request that stays valid after the handler returns. Raises RequestTooLargeError."""
     check_size(call.api.name, reader.left, reader.limits)
     return reader.kept(call.connection.keep_frame)
 
 
 async def read_names(reader: RequestReader, pace: Pace) -> deque[str]:
-    """An array of texts that may not be null: each of them once, in their order. `emptied` goes through them."""
+    """Read an array of non-null strings. Returns each once, in order, as a deque for `emptied`."""
     names: dict[str, None] = {}
     for _ in range(reader.array_length()):
         names[reader.string()] = None
@@ -114,13 +114,16 @@ async def read_names(reader: RequestReader, pace: Pace) -> deque[str]:
 
 
 def emptied(items: deque[T]) -> Iterator[T]:
-    """Each of them in its order, and it is let go of: to free a hundred thousand at once is a long turn, too."""
+    """Yield and remove each item in order, because freeing a hundred thousand at once would block the event loop."""
     while items:
         yield items.popleft()
 
 
 def slices(items: deque[T], size: int) -> Iterator[Sequence[T]]:
-    """The same in slices; of nothing one that is empty: somebody is to be asked all the same."""
+    """Yield and remove the items in slices of `size`.
+
+    Without items, yields one empty slice, so that the coordinator is asked even for an empty request.
+    """
     rest = emptied(items)
     yield list(islice(rest, size))
     while some := list(islice(rest, size)):

@@ -1,6 +1,6 @@
 """APIs whose handlers are imported with the first request for them (decision 45).
 
-The first request waits for the import, and so do others that arrive meanwhile. Afterwards the API has no extra cost.
+The first request waits for the import, as do others that arrive during it. Afterwards the API has no extra cost.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from broker_runtime.wire.versions import FORMATS
 log = logging.getLogger(__name__)
 
 _KEPT_BYTES_MAX = 1024 * 1024
-"""Longest request that waits. For a larger one the module is imported on the event loop, which takes 0.1 s once."""
+"""Largest request that waits. A larger one imports the module on the event loop, which takes 0.1 s once."""
 
 
 class ApiOnDemand:
@@ -32,7 +32,7 @@ class ApiOnDemand:
         self.flexible_from = FORMATS[key].flexible_from
 
     def spec(self) -> ApiSpec[Any]:
-        """The ApiSpec of the module. Imports the module when that has not been done yet."""
+        """The ApiSpec of the module. Imports the module if necessary."""
         found: ApiSpec[Any] = import_module(self.module).API
         return found
 
@@ -50,7 +50,7 @@ class FirstRequests:
     def handle(
         self, module: str, then: FrameHandler, frame: memoryview, connection: ServedConnection
     ) -> Reply | PendingReply:
-        """The answer of `then` to the frame. It comes later when the module has to be imported first."""
+        """The answer of `then` to the frame. It is pending if the module has to be imported first."""
         if imported(module) is not None or len(frame) > _KEPT_BYTES_MAX:
             import_module(module)
             return then(frame, connection)
@@ -80,7 +80,7 @@ class FirstRequests:
             _pass_on(answer, reply)
 
     async def close(self) -> None:
-        """Answer nothing that still waits."""
+        """Cancel the waiting requests without an answer."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""The one table: from API key to module, for each kind of listener.
+"""The tables of APIs by kind of listener, each with the module that serves it.
 
-Clients of a broker reach the controller through it; those of the controller's own listener are brokers and tools.
+Clients of a broker reach the controller through that broker. The controller's own listener serves brokers and tools.
 """
 
 from broker_runtime.apis import (
@@ -63,7 +63,7 @@ _OF_GROUPS: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("describe_groups", versions.DESCRIBE_GROUPS, "DescribeGroups", (0, 6)),
     on_demand("delete_groups", versions.DELETE_GROUPS, "DeleteGroups", (0, 2)),
 )
-"""By the module of `apis` that has each, with what it says of itself there: a broker without groups imports none."""
+"""APIs of groups: module in `apis`, key, name and versions as in its ApiSpec. A broker without groups imports none."""
 
 _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
@@ -72,14 +72,14 @@ _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("get_telemetry_subscriptions", versions.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", (0, 0)),
     on_demand("push_telemetry", versions.PUSH_TELEMETRY, "PushTelemetry", (0, 0)),
 )
-"""What few clients ask, and this broker has little of: ACLs, and metrics of clients."""
+"""APIs that few clients use and this broker barely implements: ACLs, and metrics of clients."""
 
 _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("replica_range", versions.REPLICA_RANGE, "ReplicaRange", (0, 0)),
     on_demand("describe_log_damage", versions.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
     on_demand("accept_log_loss", versions.ACCEPT_LOG_LOSS, "AcceptLogLoss", (0, 0)),
 )
-"""The same for a broker without a damaged log, and without an operator that asks for it."""
+"""APIs for damaged logs. A broker without one imports them only if an operator calls them."""
 
 _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_configs.API,
@@ -87,7 +87,7 @@ _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_cluster.API,
     list_config_resources.API,
 )
-"""Every node answers from its own metadata."""
+"""APIs that every node answers from its own metadata."""
 
 _ACTIVE_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
     create_topics.API,
@@ -101,7 +101,7 @@ _ACTIVE_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
     unregister_broker.API,
     update_features.API,
 )
-"""Clients may send them to any broker, which forwards them."""
+"""APIs that clients may send to any broker, which forwards them."""
 
 _ACTIVE_ONLY: tuple[ApiSpec[ControllerContext], ...] = (
     *_ANY_NODE,
@@ -138,7 +138,7 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     ),
 )
 COUNTED_APIS: tuple[Api, ...] = (*BROKER_APIS, *PUSH_APIS.values())
-"""All that clients ask brokers, as it is counted and recorded."""
+"""All APIs that brokers serve, for metrics and recordings."""
 
 CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     fetch.METADATA_API,
