@@ -68,7 +68,7 @@ class Ending(Enum):
     HUNG_UP = "hung up"
     """The connection is closed because a pending answer cannot be completed."""
     CANCELLED = "cancelled"
-    """The answer is no longer needed: the client has disconnected, or the broker stops."""
+    """The call ended without an answer because the client has disconnected, or the broker stops."""
 
 
 _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
@@ -205,7 +205,7 @@ class Call(_Working):
     monotonic clock. `completed_s` and `ending` are only set for an observer.
 
     After `keep_details` the call also has `acks` (of Produce, else NO_ACKS), `replica_id` (of a broker's Fetch, else
-    -1) and the effects on `partitions`, and `handled_s` is 0 if the handler answered at once.
+    -1) and the effects on `partitions`. `handled_s` is 0 then if the handler answered at once.
     """
 
     __slots__ = (

@@ -184,7 +184,7 @@ class BrokerContext(ReplicasContext, Protocol):
         ...
 
     def run_aside(self, work: Callable[[], T], /) -> asyncio.Future[T]:
-        """Run slow work in another thread, of which there are a few. The future has the result of `work`.
+        """Run slow work in one of a few other threads. The future has the result of `work`.
 
         Raises KafkaError with a retriable code if too much work is already queued.
         """

@@ -1,9 +1,9 @@
 """DeleteRecords (21), versions 0 to 2 (KIP-107): moves the log start offset; -1 means up to the high watermark.
 
-One write in another thread stores the new start offsets of all partitions of a request. The answer is sent when the
-write is done and every replica that is alive or may become leader has the new start offset, so that no later leader
-serves the records again. After the request's timeout the answer is REQUEST_TIMED_OUT: the records are deleted here,
-and followers learn the new start offset when they fetch again.
+One write in another thread stores the new start offsets of all partitions of a request. The answer is sent after the
+write, when every replica that is alive or may become leader has the new start offset. So no later leader serves the
+records again. After the request's timeout the answer is REQUEST_TIMED_OUT: the records are deleted here, and followers
+get the new start offset when they fetch again.
 """
 
 import asyncio

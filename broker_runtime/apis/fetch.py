@@ -1,12 +1,14 @@
 """Fetch (1), versions 4 to 18: long poll, sessions, min and max bytes, whole batches straight from the segment files.
 
-Records leave as regions of the files: the connection sends them without a copy, or joins small ones into one write.
+The answer refers to records as regions of the segment files. The connection sends them without a copy, or joins small
+ones into one write.
 
-- With a session (KIP-227, apis.fetch_session) only partitions are looked at that have changed, or that the request
-  names. Without one it is the same while the request waits.
-- Isolation makes no difference to the records: there are no transactions, the last stable offset is the high watermark.
-- Followers read up to the log's end, and by what they ask for say what they have (KIP-101, KIP-903). Consumers read
-  up to the high watermark, from the leader only.
+- In a session (KIP-227, apis.fetch_session) a request reads only partitions that have changed or that it names. A
+  request without a session does the same while it waits.
+- The isolation level does not affect the records: there are no transactions, so the last stable offset is the high
+  watermark.
+- Followers read up to the log's end. The offset that a follower requests shows which records it has (KIP-101, KIP-903).
+  Consumers read up to the high watermark, and only from the leader.
 """
 
 from broker_runtime.apis.call import Call
@@ -53,7 +55,10 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Handled
 
 
 def handle_metadata(reader: RequestReader, call: Call, context: ControllerContext) -> Handled:
-    """Brokers follow the metadata as consumers do: nobody waits for them, and what is not committed they do not get."""
+    """Answer a fetch of the metadata log. Brokers read it like consumers: only committed records, and no commit waits.
+
+    The replica id of the request is ignored.
+    """
     if reader.left > SHORT_BYTES:
         return _metadata_in_steps(_kept(reader, call), call, context)
     request = read_request(reader, call)
@@ -86,13 +91,13 @@ def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handle
 
 
 def _kept(reader: RequestReader, call: Call) -> RequestReader:
-    """Raises RequestTooLargeError."""
+    """A reader of the request that stays valid after the handler returns. Raises RequestTooLargeError."""
     check_size("Fetch", reader.left, reader.limits)
     return reader.counting(FETCH).kept(call.connection.keep_frame)
 
 
 def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | PendingReply]:
-    """A request that may ask for many partitions."""
+    """Answer a request that may ask for many partitions."""
     request = yield from read_in_steps(reader, call)
     call.connection.release_frame()
     if request.repeatable is not None:
@@ -114,7 +119,7 @@ def _of_session(request: FetchRequest, session: FetchSession, context: BrokerCon
 
 
 def _add_asked(session: FetchSession, request: FetchRequest, context: FetchContext) -> None:
-    """What a short request says goes into the session."""
+    """Add the partitions of a short request to the session."""
     session.add(request.asked)
     if request.is_incremental:
         session.drop(request.forgotten)
@@ -122,7 +127,7 @@ def _add_asked(session: FetchSession, request: FetchRequest, context: FetchConte
 
 
 def _asked_in_steps(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | PendingReply]:
-    """What the request says goes into the session; then it is looked at."""
+    """Add the partitions of a request to the session, then read the session's partitions."""
     session, request = fetch.session, fetch.request
     session.is_busy = True
     is_told = False
@@ -158,7 +163,7 @@ def _answer(fetch: Fetch, context: FetchContext) -> Handled:
 
 
 def _limit_bytes(request: FetchRequest, context: FetchContext) -> None:
-    """As in Kafka: a fetch does not wait for more bytes than its answer may have."""
+    """Limit the bytes of a fetch. As in Kafka, a fetch does not wait for more bytes than its answer may contain."""
     request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
 
@@ -169,7 +174,7 @@ def _is_answered(fetch: Fetch, found: int, urgent: bool) -> bool:
 
 
 def _looked(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | PendingReply]:
-    """Look at many partitions, and answer or wait."""
+    """Read many partitions, and answer or wait."""
     request, session = fetch.request, fetch.session
     _limit_bytes(request, context)
     if not fetch.is_long and not session.is_over:
@@ -191,13 +196,13 @@ def _looked(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | Pending
     finally:
         session.is_busy = False
         if is_open:
-            # The client has gone, or another request has ended the session.
+            # The client has disconnected, or another request has ended the session.
             session.stop_waiting()
             fetch.abandoned()
 
 
 def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -> Steps[RepeatedFetch | None]:
-    """What its connection asked for before, brought up to date; None when that is not kept."""
+    """The previous fetch of the connection, updated with this request. None if it is not kept."""
     call, now_s = request.call, context.clock.monotonic()
     kept = context.repeated_fetches
     peer, size = call.connection.peer, sum(map(len, said.values()))
@@ -219,7 +224,7 @@ def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -
 
 
 def _session(request: FetchRequest, context: FetchContext) -> FetchSession | ErrorCode:
-    """The session that the request goes on with or would begin, without its partitions, or what is wrong with it."""
+    """The session that the request continues or would begin, without its new partitions, or an error code."""
     cache, now_s = context.fetch_sessions, context.clock.monotonic()
     if request.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
@@ -237,7 +242,7 @@ def _session(request: FetchRequest, context: FetchContext) -> FetchSession | Err
 
 
 def _note_partitions(session: FetchSession, context: FetchContext) -> None:
-    """The session has other partitions now."""
+    """Update the cache after the partitions of the session have changed."""
     if session.id == NO_SESSION:
         return
     cache = context.fetch_sessions

@@ -1,7 +1,8 @@
 """Fetch's answer, versions 4 to 18, packed by hand: consumers' and followers' hot path. Pure.
 
-There are no transactions: the last stable offset is the high watermark, and none was aborted. From version 16 on a
-client is told who leads a partition that it asks the wrong broker for (`FetchRequest.leaders`).
+There are no transactions: the last stable offset is the high watermark, and the list of aborted transactions is empty.
+From version 16 on, a client that requests a partition from the wrong broker gets the partition's leader
+(`FetchRequest.leaders`).
 """
 
 from collections.abc import Callable, Collection
@@ -29,14 +30,14 @@ _RESULT_V12 = Struct(">ihqqqBi")
 _NO_READ_REPLICA = -1
 _NO_TAGS = b"\x00"
 _TOPICS_KEPT = 256
-"""Packed once for many answers."""
+"""Number of packed topic headers that are cached for later answers."""
 _TEXTS_OF_A_CHUNK = 1_000
 _PARTITIONS_OF_A_STEP = 8
 _PACKED_PARTITIONS_OF_A_STEP = 128
 
 
 def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], session_id: int, error: int = 0) -> Reply:
-    """What was found of these partitions; neighbours of one topic share an entry."""
+    """Pack the results of these partitions. Consecutive partitions of a topic share an entry."""
     call = request.call
     flexible, call.error = call.flexible, error
     topics = _by_topic(parts)
@@ -64,7 +65,7 @@ def pack_in_steps(
     session_id: int,
     told: Callable[[FetchPartition], None],
 ) -> Steps[Reply]:
-    """`pack_answer` of many partitions; `told` is called with each as soon as it is packed."""
+    """`pack_answer` for many partitions. Calls `told` with each partition as soon as it is packed."""
     call = request.call
     flexible, call.error = call.flexible, 0
     topics = yield from _by_topic_in_steps(parts)
@@ -89,7 +90,7 @@ def pack_in_steps(
 def pack_all_in_steps(
     request: FetchRequest, topics: Collection[tuple[str | UUID, Collection[FetchPartition]]]
 ) -> Steps[Reply]:
-    """`pack_all` of many partitions."""
+    """`pack_all` for many partitions."""
     flexible = request.call.flexible
     answer = _LongAnswer(request, _answer_head(request, len(topics), NO_SESSION, 0))
     for topic, members in topics:
@@ -107,7 +108,7 @@ def pack_all_in_steps(
 
 
 class _LongAnswer:
-    """The chunks of an answer, and the bytes that stand behind the last of them."""
+    """The chunks of an answer, and the bytes that follow the last chunk."""
 
     __slots__ = ("_chunks", "_request", "_size", "text")
 
@@ -118,7 +119,7 @@ class _LongAnswer:
         self.text = head
 
     def add(self, head: bytes, region: FileRegion | None) -> None:
-        """A partition, without what stands behind its records."""
+        """Add a partition without the bytes that follow its records."""
         self.text.append(head)
         if region is not None or len(self.text) >= _TEXTS_OF_A_CHUNK:
             self._join()
@@ -167,7 +168,7 @@ def _tags(part: FetchPartition, request: FetchRequest) -> bytes:
 
 
 def pack_partition(part: FetchPartition, request: FetchRequest) -> None:
-    """Keep its part of an answer that names all partitions; the records come behind it."""
+    """Cache the partition's part of an answer that contains all partitions. Its records follow this part."""
     flexible = request.call.flexible
     part.packed = _partition_head(part, request)
     if flexible and part.region is None:
@@ -175,7 +176,7 @@ def pack_partition(part: FetchPartition, request: FetchRequest) -> None:
 
 
 def pack_all(request: FetchRequest, topics: Collection[tuple[str | UUID, Collection[FetchPartition]]]) -> Reply:
-    """An answer from what `pack_partition` has kept of each."""
+    """Pack an answer from the cached parts of `pack_partition`."""
     call = request.call
     flexible = call.flexible
     text = _answer_head(request, len(topics), NO_SESSION, 0)
@@ -201,13 +202,13 @@ def _answer_head(request: FetchRequest, topics: int, session_id: int, error: int
 
 @lru_cache(_TOPICS_KEPT)
 def _topic_head(topic: str | UUID, partitions: int, flexible: bool) -> bytes:
-    """All that stands before its partitions."""
+    """The bytes of a topic that precede its partitions."""
     name = string(topic, flexible) if isinstance(topic, str) else topic.bytes
     return name + array_length(partitions, flexible)
 
 
 def _framed(request: FetchRequest, chunks: list[Chunk], text: list[bytes]) -> Reply:
-    """`chunks`: what stands before `text`, regions with the bytes before each."""
+    """The reply. `chunks` has the regions, each with the bytes that precede it; `text` follows the last chunk."""
     call, leaders = request.call, request.leaders
     flexible = call.flexible
     if flexible:
@@ -238,9 +239,9 @@ def _by_topic(parts: Collection[FetchPartition]) -> list[tuple[str | UUID, Colle
 
 
 def _partition_head(part: FetchPartition, request: FetchRequest) -> bytes:
-    """All that stands before its records.
+    """The bytes of a partition that precede its records.
 
-    The list of aborted transactions is empty for a client that reads committed records, and null for the others.
+    The list of aborted transactions is empty for a client that reads committed records, and null for other clients.
     """
     version, log, region = request.call.version, part.log, part.region
     if log is not None:

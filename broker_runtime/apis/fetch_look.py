@@ -1,7 +1,7 @@
-"""One fetch: looks at its partitions, and answers from what it has found. Pure.
+"""One fetch: reads its partitions, and packs the answer from the results. Pure.
 
-The shorter way is that of `Fetch`, which keeps nothing: most consumers' fetches find records at the first look. What
-waits, or is asked in a session, is a `SessionFetch`.
+`Fetch` is the fast path, which keeps no state: most fetches of consumers find records at the first read. A fetch that
+waits, or belongs to a session, is a `SessionFetch`.
 """
 
 from collections.abc import Collection, Iterable
@@ -23,19 +23,19 @@ from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.uuids import encode_uuid
 
 AT_ONCE_MAX = 50
-"""Partitions of a fetch that is carried out at once: about a third of a millisecond."""
+"""Maximum number of partitions of a fetch that runs without steps: about a third of a millisecond."""
 _PACKED_AT_ONCE_MAX = 500
-"""Those that are packed already and have not changed."""
+"""The same limit for partitions that are already packed and have not changed."""
 _PARTITIONS_OF_A_STEP = 4
 
 
 class Fetch:
-    """A consumer's request without a session: it looks at all its partitions and answers about all."""
+    """A consumer's request without a session. It reads all its partitions, and its answer contains all."""
 
     __slots__ = ("_context", "_quiet", "parts", "request")
 
     parts: Collection[FetchPartition]
-    """Those to be looked at."""
+    """The partitions to read."""
 
     def __init__(self, request: FetchRequest, context: FetchContext) -> None:
         self.request = request
@@ -43,14 +43,14 @@ class Fetch:
         self._quiet: list[FetchPartition] = []
         asked = request.asked
         if len(asked) > 1:
-            # What is named twice counts as it is named last.
+            # If a partition is named twice, the last mention counts.
             asked = list({each[:2]: each for each in asked}.values())
         self.parts = [FetchPartition(each) for each in asked]
 
     def look(self) -> tuple[int, bool]:
-        """Look at the partitions that may have news: (bytes found, whether something is to be told at once).
+        """Read the partitions that may have changed. Returns the bytes found, and whether to answer at once.
 
-        The first one that has data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
+        The first partition with data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
         """
         _, found, urgent, quiet = self._look_at(self.parts, self.request.max_bytes, 0)
         if quiet:
@@ -60,8 +60,10 @@ class Fetch:
     def _look_at(
         self, parts: Iterable[FetchPartition], left: int, found: int
     ) -> tuple[int, int, bool, list[FetchPartition]]:
-        """Look at some after others have found so much, and as much is left: both afterwards, whether something is to
-        be told at once, and which of these have nothing."""
+        """Read some partitions, with `left` bytes allowed and `found` bytes already read.
+
+        Returns both numbers afterwards, whether to answer at once, and the partitions without data.
+        """
         urgent = False
         quiet: list[FetchPartition] = []
         for part in parts:
@@ -91,7 +93,7 @@ class Fetch:
             request.leaders = CurrentLeaders(self._context.image, request.call.listener, OF_FETCH)
 
     def _readable(self, part: FetchPartition) -> tuple[Log, int]:
-        """The log and where it ends for who asks. Raises KafkaError."""
+        """The log, and its end offset for this client. Raises KafkaError."""
         topic = part.topic
         name = topic if isinstance(topic, str) else self._name_of(part)
         log, epoch = self._context.led_log(name, part.index)
@@ -118,7 +120,7 @@ class Fetch:
         return name
 
     def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
-        """Whether the log says something of itself that is to be told at once."""
+        """Whether the log has changed in a way that requires an answer at once, even without records."""
         del part, log
         return False
 
@@ -126,12 +128,12 @@ class Fetch:
         self._quiet = quiet
 
     def answer(self) -> Reply:
-        """Of what the last look has found."""
+        """The reply with the results of the last read."""
         self._note_partitions()
         return pack_answer(self.request, self.parts, NO_SESSION)
 
     def _note_partitions(self) -> None:
-        """For whoever observes requests."""
+        """Add facts about the partitions to the call if it is observed."""
         if self.request.call.partitions is not None:
             at_once(self._noting())
 
@@ -161,7 +163,7 @@ class Fetch:
         return bool(self.parts)
 
     def waiting(self) -> "SessionFetch":
-        """The same fetch as it is after its look, able to wait."""
+        """The same fetch, with the results of its read, as a `SessionFetch` that can wait."""
         session = FetchSession((), self._context.clock.monotonic())
         session.adopt(self.parts)
         session.has_nothing(self._quiet)
@@ -169,7 +171,7 @@ class Fetch:
 
 
 class SessionFetch(Fetch):
-    """A request of a session, or one that waits: it looks only at what may have changed."""
+    """A request of a session, or one that waits. It reads only the partitions that may have changed."""
 
     __slots__ = ("session",)
 
@@ -203,7 +205,7 @@ class SessionFetch(Fetch):
         return reply
 
     def look_in_steps(self) -> Steps[tuple[int, bool]]:
-        """`look` at many partitions. From here on each of them watches its log."""
+        """`look` for many partitions. Each of them watches its log after it is read."""
         session = self.session
         session.watch_as_looked_at()
         left, found, urgent = self.request.max_bytes, 0, False
@@ -220,8 +222,7 @@ class SessionFetch(Fetch):
         return found, urgent
 
     def recount(self, part: FetchPartition) -> tuple[int, bool]:
-        """Look again at one partition that has changed: how many bytes more there are, and whether something is to be
-        told at once."""
+        """Read a changed partition again. Returns the number of additional bytes, and whether to answer at once."""
         before = 0 if part.region is None else part.region.length
         _, found, urgent, quiet = self._look_at((part,), part.max_bytes, 0)
         if quiet:
@@ -232,14 +233,14 @@ class SessionFetch(Fetch):
 
     @property
     def is_long(self) -> bool:
-        """Whether to look at its partitions, or to answer about them, takes long."""
+        """Whether reading the partitions or packing the answer takes so long that it must run in steps."""
         session = self.session
         return len(session.to_look) > AT_ONCE_MAX or (
             session.id == NO_SESSION and len(session.partitions) > AT_ONCE_MAX
         )
 
     def answer_in_steps(self) -> Steps[Reply]:
-        """`answer` about many partitions: each is noted as told when it is packed."""
+        """`answer` for many partitions. Each counts as reported when it is packed."""
         yield from self._noting()
         session = self.session
         if session.id != NO_SESSION:
@@ -275,14 +276,14 @@ class SessionFetch(Fetch):
         return self
 
     def abandoned(self) -> None:
-        """The client has gone before it was answered."""
+        """Clean up after the client has disconnected before its answer."""
         session = self.session
         if session.id == NO_SESSION or session.is_over:
             self.request.call.do(session.closing())
 
 
 class RepeatedSessionFetch(SessionFetch):
-    """Of a consumer that names all its partitions each time."""
+    """A fetch of a consumer whose requests name all its partitions each time."""
 
     __slots__ = ("_kept", "_repeated")
 
@@ -294,7 +295,7 @@ class RepeatedSessionFetch(SessionFetch):
     def answer(self) -> Reply:
         self._note_partitions()
         request, session = self.request, self._repeated
-        # One that changed while the request waited may be in both.
+        # A partition that changed while the request waited may be in both.
         only_told = [part for part in session.to_tell if part not in session.to_look]
         session.to_tell.clear()
         for part in (*session.to_look, *only_told):
@@ -305,7 +306,7 @@ class RepeatedSessionFetch(SessionFetch):
         for part in session.to_look:
             if part.region is None and not part.code:
                 only_told.append(part)
-            # Packed with its records or its error, it is not for the next answer.
+            # The packed part contains records or an error, so the next answer must not use it.
             part.region = None
             part.told = NOTHING
         _note_told(only_told)
@@ -319,7 +320,7 @@ class RepeatedSessionFetch(SessionFetch):
     def answer_in_steps(self) -> Steps[Reply]:
         yield from self._noting()
         request, session = self.request, self._repeated
-        # Both as they are now: what is told may change between two steps, and is then looked at by the next request.
+        # Copies, because both may change between two steps. The next request then reads the changed partitions.
         looked, told = list(session.to_look), list(session.to_tell)
         yield from self._pack_news(looked)
         among_looked = yield from gathered(looked)
@@ -341,7 +342,7 @@ class RepeatedSessionFetch(SessionFetch):
             yield
 
     def _forget_packed(self, part: FetchPartition) -> None:
-        """Packed with its records or its error, it is not for the next answer."""
+        """Mark a part packed with records or an error as outdated, so that the next answer does not use it."""
         if part.region is not None or part.code:
             part.region = None
             part.told = NOTHING
@@ -352,7 +353,7 @@ class RepeatedSessionFetch(SessionFetch):
 
 
 class FollowerFetch(SessionFetch):
-    """Of a follower: by what it asks for it says what it has."""
+    """A follower's fetch. The offset that it requests shows which records it has."""
 
     __slots__ = ("_led",)
 
@@ -365,7 +366,7 @@ class FollowerFetch(SessionFetch):
         leader = self._led(self._name_of(part), part.index)
         log, epoch = leader.log, leader.leader_epoch
         if part.leader_epoch == epoch and part.offset <= log.log_end_offset:
-            # It has everything below what it asks for.
+            # The follower has all records below the offset that it requests.
             leader.on_fetch(session.replica, session.broker_epoch, part.offset, session.asked_s, part.log_start)
         part.leader = leader
         up_to = log.log_end_offset
@@ -391,13 +392,14 @@ def _note_told(parts: Iterable[FetchPartition]) -> None:
 
 
 def _nothing(_: FetchPartition) -> None:
-    """The client has no session."""
+    """Ignore the partition, because the client has no session."""
 
 
 def _check_history(part: FetchPartition, log: Log) -> None:
-    """A broker has metadata of a history that this controller does not have (its data was restored, say).
+    """Raise KafkaError if the broker's metadata comes from a different history (for example, after a data restore).
 
-    Kafka names the point of divergence, to which a follower goes back; an image cannot, and takes a snapshot.
+    Kafka returns the point of divergence, to which a follower truncates. A metadata image cannot be truncated, so the
+    broker loads a snapshot instead.
     """
     known, end = log.end_offset_for_epoch(part.last_epoch)
     if known < part.last_epoch or end < part.offset:

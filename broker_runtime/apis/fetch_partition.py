@@ -1,4 +1,4 @@
-"""One partition of a fetch: where it goes on, what the last look found, and what its client was told. Pure."""
+"""One partition of a fetch: its next offset, the result of the last read, and what its client knows. Pure."""
 
 from typing import Protocol
 from uuid import UUID
@@ -13,21 +13,22 @@ NOTHING = (-1, -1)
 PartitionKey = tuple[str | UUID, int]
 
 AskedPartition = tuple[str | UUID, int, int, int, int, int, int]
-"""What a request says of a partition: its topic (by name, from version 13 on by id) and index, the offset to go on at,
-how many bytes it may be, the leader epoch and the last fetched epoch that the client knows (KIP-320, KIP-595), and the
-start of a follower's log; -1 where it says nothing of one of them.
+"""A partition in a request. A number is -1 if the request does not contain it.
+
+The fields are the topic (by name, from version 13 on by id), index, fetch offset, maximum number of bytes, leader epoch
+and last fetched epoch that the client knows (KIP-320, KIP-595), and the start offset of a follower's log.
 """
 
 
 class PartitionOwner(Protocol):
-    """The session of a partition, as far as the partition speaks with it."""
+    """The part of a session that its partitions call."""
 
     def part_changed(self, part: "FetchPartition", /) -> None:
-        """Its log has changed since it was looked at last."""
+        """Called when the partition's log has changed since it was read."""
         ...
 
     def part_has_news(self, part: "FetchPartition", /) -> None:
-        """Of its log the high watermark has moved, and no more."""
+        """Called when only the high watermark of the partition's log has moved."""
         ...
 
 
@@ -55,45 +56,45 @@ class FetchPartition:
 
     session: PartitionOwner
     packed: bytes
-    """Its part of an answer that names all partitions, where that is kept."""
+    """The cached part of an answer that contains all partitions."""
 
     def __init__(self, asked: AskedPartition) -> None:
         self.topic, self.index, self.offset, self.max_bytes, self.leader_epoch, self.last_epoch, self.log_start = asked
         self.name: str | None = None
-        """Of a topic that is asked for by its id, once it was found; also when it has gone (as in Kafka's sessions)."""
+        """Name of a topic requested by id, once found. Kept after the topic's deletion, as in Kafka's sessions."""
         self.log: Log | None = None
         self.leader: LeaderReplica | None = None
-        """Of a follower's fetch."""
+        """The leader's replica, in a follower's fetch."""
         self.code = 0
         self.region: FileRegion | None = None
         self.told = NOTHING
-        """The high watermark and the log start that the client of a session knows."""
+        """The high watermark and log start offset that the client of a session knows."""
         self.stands_in: dict[Watcher, None] | None = None
-        """The watchers of its log, while it is one of them."""
+        """The watchers of the log, while this partition is one of them."""
 
     def ask(self, asked: AskedPartition) -> None:
-        """Take over what a newer request says of the same partition."""
+        """Replace the values with those of a newer request for the same partition."""
         _, _, self.offset, self.max_bytes, self.leader_epoch, self.last_epoch, self.log_start = asked
 
     @property
     def has_news(self) -> bool:
-        """Whether a session's client has not heard of what the log says of itself."""
+        """Whether the session's client does not know the current high watermark or log start offset."""
         log = self.log
         return log is not None and self.told != (log.high_watermark, log.log_start_offset)
 
     def note_told(self) -> None:
-        """It was in an answer, which has its records now."""
+        """Note that the partition was packed into an answer, which now owns its records."""
         log = self.log
         self.region = None
         self.told = (log.high_watermark, log.log_start_offset) if log is not None else NOTHING
 
     def read_from(self, log: Log) -> None:
-        """Not from the one before, if there was one."""
+        """Read from this log from now on, and stop watching the previous one."""
         self.unwatch()
         self.log = log
 
     def fail(self, code: int) -> None:
-        """It cannot be read."""
+        """Note that the partition cannot be read."""
         self.code = code
         self.unwatch()
         self.log = self.leader = None
@@ -109,10 +110,10 @@ class FetchPartition:
             self.stands_in = None
 
     def changed(self) -> None:
-        """The log tells it."""
+        """Called by the log when it has changed."""
         self.stands_in = None
         self.session.part_changed(self)
 
     def high_watermark_moved(self) -> None:
-        """The log tells it: a follower hears of it with the next answer, which need not be looked for."""
+        """Called by a follower's log when its high watermark has moved. The next answer reports it, without a read."""
         self.session.part_has_news(self)

@@ -1,8 +1,8 @@
 """Fetch's request, versions 4 to 18, read by hand: consumers' and followers' hot path. Pure.
 
-Versions from 13 name topics by id (KIP-516), those from 15 bring the follower's broker epoch in a tagged field. What
-others say of themselves in tagged fields of partitions (the folder of a replica in version 17, in version 18 the high
-watermark that it knows, KIP-1166) makes no difference to the answer.
+Versions from 13 name topics by id (KIP-516); versions from 15 contain the follower's broker epoch in a tagged field.
+The tagged fields of partitions do not affect the answer: a replica's folder in version 17, and the high watermark that
+it knows in version 18 (KIP-1166).
 """
 
 from dataclasses import dataclass, field
@@ -28,13 +28,13 @@ _PARTITION_V5 = Struct(">iqqi")
 _PARTITION_V9 = Struct(">iiqqi")
 _PARTITION_V12 = Struct(">iiqiqi")
 _PARTITIONS = (_PARTITION_V4,) * 5 + (_PARTITION_V5,) * 4 + (_PARTITION_V9,) * 3 + (_PARTITION_V12,) * 7
-"""By version."""
+"""Layout of a partition, by version."""
 _INT32 = Struct(">i")
 _REPLICA_STATE = Struct(">iq")
 _REPLICA_STATE_TAG = 1
 _READ_COMMITTED = 1
 SHORT_BYTES = 512
-"""A request that goes on for longer may ask for many partitions."""
+"""Requests with more bytes than this are read in steps, because they may contain many partitions."""
 _PARTITIONS_OF_A_STEP = 16
 _CHUNKS_OF_A_STEP = 500
 
@@ -43,7 +43,7 @@ Repeatable = dict[str | UUID, set[PartitionBytes]]
 
 @dataclass(slots=True)
 class FetchRequest:
-    """Times in ms. Of a version without sessions: the final epoch, which asks for none."""
+    """A parsed request. Times are in ms. In a version without sessions the epoch is the final one: no session."""
 
     call: Call
     max_wait_ms: int
@@ -57,9 +57,9 @@ class FetchRequest:
     asked: list[AskedPartition] = field(default_factory=list)
     forgotten: list[PartitionKey] = field(default_factory=list)
     repeatable: Repeatable | None = None
-    """Instead of `asked`, where many are asked for without a session."""
+    """The partitions of a request for many partitions without a session. Replaces `asked`."""
     leaders: CurrentLeaders | None = None
-    """Where a partition was refused because of who leads it, and the client can be told."""
+    """Set if a partition was refused because of its leader, and the client's version can receive the leader."""
 
     @property
     def uses_topic_ids(self) -> bool:
@@ -67,7 +67,7 @@ class FetchRequest:
 
     @property
     def is_incremental(self) -> bool:
-        """It goes on with a session."""
+        """Whether the request continues a session."""
         return self.session_epoch not in (FULL_EPOCH, FINAL_EPOCH)
 
     @property
@@ -76,12 +76,12 @@ class FetchRequest:
 
     @property
     def wants_no_session(self) -> bool:
-        """A consumer that begins no session and is in none."""
+        """Whether the client is a consumer that neither begins nor continues a session."""
         return self.session_epoch == FINAL_EPOCH and self.session_id == NO_SESSION and self.replica < 0
 
 
 def read_request(reader: RequestReader, call: Call) -> FetchRequest:
-    """A short request. Raises ProtocolError."""
+    """Read a short request. Raises ProtocolError."""
     request = _read_head(reader, call)
     _read_topics(reader, request)
     at_once(_read_tail(reader, request))
@@ -89,7 +89,7 @@ def read_request(reader: RequestReader, call: Call) -> FetchRequest:
 
 
 def read_in_steps(reader: RequestReader, call: Call) -> Steps[FetchRequest]:
-    """A request of any length. Raises ProtocolError, and RequestTooLargeError too."""
+    """Read a request of any length. Raises ProtocolError and RequestTooLargeError."""
     request = _read_head(reader, call)
     if request.wants_no_session:
         request.repeatable = yield from _read_chunks(reader, call.version)
@@ -102,7 +102,7 @@ def read_in_steps(reader: RequestReader, call: Call) -> Steps[FetchRequest]:
 
 
 def not_repeated(request: FetchRequest) -> Steps[None]:
-    """Nothing is kept of the request: it asks for its partitions as others do."""
+    """Convert the partitions to `asked`, for a request that is not cached for its connection."""
     if request.repeatable is not None:
         request.asked += yield from asked_in(request.repeatable, request.call.version)
         request.repeatable = None
@@ -122,12 +122,12 @@ def _read_head(reader: RequestReader, call: Call) -> FetchRequest:
 
 
 def _read_tail(reader: RequestReader, request: FetchRequest) -> Steps[None]:
-    """What stands behind the topics."""
+    """Read the fields that follow the topics."""
     version = request.call.version
     if version >= 15 or request.session_epoch > 0:
         yield from _read_forgotten(reader, request)
     if version >= 15:
-        # The rack, which makes no difference.
+        # The rack, which is not used.
         reader.string()
         _read_replica_state(reader, request)
 
@@ -161,7 +161,7 @@ def _read_topics_in_steps(reader: RequestReader, request: FetchRequest) -> Steps
 
 
 def _asked(topic: str | UUID, fields: tuple[int, ...]) -> AskedPartition:
-    """Of the fields of any version; they differ in number."""
+    """The partition from the fields of any version. The versions differ in the number of fields."""
     count = len(fields)
     if count == 6:
         index, epoch, offset, last_epoch, start, size = fields
@@ -177,7 +177,10 @@ def _asked(topic: str | UUID, fields: tuple[int, ...]) -> AskedPartition:
 
 
 def _read_chunks(reader: RequestReader, version: int) -> Steps[Repeatable | None]:
-    """None, with nothing read, when there are few partitions, or some with tagged fields or named twice."""
+    """Read the partitions as unparsed bytes.
+
+    None, with the reader's position unchanged, if there are few partitions, or some have tagged fields or are repeated.
+    """
     place, counts = reader.position, reader.counts
     size = _PARTITIONS[version].size + reader.flexible
     found: dict[str | UUID, set[PartitionBytes]] = {}
@@ -201,7 +204,7 @@ def _read_chunks(reader: RequestReader, version: int) -> Steps[Repeatable | None
 
 
 def let_go_of(chunks: Repeatable) -> Steps[None]:
-    """Empty it. Freeing the sets of very many topics at once would be a long step, though they are empty."""
+    """Empty `chunks` in steps. Freeing the sets of very many topics at once would take long even if they are empty."""
     while chunks:
         _, some = chunks.popitem()
         yield from drain(some)
@@ -210,7 +213,7 @@ def let_go_of(chunks: Repeatable) -> Steps[None]:
 
 
 def _read_some_chunks(reader: RequestReader, count: int, size: int, found: set[PartitionBytes]) -> Steps[bool]:
-    """Whether none of the partitions of this topic has tagged fields."""
+    """Read the partitions of a topic into `found`. Returns False if one has tagged fields."""
     layout = Struct(f"{size}s")
     while count > 0:
         some = min(count, _CHUNKS_OF_A_STEP)
@@ -228,7 +231,7 @@ def asked_by(topic: str | UUID, chunk: bytes, version: int) -> AskedPartition:
 
 
 def asked_in(chunks: Repeatable, version: int) -> Steps[list[AskedPartition]]:
-    """The partitions in their order. `chunks` are empty afterwards: freeing all at once would be a long step."""
+    """The partitions in order. Empties `chunks` in steps, because freeing all at once would take long."""
     asked = []
     for topic, some in chunks.items():
         ordered = yield from in_order(some)

@@ -1,9 +1,8 @@
-"""What a fetch asks for, kept from one look to the next, and between two requests where the client wants that. Pure.
+"""The partitions of a fetch, kept between two reads, and in a session also between two requests. Pure.
 
-In a session (KIP-227) a request names only the partitions whose position has changed, and an answer those that have
-something to say: records, an error, another high watermark or log start. So that nobody looks at the others either, a
-partition that has nothing to say watches its log (storage.waiters), and goes to `FetchSession.to_look` when that
-changes.
+In a session (KIP-227) a request names only the partitions whose position has changed. An answer contains only the
+partitions with records, an error, or a changed high watermark or log start offset. The broker does not read the other
+partitions either: each watches its log (storage.waiters), and is added to `FetchSession.to_look` when the log changes.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +22,7 @@ _ABSENT = object()
 
 
 class _AskedPartitions:
-    """The partitions of a session: those that are to be looked at, and those that have news."""
+    """The partitions of a session, among them those to read (`to_look`), and those to report (`to_tell`)."""
 
     __slots__ = ()
 
@@ -39,7 +38,7 @@ class _AskedPartitions:
     _on_change: Callable[[], None] | None
 
     def add(self, asked: Iterable[AskedPartition]) -> None:
-        """Ask for these, too, or ask for more of them: whoever got records last is the last to get more."""
+        """Add partitions, or update known ones. They move to the end of `to_look`, so that others are read first."""
         partitions, to_look = self.partitions, self.to_look
         for each in asked:
             key = each[:2]
@@ -53,7 +52,7 @@ class _AskedPartitions:
             to_look[part] = None
 
     def adopt(self, parts: Iterable[FetchPartition]) -> None:
-        """Go on with partitions that were looked at before they had a session."""
+        """Take over partitions that were read before they had a session."""
         for part in parts:
             part.session = self
             self.partitions[part.topic, part.index] = part
@@ -67,15 +66,15 @@ class _AskedPartitions:
                 parts.pop(part, None)
 
     def drop(self, forgotten: Iterable[PartitionKey]) -> None:
-        """These are not asked for any more."""
+        """Remove partitions that the client does not request any more."""
         for key in forgotten:
             self._drop(key)
 
     def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
-        """These were looked at: no records, no error."""
+        """Note that these partitions were read and have neither records nor an error."""
         for part in quiet:
             if self.to_look.pop(part, _ABSENT) is _ABSENT:
-                # It was taken out of the session between two steps.
+                # The partition was removed from the session between two steps.
                 continue
             if self._is_watching:
                 part.watch()
@@ -83,7 +82,7 @@ class _AskedPartitions:
                 self.to_tell[part] = None
 
     def _was_caught_up(self, part: FetchPartition) -> None:
-        """There was nothing to fetch for a follower up to now."""
+        """Note that a follower had everything up to now."""
         if part.leader is not None:
             part.leader.was_caught_up(self.replica, self.broker_epoch, part.offset, self.asked_s)
 
@@ -102,16 +101,16 @@ class _AskedPartitions:
             self._on_change()
 
     def part_has_news(self, part: FetchPartition) -> None:
-        """That need not be told at once."""
+        """Add the partition to the next answer, without answering at once."""
         if part not in self.to_look:
             self.to_tell[part] = None
 
 
 class FetchSession(_AskedPartitions):
-    """All partitions of one client's fetches, or of a single fetch of a client that wants no session.
+    """All partitions of one client's fetches, or of a single fetch of a client without a session.
 
-    Invariant: a partition that is not in `to_look` has no records to read at its offset and no error; once a request
-    waits or the session is kept, it watches its log.
+    Invariant: a partition that is not in `to_look` has no records at its offset and no error. While a request waits or
+    the session is kept, it watches its log.
     """
 
     __slots__ = (
@@ -153,17 +152,17 @@ class FetchSession(_AskedPartitions):
         self.uses_topic_ids = uses_topic_ids
         self.created_s = self.asked_s = now_s
         self.counted = 0
-        """Of its partitions, by the cache that keeps it."""
+        """Number of its partitions that the session cache has counted."""
         self.partitions: dict[PartitionKey, FetchPartition] = {}
         self.to_look: dict[FetchPartition, None] = {}
         self.to_tell: dict[FetchPartition, None] = {}
-        """Those with nothing to read and with news that need not be told at once."""
+        """Partitions without records whose changes the next answer reports."""
         self.changed: dict[FetchPartition, None] = {}
-        """Those whose logs have changed since they were looked at, while a request waits or is carried out in steps."""
+        """Partitions whose logs have changed since they were read, while a request waits or runs in steps."""
         self.is_busy = False
-        """A request is carried out in steps: no other one may be."""
+        """Whether a request runs in steps. No other request may use the session then."""
         self.is_over = False
-        """Nothing is kept of it any more, or is about to be closed."""
+        """Whether the session is closed or being closed."""
         self._is_watching = False
         self._notes_changes = False
         self._on_change: Callable[[], None] | None = None
@@ -176,33 +175,33 @@ class FetchSession(_AskedPartitions):
         return self._on_change is not None
 
     def go_on(self, now_s: float, broker_epoch: int) -> None:
-        """A further request: the epoch it carried was right."""
+        """Continue the session with a further request, whose epoch was correct."""
         if self._on_replaced is not None:
             self._on_replaced(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self.epoch = _FIRST_INCREMENTAL_EPOCH if self.epoch == _EPOCH_MAX else self.epoch + 1
         self.asked_s = now_s
         if broker_epoch != self.broker_epoch:
-            # What the follower had, it had in another life.
+            # The follower has restarted, so what it had before does not count.
             self.broker_epoch = broker_epoch
             self.to_look.update(dict.fromkeys(self.partitions.values()))
 
     def watch_as_looked_at(self) -> None:
-        """For a request that is carried out in steps: partitions watch their logs from their look on."""
+        """Let partitions watch their logs as soon as they are read, for a request that runs in steps."""
         self._is_watching = self._notes_changes = True
         self.changed.clear()
 
     def watch_quiet(self) -> None:
-        """From here on the logs tell of what changes. Not before it is needed: most fetches are answered at once."""
+        """Watch the logs of all partitions that are not to be read. Called late: most fetches are answered at once."""
         self._is_watching = True
         for part in self.partitions.values():
             if part not in self.to_look:
                 part.watch()
 
     def wait(self, on_change: Callable[[], None], on_replaced: Callable[[ErrorCode], None]) -> None:
-        """A request waits: `on_change` when something comes into `changed`, `on_replaced` when it must not wait on."""
+        """Let a request wait. Calls `on_change` when `changed` gets a partition, `on_replaced` to end the wait."""
         self._on_change, self._on_replaced = on_change, on_replaced
         if self._notes_changes:
-            # All of them watch since their look, some of them may have changed.
+            # All partitions have watched their logs since they were read, so some may have changed.
             if self.changed:
                 on_change()
             return
@@ -210,7 +209,7 @@ class FetchSession(_AskedPartitions):
         self.changed.clear()
         if not self._is_watching:
             self.watch_quiet()
-        # Those that have something, but too little, watch as well.
+        # Partitions with some data, but too little, watch as well.
         for part in self.to_look:
             part.watch()
 
@@ -220,12 +219,12 @@ class FetchSession(_AskedPartitions):
         self.changed.clear()
 
     def end_waiting(self) -> None:
-        """The session is over: a request that waits is answered with what is there."""
+        """Answer a waiting request with the data that is there, because the session has ended."""
         if self._on_replaced is not None:
             self._on_replaced(ErrorCode.NONE)
 
     def close(self) -> None:
-        """`end_waiting`, and nothing is kept any more."""
+        """End the session: `end_waiting`, then remove all partitions."""
         at_once(self.closing())
 
     def closing(self) -> Steps[None]:
@@ -238,8 +237,8 @@ class FetchSession(_AskedPartitions):
                 part = parts.pop(key)
                 if self._is_watching:
                     self._leave(part)
-                # Each of them refers to this session, and no circle may outlive it: the garbage collector looks for
-                # none here.
+                # Each partition refers to this session. No reference cycle may outlive the session, because the
+                # garbage collector does not search for cycles here.
                 for some in (self.to_look, self.to_tell, self.changed):
                     some.pop(part, None)
             yield

@@ -1,9 +1,10 @@
-"""The fetch sessions of one broker (KIP-227): which are kept, and which goes when there is no room. Pure.
+"""The cache of fetch sessions of one broker (KIP-227), and its eviction rules. Pure.
 
-Apache Kafka's rules: a session belongs to no connection; each request must carry the next epoch; when all slots are
-taken, a session of less weight goes, or one that was not used for two minutes. Followers are privileged.
+The rules are those of Apache Kafka. A session does not belong to a connection, and each request must contain the next
+epoch. If all slots are used, a session with less weight is evicted, or one that was not used for two minutes. Followers
+are privileged.
 
-Any client may call itself a follower, so the partitions of followers' sessions are bounded as well: by broker.
+Any client may claim to be a follower, so the partitions of followers' sessions are limited too, for each broker id.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,11 @@ from broker_runtime.steps import Steps, at_once
 
 _EVICTION_AGE_S = 120.0
 _NO_ROOM_S = 1.0
-"""How long consumers' sessions are not looked through again once none of them could go."""
+"""Time before the sessions are searched again for a new consumer, after no session could be evicted."""
 
 
 class RandomIds(Protocol):
-    """Where the ids of sessions come from: `random.Random`, or what a test has chosen."""
+    """The source of session ids: `random.Random`, or a test's object."""
 
     def randrange(self, start: int, stop: int) -> int: ...
 
@@ -39,8 +40,10 @@ def _any_number(_: int) -> int:
 
 
 class FetchSessionCache:
-    """The sessions of one broker, in the order in which they were used last. Their number is bounded, and so are the
-    partitions of all consumers and of each follower. Lost with the process: clients then begin with a full request.
+    """The sessions of one broker, in the order of their last use.
+
+    Their number is limited, as are the partitions of all consumers and of each follower. The cache is lost with the
+    process: clients then begin with a full request.
     """
 
     def __init__(
@@ -50,12 +53,14 @@ class FetchSessionCache:
         do: Callable[[Steps[None]], object] = at_once,
         room_of: Callable[[int], int] = _any_number,
     ) -> None:
-        """`do` runs the steps that close a session. `room_of` returns the number of partitions that the sessions of a
-        broker may have together, by its id."""
+        """`do` runs the steps that close a session.
+
+        `room_of` returns the maximum number of partitions of all sessions of a follower, by its broker id.
+        """
         self._do = do
         self._room_of = room_of
         self._of_followers: dict[int, int] = {}
-        """Partitions of their sessions, by broker id."""
+        """Number of partitions in followers' sessions, by broker id."""
         self._slots = limits.max_incremental_fetch_session_cache_slots
         self._partitions_left = limits.sluicegate_fetch_session_partitions_max
         self._ids = ids
@@ -66,7 +71,7 @@ class FetchSessionCache:
         return self._sessions.get(session_id)
 
     def touch(self, session: FetchSession) -> None:
-        """It was used just now. Where it has grown beyond the room it is no session any more, which its id says."""
+        """Note a use of the session. If it has grown beyond the limit, remove it and set its id to NO_SESSION."""
         del self._sessions[session.id]
         if len(session.partitions) == session.counted or self._count(session):
             self._sessions[session.id] = session
@@ -75,7 +80,7 @@ class FetchSessionCache:
             session.id = NO_SESSION
 
     def _count(self, session: FetchSession) -> bool:
-        """Whether there is room for its partitions, which are counted then."""
+        """Count the partitions of the session if the limit allows it. Returns whether it does."""
         more = len(session.partitions) - session.counted
         if session.is_followers:
             counted = self._of_followers.get(session.replica, 0) + more
@@ -100,9 +105,9 @@ class FetchSessionCache:
         session.counted = 0
 
     def keep(self, session: FetchSession, now_s: float) -> bool:
-        """Give it an id; False when there is no room, and its client goes on with full requests.
+        """Add the session and assign its id. Returns False if the cache is full; its client then sends full requests.
 
-        A follower has one session with a broker: older ones, which it does not use any more, make room.
+        A follower uses one session with a broker, so its older sessions are removed if necessary.
         """
         while not self._count(session):
             older = self._older_of(session)
@@ -119,7 +124,7 @@ class FetchSessionCache:
         return True
 
     def _older_of(self, session: FetchSession) -> FetchSession | None:
-        """A session of the same follower; None where it would make too little room."""
+        """An older session of the same follower. None if removing it would not help."""
         if not session.is_followers or len(session.partitions) > self._room_of(session.replica):
             return None
         of_it = (each for each in self._sessions.values() if each.is_followers and each.replica == session.replica)
@@ -149,7 +154,11 @@ class FetchSessionCache:
 
 
 def _may_go(session: FetchSession, newcomer: FetchSession, now_s: float) -> bool:
-    """A young session goes only if it is a consumer's and a follower comes. One with a request under way stays."""
+    """Whether the newcomer may evict the session.
+
+    A young session may be evicted only if it is a consumer's and the newcomer is a follower. A session whose request
+    runs in steps may not be evicted.
+    """
     if session.is_busy:
         return False
     if now_s - session.created_s > _EVICTION_AGE_S:

@@ -1,8 +1,8 @@
 """FetchSnapshot (59), version 0 (KIP-630): the newest snapshot of the metadata, piece by piece.
 
-In Kafka a fetch tells the snapshot's id. Here a fetch of what the log does not have is OFFSET_OUT_OF_RANGE, and a
-broker asks for end offset -1, "the newest"; the answer says which that is, and the broker names it for the other
-pieces.
+In Kafka the answer to a fetch contains the snapshot's id. Here a fetch of offsets that the log does not have gets
+OFFSET_OUT_OF_RANGE. The broker then requests end offset -1, "the newest". The answer contains the snapshot's id, which
+the broker uses to request the other pieces.
 """
 
 from typing import Any

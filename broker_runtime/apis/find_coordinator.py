@@ -1,10 +1,10 @@
-"""FindCoordinator (10), versions 0 to 6 (KIP-699 for several keys at once): who leads the group's partition.
+"""FindCoordinator (10), versions 0 to 6 (KIP-699: several keys at once): the leader of the group's partition.
 
-The first group makes __consumer_offsets; until it is there, and while the partition has no leader, the answer is
-COORDINATOR_NOT_AVAILABLE, on which clients ask again. A transaction is refused for good (`refused_transactions`). There
-are no share groups.
+The first request for a group creates __consumer_offsets. Until the topic exists, and while the partition has no leader,
+the answer is COORDINATOR_NOT_AVAILABLE, and clients retry. A transaction is refused permanently
+(`refused_transactions`). There are no share groups.
 
-Read and packed by hand, and over many turns where there are many keys.
+Read and packed by hand. Many keys take many iterations of the event loop.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,12 +30,12 @@ _TYPE_SINCE = 1
 _THROTTLE_AND_MESSAGE_SINCE = 1
 _SEVERAL_SINCE = 4
 _CHARACTERS_OF_AN_ITEM = 64
-"""As many take as long to hash as a short key takes for all else."""
+"""Number of characters that take as long to hash as a short key takes for everything else."""
 _INT8, _INT16, _INT32 = Struct(">b"), Struct(">h"), Struct(">i")
 
 
 class Found(NamedTuple):
-    """Of a partition of __consumer_offsets; or of all keys, where there is none to look for."""
+    """The result for a partition of __consumer_offsets, or for all keys if no partition is involved."""
 
     code: ErrorCode
     message: str
@@ -83,7 +83,7 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
 
 
 def coordinator_of(group_id: str, listener: str, context: BrokerContext) -> Found:
-    """For who asks in another protocol."""
+    """The coordinator of a group, for clients of another protocol."""
     return _finder(_GROUP, listener, context)(group_id)
 
 
@@ -92,7 +92,7 @@ def _place(found: Found, call: Call) -> bytes:
 
 
 def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[str], Found]:
-    """For one key after the other. Each partition is looked at once: who leads it now is what the answer tells."""
+    """A function that finds the coordinator of a key. It reads the leader of each partition once per answer."""
     topic = context.image.topics.get(GROUPS_TOPIC)
     if key_type not in (_GROUP, _TRANSACTION):
         nowhere = Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")

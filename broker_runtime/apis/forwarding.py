@@ -1,6 +1,6 @@
-"""What only the active controller can serve, as brokers serve it: the request goes there as it came, and so its answer.
+"""The brokers' side of APIs that only the active controller can serve: requests and answers are forwarded unchanged.
 
-It is read here first: what is no such request must not reach the link that all clients of this broker share.
+The broker parses a request first, because an invalid one must not reach the link that all its clients share.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,11 +16,11 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply
 
 Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | None]]
-"""What a broker answers itself; None for what is forwarded."""
+"""The broker's own answer to a request. None if the request is forwarded."""
 
 
 def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -> ApiSpec[BrokerContext]:
-    """`api` on a broker."""
+    """The broker's version of `api`."""
 
     def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply]]:
         request, body = read
@@ -38,8 +38,10 @@ async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Re
 
 
 def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:
-    """`api` on a controller: where its answers cannot say that the controller is on standby, the connection ends, so
-    that whoever asked goes to the next controller at once.
+    """The controller's version of `api`.
+
+    If its answers cannot report that this controller is on standby, the connection is closed, so that the client
+    tries the next controller at once.
     """
     if api.on_standby:
         return api

@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions (71), version 0 (KIP-714): the metrics that a client should push.
 
-As of Apache Kafka without a receiver of metrics, ApiVersions does not list it, so that clients do not push. A client
-that asks still gets an answer (`client_telemetry`).
+As in Apache Kafka without a receiver of metrics, ApiVersions does not list this API, so that clients do not push. A
+client that still sends the request gets an answer (`client_telemetry`).
 """
 
 from uuid import UUID, uuid4

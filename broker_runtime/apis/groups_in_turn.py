@@ -1,4 +1,4 @@
-"""Requests of very many parts that coordinators are asked about: some of them in each slice."""
+"""Sends the parts of a very large request to coordinators, some of them in each slice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -11,11 +11,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _AT_ONCE = 20
-"""Each is a task that waits for its coordinator: so many begin, and later end, within a slice."""
+"""Parts in progress at the same time. Each is a task that waits for its coordinator; this many fit into a slice."""
 
 
 async def in_turn(parts: Iterable[T], ask: Callable[[T], Awaitable[R]], pace: Pace) -> AsyncIterator[R]:
-    """What `ask` answers for each, in their order. The caller need not keep all answers."""
+    """Yield the answers of `ask` for the parts, in order. The caller need not keep all answers."""
     rest = iter(parts)
     while some := list(islice(rest, _AT_ONCE)):
         if len(some) == 1:

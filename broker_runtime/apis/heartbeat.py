@@ -1,6 +1,6 @@
-"""Heartbeat (12), versions 0 to 4: of a member of a group of the classic protocol. Read and packed by hand.
+"""Heartbeat (12), versions 0 to 4: a heartbeat of a member of a classic group. Read and packed by hand.
 
-While the group is loaded a member is told that all is well, as in Apache Kafka: it would only ask again.
+While the group is being loaded, the answer is success, as in Apache Kafka: after an error the member would only retry.
 """
 
 from collections.abc import Awaitable

@@ -1,6 +1,6 @@
 """InitProducerId (22), versions 0 to 4, for idempotent producers: always a new id with epoch 0, as in Kafka.
 
-Ids come in blocks from the controller (`producer_ids`), so that most producers cost no round trip to it.
+Ids come in blocks from the controller (`producer_ids`), so that most requests need no round trip to it.
 A transactional id is refused (`refused_transactions`).
 """
 
@@ -14,7 +14,7 @@ from broker_runtime.wire.versions import INIT_PRODUCER_ID
 
 
 async def handle(request: InitProducerIdRequest, call: Call, context: BrokerContext) -> Fields:
-    # Since version 3 a producer may name its own id, and then both parts of it.
+    # Since version 3 a producer may send its current id and epoch, but not only one of them.
     if call.version >= 3 and (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
@@ -25,7 +25,7 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
     try:
         producer_id = await context.producer_ids.next_id()
     except KafkaError:
-        # Whatever keeps the controller from answering passes; this is the code that every producer tries again on.
+        # The controller's failure is temporary, and every producer retries after this code.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
 

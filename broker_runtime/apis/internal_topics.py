@@ -1,4 +1,4 @@
-"""The topics that brokers make for themselves: how they are made, and that clients produce nothing to them. Pure."""
+"""The topics that brokers create for their own use, to which clients cannot produce. Pure."""
 
 from broker_runtime.apis.auto_topic_creation import with_defaults
 from broker_runtime.config.broker import BrokerConfig
@@ -7,15 +7,15 @@ from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.wire.messages import Fields
 
 _GROUP_RECORD_BYTES_MAX = 16 * 1024 * 1024
-"""All members of a group of the classic protocol stand in one record: 5,000 of them take a megabyte, which is what a
-batch may have elsewhere."""
+"""Maximum batch size of the groups' topic. All members of a classic group are in one record: 5,000 members take 1 MB,
+which is the limit of a batch in other topics."""
 
 
 def made_as(name: str, image: MetadataImage, config: BrokerConfig) -> Fields:
-    """What CreateTopics asks for, where a client has asked for something that needs the topic.
+    """The topic for a CreateTopics request, sent after a client's request that needs the topic.
 
-    __consumer_offsets has as many replicas as there are brokers, fenced ones too, up to its factor: Apache Kafka waits
-    for brokers that may never come.
+    __consumer_offsets gets its replication factor, or as many replicas as there are brokers (fenced ones included) if
+    that is less. Apache Kafka would wait for brokers that may never be started.
     """
     if name != GROUPS_TOPIC:
         return with_defaults(name)

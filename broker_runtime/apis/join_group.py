@@ -1,9 +1,10 @@
 """JoinGroup (11), versions 0 to 9: a member's request waits until its group has the next generation.
 
-Read and packed by hand: thousands of members join at the same time, and their leader is told of all of them. Version 0
-has no rebalance timeout, and means its session timeout. The reason that members give (version 8, KIP-800) is not used.
+Read and packed by hand, because thousands of members join at the same time, and the leader's answer contains all of
+them. Version 0 has no rebalance timeout; its session timeout is used instead. The reason that members send (version 8,
+KIP-800) is not used.
 
-Of what a member says of itself no more is read than shows that it is more than the configuration allows.
+A member's protocols are read only until they exceed the configured limits.
 """
 
 from collections.abc import Awaitable, Iterator
@@ -73,7 +74,7 @@ def _read(reader: RequestReader, call: Call, config: GroupConfig) -> JoinRequest
 
 
 def _read_protocols(reader: RequestReader, config: GroupConfig) -> Iterator[ClassicProtocol]:
-    """One more than there may be, or one byte more than they may say: then `join` refuses them."""
+    """Read the protocols up to one item or one byte more than the limits allow, so that `join` refuses them."""
     left = config.sluicegate_group_member_bytes_max
     for _ in range(min(reader.array_length(), config.sluicegate_group_member_protocols_max + 1)):
         name, metadata = reader.string(), reader.nullable_bytes()

@@ -1,6 +1,6 @@
 """LeaveGroup (13), versions 0 to 5: one member, or several from version 3 on (KIP-345). The reason is not used.
 
-Very many members leave some at a time, as if each of these came with a request of its own. Read and packed by hand.
+If very many members leave, they are split into slices that are handled like separate requests. Read and packed by hand.
 """
 
 from collections import deque
@@ -40,7 +40,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
         await _read_members(reader, call, members)
     reader.end_struct()
     try:
-        # Of a request without members too it is told whether the group may be named so.
+        # A request without members is also submitted, because its group id may be invalid.
         slowly = in_turn(slices(deque(members), SLICE), lambda some: _leave(group_id, some, context), Pace(call))
         errors = [told async for told in slowly]
     except KafkaError as error:

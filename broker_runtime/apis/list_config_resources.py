@@ -1,6 +1,6 @@
-"""ListConfigResources (74), versions 0 to 1 (KIP-1000, KIP-1142): what there is to be described or configured.
+"""ListConfigResources (74), versions 0 to 1 (KIP-1000, KIP-1142): the resources that have a configuration.
 
-Version 0 asks for client metrics subscriptions only. Groups are listed that have a configuration of their own.
+Version 0 lists only client metrics subscriptions. Groups are listed if they have their own configuration.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,10 @@
-"""ListGroups (16), versions 0 to 5 (filters of states from version 4, KIP-518; of types from version 5, KIP-848).
+"""ListGroups (16), versions 0 to 5 (filters by state from version 4, KIP-518; by type from version 5, KIP-848).
 
-All groups of this broker. While it is loading some of them it says COORDINATOR_LOAD_IN_PROGRESS, and where it cannot
-load them COORDINATOR_NOT_AVAILABLE: a list without them would look like a whole one. Clients ask again.
+The answer has all groups of this broker. While the broker loads some of them, it returns COORDINATOR_LOAD_IN_PROGRESS;
+if it cannot load them, COORDINATOR_NOT_AVAILABLE. Without an error, clients would take the list for complete. Clients
+retry after both codes.
 
-Read and packed by hand and over many turns: there may be tens of thousands.
+Read and packed by hand, over many iterations of the event loop, because there may be tens of thousands of groups.
 """
 
 from collections.abc import Awaitable, Collection, Sequence
@@ -42,7 +43,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
 
 
 async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
-    """By the partition that keeps them. Raises KafkaError where not all can be told."""
+    """The groups of each partition. Raises KafkaError if some groups are not available."""
     if context.groups.awaited():
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker begins to lead groups; ask again")
     found: list[Sequence[Group]] = []
@@ -54,7 +55,7 @@ async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
                 raise
             if index in context.groups.problems:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, context.groups.problems[index]) from error
-            # It was lost just now: whoever has it tells of its groups.
+            # This broker has just lost the partition. The new coordinator lists its groups.
     return found
 
 
@@ -69,7 +70,7 @@ async def _read_lower(reader: RequestReader, pace: Pace) -> Collection[str]:
 async def _listed(
     groups: Sequence[Sequence[Group]], states: Collection[str], types: Collection[str], call: Call, pace: Pace
 ) -> tuple[int, Packed]:
-    """How many they are, and each of them packed. No filter lets everything pass."""
+    """The number of groups that pass the filters, and these groups packed. An empty filter passes all groups."""
     count, packed = 0, Packed(pace)
     for of_partition in groups:
         for group in of_partition:

@@ -1,10 +1,12 @@
 """ListOffsets (2), versions 1 to 11: earliest, latest, by time, and the offset of the largest timestamp (KIP-734).
 
-There is no tiered storage: the earliest local offset (-4) equals the earliest one, no record is the last one that was
-tiered (-5, KIP-1005) or the first one that is still to be (-6, KIP-1023), and nothing is waited for (KIP-1075). A
-partition that is named more than once is refused, as in Kafka: looking up a time reads the disk, beyond a few KB in
-another thread. A leader that was just elected does not know the high watermark until its followers have fetched
-(KIP-207); followers are told the log's end instead.
+There is no tiered storage. So the earliest local offset (-4) equals the earliest one. The offsets of the last tiered
+record (-5, KIP-1005) and of the first record to be tiered (-6, KIP-1023) are unknown. The timeout of KIP-1075 is not
+used, because nothing has to be fetched from remote storage.
+
+Searching for a time reads the disk, in another thread if it reads more than a few KB. A partition that is named more
+than once is refused, as in Kafka. A newly elected leader does not know the high watermark until its followers have
+fetched (KIP-207). Followers get the log's end instead of the high watermark.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -32,16 +34,16 @@ _SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _NOT_OF_THE_NEWEST = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
-"""However far records are replicated, this is known."""
+"""Timestamps whose answer does not depend on the high watermark."""
 UNKNOWN = -1
 _EPOCH_SINCE = 4
 _SEARCHES_PER_TURN = 10
-"""On the event loop an index is asked and a few KB are looked through: some tens of microseconds, 0.2 ms at worst."""
+"""Searches per slice. On the event loop each reads an index and a few KB: some tens of microseconds, at most 0.2 ms."""
 
 
 @dataclass(slots=True)
 class _Answer:
-    """Of one partition."""
+    """The answer for one partition."""
 
     partition_index: int
     error_code: int = ErrorCode.NONE
@@ -91,7 +93,7 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
 
 
 def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
-    """`topics` are empty afterwards."""
+    """The answer's fields. Empties `topics` in steps."""
     found = []
     topics.reverse()
     while topics:
@@ -105,7 +107,7 @@ def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
 def _answer(
     answer: _Answer, topic: str, part: ListOffsetsPartition, follower: bool, call: Call, context: BrokerContext
 ) -> "_PartitionSearch | None":
-    """What is known at once goes into `answer`; for a time the result looks it up. Raises KafkaError."""
+    """Fill in `answer` if the offset is known. Otherwise return a search for the time. Raises KafkaError."""
     leader = context.led(topic, part.partition_index)
     log, wanted = leader.log, part.timestamp
     check_epoch(part.current_leader_epoch if call.version >= _EPOCH_SINCE else UNKNOWN, leader.leader_epoch)
@@ -141,7 +143,7 @@ async def _searched(
 
 
 async def _search(waiting: Sequence["_PartitionSearch"], context: BrokerContext) -> None:
-    """Until none has another step to run."""
+    """Run the steps of the searches in another thread until all have ended."""
     while waiting:
         try:
             await context.run_aside(partial(_run_steps, waiting))
@@ -153,7 +155,7 @@ async def _search(waiting: Sequence["_PartitionSearch"], context: BrokerContext)
 
 
 def _go_on(searches: Sequence["_PartitionSearch"], context: BrokerContext) -> Sequence["_PartitionSearch"]:
-    """Those that have another step to run."""
+    """Continue the searches. Returns those that have another step to run."""
     return [search for search in searches if search.go_on(context)]
 
 
@@ -164,7 +166,7 @@ def _run_steps(searches: Sequence["_PartitionSearch"]) -> None:
 
 @dataclass(slots=True)
 class _PartitionSearch:
-    """Looks up a time for one partition, step by step, and fills its part of the reply in."""
+    """Searches for a time in one partition, step by step, and fills in its part of the reply."""
 
     answer: _Answer
     topic: str
@@ -177,7 +179,7 @@ class _PartitionSearch:
     refused: KafkaError | None = None
 
     def run_step(self) -> None:
-        """In another thread."""
+        """Run the next step of the search. Called in another thread."""
         if self.step is not None:
             try:
                 self.found = self.step()
@@ -190,7 +192,7 @@ class _PartitionSearch:
         return self.leader.log.files.health.failure("read", error)
 
     def go_on(self, context: BrokerContext) -> bool:
-        """Whether there is another step to run."""
+        """Continue the search with the result of the last step. Returns whether there is another step to run."""
         if self.refused is not None:
             self.fail(self.refused)
             return False
@@ -207,11 +209,11 @@ class _PartitionSearch:
         return False
 
     def _tell(self, found: FoundRecord | None, context: BrokerContext) -> None:
-        """Unless the log has another leader by now: then what was found may be gone."""
+        """Fill in the answer, unless the leader has changed: then the record found may have been truncated."""
         log = self.leader.log
         try:
             leader = context.led(self.topic, self.answer.partition_index)
-            # A topic that was made again has another leader of the same epoch.
+            # A topic that was deleted and created again has a different leader object with the same epoch.
             if leader is not self.leader or leader.leader_epoch != self.leader_epoch:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it was elected anew meanwhile")
         except KafkaError as error:
@@ -225,7 +227,10 @@ class _PartitionSearch:
 
 
 def check_epoch(known: int, current: int) -> None:
-    """KIP-320: a client with an older or newer view of the leader must look again."""
+    """Check the leader epoch that the client knows (KIP-320).
+
+    Raises KafkaError if it is older or newer than the current one: the client must refresh its metadata.
+    """
     if known >= 0 and known != current:
         code = ErrorCode.FENCED_LEADER_EPOCH if known < current else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(code, f"the leader epoch is {current}")

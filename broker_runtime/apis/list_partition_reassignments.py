@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46), version 0 (KIP-455). The active controller answers, so what it began is seen."""
+"""ListPartitionReassignments (46), version 0 (KIP-455), answered by the active controller with its latest state."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,8 @@
-"""A fetch that waits for data or for max_wait_ms, whichever comes first, and then answers with the data that is there.
+"""A fetch that waits for data or for max_wait_ms, whichever comes first, and then answers with the data available.
 
-What a change costs does not depend on how many partitions wait: of those that have changed the bytes are counted anew,
-as Kafka's purgatory does, and all are looked at once there are enough, or the time is over.
+The cost of a change does not depend on the number of partitions that wait. Only the bytes of changed partitions are
+counted again, as in Kafka's purgatory. When there are enough bytes, or the time has elapsed, the fetch is answered. Its
+partitions are read again only if the data found exceeds a limit, or a log has changed in the meantime.
 """
 
 from broker_runtime.apis.context import FetchContext
@@ -11,11 +12,11 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.steps import Steps, UnderWay
 
 _COUNTED_AT_ONCE_MAX = 32
-"""Partitions: about a quarter of a millisecond."""
+"""Partitions that are counted in one iteration of the event loop: about a quarter of a millisecond."""
 
 
 class LongPoll:
-    """Owns the timer, and is told by the session of what changes; `call` is answered once."""
+    """One waiting fetch. Owns its timer, is notified of changes by the session, and answers `call` once."""
 
     __slots__ = (
         "_answering",
@@ -31,22 +32,22 @@ class LongPoll:
     )
 
     def __init__(self, fetch: SessionFetch, found: int, context: FetchContext) -> None:
-        """`found` bytes are there already."""
+        """`found` is the number of bytes already found."""
         self._fetch = fetch
         self._found = found
         self._session = session = fetch.session
         self._wakes = context.logs.wakes
         self._count_asked = self._is_answering = False
         self._answering: UnderWay | None = None
-        """The steps that make the answer, while there are some to be made."""
+        """The steps that pack the answer, while they run."""
         self._is_exact = True
-        """What the partitions have found is within their limits, and need not be looked for again."""
+        """Whether the data found is within the partitions' limits, so that they need not be read again."""
         self.call = fetch.request.call.later(self._abandon)
         self._timer = context.call_later(fetch.request.max_wait_ms / 1000, self.call.guarded(self._answer))
         session.wait(self._count_soon, self._replaced)
 
     def _count_soon(self) -> None:
-        """Not before all that has changed by now is known, and in a turn of its own."""
+        """Count changed partitions in a later iteration of the event loop, when all current changes are known."""
         if not self._count_asked:
             self._count_asked = True
             self._wakes.add(iter((self.call.guarded(self._count),)))
@@ -94,12 +95,12 @@ class LongPoll:
             self._session.stop_waiting()
             self._session.is_busy = False
             if is_open:
-                # The client has gone, or a step has failed.
+                # The client has disconnected, or a step has failed.
                 self._fetch.abandoned()
         self.call.complete(reply)
 
     def _replaced(self, error: ErrorCode) -> None:
-        """Another request goes on with the session, or the session is over."""
+        """End the wait because another request continues the session, or the session has ended (code NONE)."""
         if error == ErrorCode.NONE and not self._fetch.is_long:
             self._answer()
         else:
@@ -108,9 +109,9 @@ class LongPoll:
             self.call.complete(pack_answer(self._fetch.request, (), self._session.id, told))
 
     def _abandon(self) -> None:
-        """The client has gone. What it has asked for is kept if that is a session's, for it may come back."""
+        """End the wait because the client has disconnected. A session is kept, because the client may reconnect."""
         if self._answering is not None:
-            # The fetch is abandoned when they end: none of them may go through what is taken apart.
+            # The steps abandon the fetch when they end, because no step may run on partitions that are being removed.
             self._answering.cancel()
             return
         self._stop()

@@ -1,10 +1,10 @@
 """Metadata (3), versions 0 to 13: brokers, controller and topics as the listener's clients should see them.
 
-- Fenced brokers are left out, and so are brokers without the listener that was asked (LISTENER_NOT_FOUND).
-- An unknown topic is created when the request and auto.create.topics.enable allow it. As in Kafka the answer does not
-  wait for it: UNKNOWN_TOPIC_OR_PARTITION, on which clients ask again.
-- The topics of coordinators are internal: consumers that subscribe by a pattern leave them out. Coordinators have them
-  made, with a configuration of their own, and nobody by asking for them.
+- Fenced brokers are omitted, as are brokers without the listener that received the request (LISTENER_NOT_FOUND).
+- An unknown topic is created if the request and auto.create.topics.enable allow it. As in Kafka, the answer does not
+  wait for the creation: it contains UNKNOWN_TOPIC_OR_PARTITION, and clients retry.
+- The topics of coordinators are internal: consumers that subscribe by a pattern ignore them. Only coordinators create
+  them, with a special configuration; a Metadata request does not.
 - If a request asks for authorized operations, the answer has all: this broker has no authorizer.
 """
 
@@ -38,7 +38,7 @@ _ID_SINCE = 10
 _BY_ID_SINCE = 12
 API_VERSION_MAX = 13
 _CREATED_MAX = 100
-"""Topics that one request has made; who names more asks again."""
+"""Maximum number of topics that one request creates. A client that names more retries."""
 _ONE_CHUNK_BYTES_MAX = 65_536
 
 
@@ -53,7 +53,7 @@ def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Repl
 
 
 def _operations(request: MetadataRequest) -> tuple[int, int]:
-    """Those on each topic and on the cluster, as far as they are asked for. Not every version has the fields."""
+    """The authorized operations on each topic and on the cluster, if requested. Some versions lack the fields."""
     of_topics = getattr(request, "include_topic_authorized_operations", False)
     of_cluster = getattr(request, "include_cluster_authorized_operations", False)
     return ON_TOPIC if of_topics else NOT_ASKED, ON_CLUSTER if of_cluster else NOT_ASKED
@@ -79,7 +79,7 @@ def _about_all(call: Call, context: BrokerContext, asked: tuple[int, int]) -> St
 def _with_brokers(
     packed: PackedTopics, count: int, pieces: Pieces, call: Call, context: BrokerContext, on_cluster: int
 ) -> Sequence[bytes]:
-    """The whole body, of which `pieces` are the topics."""
+    """The pieces of the whole body; `pieces` has the topics."""
     nothing = encode_response_body(METADATA, call.version, _answer((), call, context, on_cluster))
     head, end = packed.around(nothing, count)
     found = [head, *pieces.all(), end]
@@ -93,7 +93,7 @@ def _about(
     if (yield from chosen(wanted, lambda item: _cannot_be_found(item, version))):
         refused = yield from each(wanted, _refused)
         return {**_NO_CLUSTER, "topics": refused, "error_code": ErrorCode.INVALID_REQUEST}
-    # Once for each, as in Kafka, however often it is named.
+    # As in Kafka, a topic that is named several times gets one result.
     wanted = yield from distinct(wanted)
     allowed = version < _MAY_REFUSE_CREATION_SINCE or request.allow_auto_topic_creation
     if allowed and context.settings.config.auto_create_topics_enable:
@@ -140,7 +140,10 @@ def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext, on_clu
 
 
 def _cannot_be_found(item: MetadataRequestTopic, version: int) -> bool:
-    """Versions 10 and 11 have a field for the id, but look topics up by name only, as in Kafka."""
+    """Whether the topic cannot be looked up. Versions 10 and 11 have a field for its id, but use only the name.
+
+    This is as in Kafka.
+    """
     has_id = _id_of(item, version) is not None
     return (item.name is None and not has_id) or (has_id and version < _BY_ID_SINCE)
 
@@ -181,7 +184,7 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
 def partition_fields(
     index: int, part: Partition, listener: str, image: MetadataImage, version: int = API_VERSION_MAX
 ) -> Fields:
-    """As clients of `listener` see it."""
+    """The partition as clients of `listener` see it."""
     leader, code = visible_leader(part.leader, listener, image, version)
     return {
         "error_code": code,

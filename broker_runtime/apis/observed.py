@@ -1,7 +1,7 @@
-"""What an observer can find out of a call that has ended: who asked, how large the answer was, what went wrong. Pure.
+"""Facts about an ended call, for observers: its client, the size of its answer, its error. Pure.
 
-The API, its version, the times and the way in which it ended stand in the `Call` itself. Nothing here is worked out
-before it is asked for.
+The `Call` itself has the API, its version, the times and how it ended. The functions here compute the other facts on
+demand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,36 +10,36 @@ from broker_runtime.apis.call import Call, ClientSoftware
 from broker_runtime.steps import Steps
 
 ANONYMOUS = "User:ANONYMOUS"
-"""Kafka's name for a client that has not said who it is."""
+"""Kafka's name for a client without authentication."""
 
 
 def principal(call: Call) -> str:
-    """There is no authentication yet."""
+    """The principal of the client, which is always anonymous: there is no authentication yet."""
     del call
     return ANONYMOUS
 
 
 def client_software(call: Call) -> ClientSoftware | None:
-    """None until the client has told it, which old ones never do."""
+    """The client's software. None until the client has sent it, which old clients never do."""
     told = call.connection.state
     return told if isinstance(told, ClientSoftware) else None
 
 
 def answer_bytes(call: Call) -> int:
-    """With the size field; 0 when nothing is sent."""
+    """Size of the answer with its size field; 0 if no answer is sent."""
     return sum(map(len, call.reply))
 
 
 def error_code(call: Call) -> int:
-    """One of the error codes in the answer, 0 when there is none.
+    """One of the error codes in the answer, 0 without an error.
 
-    What a broker has forwarded it does not look into: of that the controller knows.
+    A broker does not parse forwarded answers; the controller observes their errors.
     """
     return call.error or _error_in(call.fields)
 
 
 def error_in_steps(answer: object) -> Steps[int]:
-    """The same of a long answer, before it is let go of."""
+    """`error_code` for a long answer, before its fields are freed."""
     if isinstance(answer, Mapping):
         code = answer.get("error_code")
         if isinstance(code, int) and code:

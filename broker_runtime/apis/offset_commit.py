@@ -1,11 +1,11 @@
 """OffsetCommit (8), versions 2 to 10 (KIP-848 from version 9, topic ids from version 10).
 
-Read and packed by hand: consumers commit again and again. Where there are many offsets that takes many turns.
+Read and packed by hand, because consumers commit frequently. Many offsets take many iterations of the event loop.
 
-- What does not exist is refused by itself: a topic, an id, a partition.
-- A retention of its own, which versions 2 to 4 may ask for, is kept.
+- A topic, id or partition that does not exist gets its own error.
+- A retention time in the request, which versions 2 to 4 may contain, is applied.
 - A consumer of the push protocol cannot commit an offset beyond the end of a log: OFFSET_OUT_OF_RANGE.
-- Everything else is `groups.offsets`' to decide; a committer that is refused is refused for all of its partitions.
+- `groups.offsets` decides everything else. If it refuses the committer, all partitions of the request are refused.
 """
 
 import asyncio
@@ -42,20 +42,20 @@ _RETENTION = range(2, 5)
 _INT32, _INT64 = Struct(">i"), Struct(">q")
 _OFFSET, _OFFSET_AND_EPOCH = Struct(">iq"), Struct(">iqi")
 _ANSWER, _FLEXIBLE_ANSWER = Struct(">ih"), Struct(">ihx")
-"""Of a partition, the latter with no tagged fields."""
+"""Layout of a partition in the answer; a flexible one ends with empty tagged fields."""
 _AT_ONCE_BYTES_MAX = 3_000
-"""Of a request: some two hundred offsets, never more than `SLICE`."""
+"""Maximum size of a request that is handled at once: about two hundred offsets, never more than `SLICE`."""
 _ITEMS = 100
 _NONE = ErrorCode.NONE
 
 
 class _Topic(NamedTuple):
-    """Of a request. `head`, its name or id and the number of its partitions, is how it begins in the answer too."""
+    """A topic of a request. `head` has its name or id and its number of partitions, and also begins its answer."""
 
     head: bytes
     indexes: list[int]
     problems: list[ErrorCode]
-    """Of each partition; NONE where its offset may be committed."""
+    """Error code of each partition; NONE if its offset may be committed."""
 
 
 class _Request(NamedTuple):
@@ -64,11 +64,11 @@ class _Request(NamedTuple):
     retention_ms: int
     topics: deque[_Topic]
     offsets: list[OffsetToCommit]
-    """Of the partitions that exist."""
+    """Offsets of the partitions that exist."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply | Awaitable[Reply]:
-    """Raises ProtocolError where the frame is no request."""
+    """Commit the offsets of a request. Raises ProtocolError if the frame is malformed."""
     if reader.left > _AT_ONCE_BYTES_MAX:
         return _slowly(kept(reader, call), call, context)
     at = reader.position
@@ -84,7 +84,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
         answer = context.groups.term_of(request.group_id).enqueue(_decision(request, request.offsets))
     except KafkaError as error:
         return _packed(request, _all_refused(request.offsets, error), call)
-    # Without a task: nearly all commits come this way, and it takes as long as all else that is done for one.
+    # Nearly all commits take this path. It needs no task, which would take as long as all other work for a commit.
     answer.add_done_callback(partial(_complete, request, call))
     return call.later(partial(_let_go, answer))
 
@@ -124,8 +124,11 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
 
 
 async def _refuse_beyond_ends(request: _Request, context: BrokerContext, pace: Pace) -> None:
-    """The offsets that stay get the leader epoch that they were compared in, unless the client has named one: if the
-    log is cut later, that shows where."""
+    """Refuse offsets beyond the end of their log.
+
+    The other offsets get the leader epoch of the comparison, unless the client has sent one. If the log is truncated
+    later, the epoch shows where.
+    """
     ends: dict[tuple[str, int], End] = {}
     topics = context.image.topics
     for some in slices(deque(request.offsets), SLICE):
@@ -166,7 +169,7 @@ def _compare(
 
 
 def _read_head(reader: RequestReader, version: int) -> _Request:
-    """Without its topics."""
+    """Read the request without its topics."""
     group_id = reader.string()
     (generation,) = reader.fixed(_INT32)
     member_id = reader.string()
@@ -176,7 +179,10 @@ def _read_head(reader: RequestReader, version: int) -> _Request:
 
 
 def _read_topics(reader: RequestReader, version: int, image: MetadataImage, request: _Request) -> Iterator[int]:
-    """What exists is looked at now: it may change meanwhile. Yields how many items it has dealt with."""
+    """Read the topics, and check now which partitions exist, because this may change later.
+
+    Yields the numbers of items read.
+    """
     for _ in range(reader.array_length()):
         yield from _read_topic(reader, version, image, request)
     reader.end_struct()
@@ -205,7 +211,7 @@ def _read_topic(reader: RequestReader, version: int, image: MetadataImage, reque
         indexes.append(index)
         if known is not None and index in known.partitions:
             problems.append(_NONE)
-            # Its constructor takes twice as long.
+            # The constructor of OffsetToCommit takes twice as long.
             found = (known.name, index, offset, leader_epoch, metadata, known.id)
             offsets.append(tuple.__new__(OffsetToCommit, found))
         else:
@@ -216,7 +222,7 @@ def _read_topic(reader: RequestReader, version: int, image: MetadataImage, reque
 
 
 async def _commit(request: _Request, offsets: Sequence[OffsetToCommit], context: BrokerContext) -> Sequence[ErrorCode]:
-    """So many that others have their turn before the next ones; each partition has an error of its own."""
+    """Commit a slice of offsets. Returns the error code of each partition."""
     try:
         return await context.groups.submit(request.group_id, _decision(request, offsets))
     except KafkaError as error:
@@ -244,7 +250,7 @@ def _packed(request: _Request, taken: Iterable[ErrorCode], call: Call) -> Reply:
 
 
 def _parts(request: _Request, taken: Iterable[ErrorCode], call: Call) -> Iterator[bytes]:
-    """Of the answer. `taken` says what has become of each offset that might be committed, in their order."""
+    """Yield the parts of the answer. `taken` has the result of each offset that could be committed, in order."""
     version, flexible, topics = call.version, call.flexible, request.topics
     layout = _FLEXIBLE_ANSWER if flexible else _ANSWER
     end = b"\x00" if flexible else b""

@@ -1,7 +1,7 @@
-"""OffsetDelete (47), version 0 (KIP-496): committed offsets of topics that no member of the group reads.
+"""OffsetDelete (47), version 0 (KIP-496): deletes committed offsets of topics that no member of the group reads.
 
-Very many go in slices, read and packed by hand. Where the group gets members in between that may read them, it stays at
-what is deleted by then, and the request is refused.
+Very many offsets are deleted in slices, and read and packed by hand. If members that may read the topics join between
+two slices, the request is refused. The offsets already deleted remain deleted.
 """
 
 from array import array
@@ -24,11 +24,11 @@ from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_DELETE
 
 _INT32, _ANSWERED, _HEAD = Struct(">i"), Struct(">ih"), Struct(">hii")
-"""The head is the group's error, how long the client is throttled, and how many topics there are."""
+"""The head contains the group's error code, the throttle time in ms, and the number of topics."""
 
 
 class _Topic(NamedTuple):
-    """`named` is as the request names it; `there` says of each partition whether it exists."""
+    """A topic of a request. `named` is its encoded name; `there` has 1 for each partition that exists, else 0."""
 
     named: bytes
     indexes: "array[int]"
@@ -45,7 +45,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     try:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has a name")
-        # Of a request without partitions too it is told whether there is such a group.
+        # A request without partitions is also submitted, because its group may not exist.
         slowly = in_turn(slices(known, SLICE), lambda some: _delete(group_id, some, context), Pace(call))
         told: deque[Iterable[ErrorCode]] = deque([codes async for codes in slowly])
     except KafkaError as error:
@@ -57,7 +57,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
 
 
 async def _read(reader: RequestReader, topics: Topics, pace: Pace) -> tuple[deque[_Topic], deque[tuple[str, int]]]:
-    """What the request names, and what of it exists, in order."""
+    """Read the topics of the request, and the partitions that exist, both in order."""
     found, known = deque[_Topic](), deque[tuple[str, int]]()
     for _ in range(reader.array_length()):
         begin, name = reader.position, reader.string()

@@ -1,10 +1,10 @@
 """OffsetFetch (9), versions 1 to 10 (several groups from version 8, members' epochs from 9, topic ids from 10).
 
-Each group stands for itself, and is answered once: where it is asked for again it is refused (INVALID_REQUEST), or one
-small request would have all its offsets in memory thousands of times. Version 1 has no place for a group's error: it
-stands with each partition. There are no transactions, so every offset is stable.
+Each group succeeds or fails on its own, and is answered once. If a request names it again, the repetition is refused
+(INVALID_REQUEST): otherwise a small request could load all of a group's offsets thousands of times. Version 1 has no
+field for a group's error, so each partition contains it. There are no transactions, so every offset is stable.
 
-Read and packed by hand, and over many turns where there are many offsets.
+Read and packed by hand. Many offsets take many iterations of the event loop.
 """
 
 from array import array
@@ -41,7 +41,7 @@ _INT16, _INT32, _WITH_EPOCH, _WITHOUT_EPOCH = Struct(">h"), Struct(">i"), Struct
 
 
 class _Topic(NamedTuple):
-    """`named` is as the request names it; `name` is None where nobody knows its id."""
+    """A topic of a request. `named` is its name or id as encoded in the request; `name` is None for an unknown id."""
 
     named: bytes
     name: str | None
@@ -49,7 +49,10 @@ class _Topic(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """`topics` is None where everything is asked for; `ids` are those of the request's topics that exist, by name."""
+    """A group of a request. `topics` is None if all offsets are requested.
+
+    `ids` has the ids of the request's topics that exist, by name.
+    """
 
     group_id: str
     member: Committer
@@ -92,7 +95,7 @@ async def _one_of_several(group: _Group, again: bool, call: Call, context: Broke
 
 
 async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID], version: int, pace: Pace) -> _Group:
-    """Before version 8 that is all of the request, but for whether offsets are to be stable."""
+    """Read a group. Before version 8 a request has only one group, and whether offsets must be stable."""
     group_id, member = reader.string(), Committer(api_version=version)
     if version >= _MEMBER_SINCE:
         member_id, (epoch,) = reader.nullable_string(), reader.fixed(_INT32)
@@ -133,7 +136,7 @@ async def _read_topic(reader: RequestReader, topics: Topics, version: int, ids: 
 
 
 async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pace) -> Packed:
-    """From its topics on."""
+    """The packed answer of a group, without its id."""
     packed, code = Packed(pace), ErrorCode.NONE
     try:
         if group.topics is None:
@@ -161,7 +164,7 @@ async def _fetched_all(group: _Group, context: BrokerContext) -> Sequence[tuple[
 
 
 async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterator[FetchedOffset]:
-    """So many that others have their turn before the next ones. Raises KafkaError."""
+    """Fetch the offsets of a group in slices, so that other requests run in between. Raises KafkaError."""
     partitions = deque[tuple[str, int]]()
     for topic in group.topics or ():
         await pace.item()
@@ -185,7 +188,7 @@ async def _fetched_some(
 
 
 async def _pack_topics(topics: Sequence[_Topic], found: Iterator[FetchedOffset], packed: Packed, call: Call) -> None:
-    """An id that nobody knows stands among the others with its error."""
+    """Pack the topics with their offsets. A topic with an unknown id has an error."""
     await packed.add(array_length(len(topics), call.flexible))
     for topic in topics:
         if topic.name is None:
@@ -212,7 +215,10 @@ async def _pack_all(
     context: BrokerContext,
     pace: Pace,
 ) -> None:
-    """Without offsets of an earlier topic of the name. Topics that are gone have no id: version 10 leaves them out."""
+    """Pack all offsets of a group, without those of an earlier topic with the same name.
+
+    Deleted topics have no id, so version 10 omits them.
+    """
     by_topic = dict[str, list[FetchedOffset]]()
     for (name, index), value in found:
         known = context.image.topics.get(name)

@@ -1,8 +1,9 @@
-"""OffsetForLeaderEpoch (23), versions 2 to 4: where a leader epoch ends in the leader's log.
+"""OffsetForLeaderEpoch (23), versions 2 to 4: the end offset of a leader epoch in the leader's log.
 
-Followers cut their logs by it (KIP-101, KIP-279); consumers find out by it that records they have read are gone
-(KIP-320). Both are told what lies above the high watermark, too: a new leader's may be behind what a consumer has read
-rightly. Of a log that was cleaned a follower is told where the last batch ends (decision 32).
+Followers truncate their logs to it (KIP-101, KIP-279). Consumers use it to detect that records they have read were
+truncated (KIP-320). Both may get an end offset above the high watermark, because a new leader's high watermark may be
+behind the records that a consumer has correctly read. For a compacted log, a follower gets the end of the last batch
+(decision 32).
 """
 
 from broker_runtime.apis.call import Call
@@ -16,7 +17,7 @@ from broker_runtime.wire.versions import OFFSET_FOR_LEADER_EPOCH
 
 UNKNOWN = -1
 _REPLICA_ID_SINCE = 3
-"""Followers of this project ask no older version."""
+"""Sluicegate's followers use no older version."""
 
 
 def handle(request: OffsetForLeaderEpochRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
@@ -25,7 +26,7 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call, context: BrokerCont
     for topic in request.topics:
         partitions = []
         for part in topic.partitions:
-            # Of a cleaned log an index and some KB of headers are read: tens of microseconds, 0.2 ms at worst.
+            # For a compacted log this reads an index and some KB of headers: tens of microseconds, at most 0.2 ms.
             partitions.append(_partition(topic.topic, part, follows, context))
             yield
         topics.append({"topic": topic.topic, "partitions": partitions})

@@ -1,6 +1,6 @@
-"""Topics as Metadata's answer has them, versions 0 to 13, packed by hand: kio takes ten times as long. Pure.
+"""The topics of Metadata's answer, versions 0 to 13, packed by hand, because kio takes ten times as long. Pure.
 
-After each change all clients ask about all topics, so this is the answer that thousands of partitions are in.
+After each change all clients request all topics, so these answers contain thousands of partitions.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _PARTITION_V7 = Struct(">hiii")
 
 
 def visible_leader(leader: int, listener: str, image: MetadataImage, version: int) -> tuple[int, ErrorCode]:
-    """The leader that clients of a listener are told, and the error where they cannot reach it."""
+    """The leader that clients of a listener see, or -1 and an error if they cannot reach it."""
     broker = image.brokers.get(leader)
     if broker is None or broker.fenced:
         return -1, ErrorCode.LEADER_NOT_AVAILABLE
@@ -47,11 +47,10 @@ def offline(replicas: Sequence[int], image: MetadataImage) -> list[int]:
 
 
 class PackedTopics:
-    """Packs topics for one version and listener; `error` is the first that one of their partitions has.
+    """Packs topics for one version and listener. `error` is the first error code of their partitions.
 
-    The image may change between two steps: each topic is packed as it is when its turn comes.
-
-    `operations` are those that the client may carry out on each topic.
+    The image may change between two steps: each topic is packed in the state that it has in its step. `operations` are
+    the operations that the client may perform on each topic.
     """
 
     def __init__(self, image: MetadataImage, listener: str, version: int, operations: int = NOT_ASKED) -> None:
@@ -65,7 +64,7 @@ class PackedTopics:
         self._offline = cache(lambda replicas: _packed(offline(replicas, image), flexible))
 
     def around(self, answer: bytes, count: int) -> tuple[bytes, bytes]:
-        """What stands before and behind so many topics; `answer` is a whole body that names none."""
+        """The bytes before and after `count` topics. `answer` is a whole body without topics."""
         behind = self._flexible + (4 if self._version in _CLUSTER_OPERATIONS_IN else 0)
         behind += 2 if self._version >= _ERROR_SINCE else 0
         end = len(answer) - behind
@@ -73,7 +72,7 @@ class PackedTopics:
         return answer[:begin] + array_length(count, self._flexible), answer[end:]
 
     def absent(self, name: str | None, topic_id: UUID | None, code: ErrorCode) -> bytes:
-        """A topic that does not exist; from version 12 on it may have an id and no name."""
+        """Pack a topic that does not exist. From version 12 on it may have an id and no name."""
         return self._head(code, name, topic_id or _NO_ID, 0) + self._end
 
     def _head(self, code: int, name: str | None, topic_id: UUID, partitions: int) -> bytes:

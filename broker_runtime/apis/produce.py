@@ -1,15 +1,15 @@
 """Produce (0), versions 3 to 13: the product's hot path.
 
-The header was parsed once; the fixed fields are read with struct from the frame; the record bytes go from the frame
-to the log as they came (one checksum, one append) and one reply is joined from a few packed pieces.
+The dispatcher has parsed the header. The fixed fields are read from the frame with struct. The record bytes go from the
+frame to the log unchanged (one checksum, one append), and the reply is joined from a few packed pieces.
 
-- acks 0 gets no reply; an error then ends the connection, which is all a client can notice (as Kafka does).
-- acks -1 (all) needs min.insync.replicas before the append, and is answered when the high watermark has passed its
-  records: at once where the leader is the only in-sync replica, else by `ProduceWait`.
-- Where flush.messages asks for a sync before records count, acks 1 waits for it too, however long it takes: the event
-  loop does not.
-- Versions 0-2 are advertised for old librdkafka (KIP-896) but refused.
-- Compressed and long batches whose records have to be looked at are appended once another thread has done so.
+- acks 0 gets no reply. An error ends the connection, because the client cannot notice anything else (as in Kafka).
+- acks -1 (all) requires min.insync.replicas before the append. It is answered when the high watermark has passed its
+  records: at once if the leader is the only in-sync replica, otherwise by `ProduceWait`.
+- If flush.messages requires a sync before records count, acks 1 waits for the sync too, without a timeout. The event
+  loop does not block.
+- Versions 0 to 2 are advertised for old librdkafka (KIP-896) but refused.
+- If the records of a compressed or long batch must be checked, another thread does this before the append.
 - A transactional id is refused (`refused_transactions`). Not implemented: throttling.
 """
 
@@ -38,7 +38,7 @@ from broker_runtime.wire.versions import PRODUCE
 _API_KEY = PRODUCE.to_bytes(2, "big")
 _BY_ID_SINCE = 13
 _ADMIN_CLIENT = "__admin_client"
-"""Who says this of itself may write to internal topics, as in Apache Kafka."""
+"""A client with this client id may write to internal topics, as in Apache Kafka."""
 
 
 def handle(
@@ -87,8 +87,11 @@ def handle(
 
 
 def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | PendingReply]:
-    """`handle` for many partitions. No other request of the connection is carried out before these are appended, and
-    they are appended when the client has gone meanwhile, too."""
+    """`handle` for many partitions.
+
+    The connection handles no other request before these records are appended. They are appended even if the client
+    disconnects.
+    """
     version = call.version
     transactional_id, acks, timeout_ms, appends, answer = yield from read_in_steps(reader, version >= _BY_ID_SINCE)
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
@@ -133,8 +136,10 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
 
 
 def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:
-    """The name of a topic that is named by its id, as it is in this step. The id where there is no such topic: another
-    topic may have got the name since the request was read."""
+    """The current name of a topic that the request names by its id, or the id if the topic does not exist.
+
+    It is looked up in each step, because the name may belong to another topic since the request was read.
+    """
     known = context.image.topics.by_id(topic) if isinstance(topic, UUID) else None
     return topic if known is None else known.name
 
@@ -142,7 +147,7 @@ def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:
 def _asked_append(
     place: int, topic: str | UUID, index: int, records: memoryview | None, call: Call, context: BrokerContext
 ) -> Unchecked | tuple[LeaderReplica, AppendResult]:
-    """Append the records of one partition, unless another thread is to look at them first. Raises KafkaError."""
+    """Append the records of one partition, unless another thread must check them first. Raises KafkaError."""
     if not isinstance(topic, str):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
     leader = context.led(topic, index)
@@ -152,15 +157,16 @@ def _asked_append(
 
 
 def _is_produce(frame: memoryview) -> bool:
-    """Batches that a client sends behind others are appended behind them, before those are on all replicas.
+    """Whether the frame is a Produce request, which the connection handles while an earlier one waits for replicas.
 
-    Other requests wait: they are to see what the client has produced before.
+    Its batches are appended after those of the earlier request. Other requests wait, so that they see the records that
+    the client has produced before.
     """
     return frame[:2] == _API_KEY
 
 
 class _WhenChecked:
-    """Appends what another thread has looked at, and answers as for all other requests."""
+    """Appends the batches that another thread has checked, and answers the request."""
 
     def __init__(
         self,
@@ -171,18 +177,18 @@ class _WhenChecked:
         timeout_ms: int,
         context: BrokerContext,
     ) -> None:
-        """`waiting` and `refused` are of the partitions that nobody had to look at."""
+        """`waiting` and `refused` belong to the partitions that needed no check in another thread."""
         self._answer, self._waiting, self._refused = answer, waiting, refused
         self._timeout_ms, self._context = timeout_ms, context
-        # Who goes away is not answered; its records are appended, as if it had gone a moment later.
+        # If the client disconnects, its records are still appended, as if it had left a moment later.
         self.call = call.later()
 
     def look(self, unchecked: Sequence[Unchecked]) -> Steps[None]:
-        """Have these looked at."""
+        """Start the checks of these batches."""
         return look_aside(unchecked, self._context, self.call, self._append, self._finish)
 
     def _append(self, item: Unchecked, fault: KafkaError | None) -> None:
-        """`fault` is what is wrong with the records; None where they may be appended."""
+        """Append a checked batch. `fault` is the error of its records, or None if they may be appended."""
         if fault is not None:
             self._refuse(item, fault)
             return
@@ -218,12 +224,12 @@ class _WhenChecked:
 
 
 def _longest_wait_s(acks: int, timeout_ms: int) -> float | None:
-    """With acks=1 only the disk is waited for, however long that takes."""
+    """The maximum wait in seconds. None with acks=1, which waits only for the disk."""
     return None if acks == 1 else max(timeout_ms, 0) / 1000
 
 
 def _takes_long(records: memoryview | None, leader: LeaderReplica, context: BrokerContext) -> bool:
-    """Whether another thread should look at these records; others are looked at, and refused, here."""
+    """Whether another thread must check these records. Otherwise this checks them, and raises KafkaError to refuse."""
     if not records:
         return False
     config = leader.log.config
@@ -245,14 +251,14 @@ def _refusal(transactional_id: str | None, call: Call, acks: int, context: Broke
 
 
 def _no_reply(refused: Refused | None) -> Reply:
-    """Raises ProtocolError if a partition was refused: the end of the connection is all that a client can notice."""
+    """The empty reply of acks=0. Raises ProtocolError if a partition was refused, because the client gets no answer."""
     if refused is not None:
         raise ProtocolError(*_refused_without_reply(refused))
     return NO_REPLY
 
 
 def _refused_without_reply(refused: Refused) -> tuple[str, str]:
-    """As what the connection's end is counted, and why it ends."""
+    """The kind under which the connection's end is counted, and its reason."""
     return "acks-0-failed", f"a produce request with acks=0 failed: {refused.why}"
 
 

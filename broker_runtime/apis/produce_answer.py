@@ -1,6 +1,6 @@
 """The results of a Produce answer, versions 3 to 13, packed by hand: the product's hot path. Pure.
 
-From version 10 on a client is told who leads a partition that it asks the wrong broker for (KIP-951).
+From version 10 on, a client that sends a partition to the wrong broker gets the partition's leader (KIP-951).
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ _NO_TIMESTAMP = -1
 _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
 _OK_TAIL_V9 = b"\x01\x00\x00"
 _OK_TAILS = (b"",) * _RECORD_ERRORS_SINCE + (_OK_TAIL_V8,) + (_OK_TAIL_V9,) * 5
-"""By version: no record errors, no message, no tagged fields."""
+"""The end of a successful result by version: no record errors, no message, no tagged fields."""
 _TAIL = Struct(">i")
 _FLEXIBLE_TAIL = Struct(">ix")
 
 
 def tail(throttle_ms: int, flexible: bool) -> bytes:
-    """What follows the results."""
+    """The bytes that follow the results."""
     return (_FLEXIBLE_TAIL if flexible else _TAIL).pack(throttle_ms)
 
 
@@ -41,19 +41,19 @@ def success(version: int, index: int, done: AppendResult) -> bytes:
 
 
 class Refused:
-    """The partitions of one request that failed. Made when the first one does: nearly always none is."""
+    """The failed partitions of one request. Created for the first failure, because failures are rare."""
 
     __slots__ = ("_answer", "_call", "_leaders", "why")
 
     def __init__(self, answer: list[bytes], call: Call, image: MetadataImage) -> None:
-        """`answer` are the pieces of which it will be joined."""
+        """`answer` has the pieces of the answer."""
         self._answer, self._call = answer, call
         self._leaders = CurrentLeaders(image, call.listener, OF_PRODUCE)
         self.why = ""
-        """What is wrong with the last one; not the error, whose frames refer to this."""
+        """Text of the last error. The exception itself is not kept, because its frames refer to this object."""
 
     def add(self, place: int, topic: str | UUID, index: int, error: KafkaError) -> None:
-        """Pack what the answer says of this partition, of which whoever observes the call is told, too."""
+        """Pack the error of this partition into the answer, and add it to the facts for observers of the call."""
         call = self._call
         call.error, self.why = error.code, str(error)
         if call.partitions is not None:
@@ -70,7 +70,7 @@ class Refused:
             self.add(place, topic, index, error)
 
     def tail(self) -> bytes:
-        """What follows the results, once all of them are there."""
+        """The bytes that follow the results. Call it after the last result."""
         if self._call.version < _LEADERS_SINCE:
             return tail(self._call.throttle_ms, self._call.flexible)
         return _TAIL.pack(self._call.throttle_ms) + self._leaders.answer_tags()

@@ -1,7 +1,7 @@
 """Produce's request, versions 3 to 13, read by hand: the product's hot path. Pure.
 
-The record bytes stay a view into the frame. All of it is read before anything is done: a request that breaks off has
-appended nothing, as in Kafka. Version 13 names topics by id (KIP-516), which are names for all who come after.
+The record bytes remain a view into the frame. The whole request is read before the first append, so a truncated request
+appends nothing, as in Kafka. Version 13 names topics by id (KIP-516); they are converted to names here.
 """
 
 from struct import Struct
@@ -15,25 +15,28 @@ _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">i")
 _NO_TAGS = b"\x00"
 _AT_ONCE_MAX = 50
-"""Topics and partitions of a request that is read and carried out at once: about a millisecond of appends."""
+"""Maximum number of topics and partitions of a request that is handled at once: about a millisecond of appends."""
 _PARTITIONS_OF_A_STEP = 8
 
 AskedAppend = tuple[int, str | UUID, int, memoryview | None]
-"""The place of its result in the answer, topic, partition, and records, which are valid as long as the frame is.
+"""One append of a request: the place of its result in the answer, topic, partition, and records.
 
-A topic is an id where there is none with that id.
+The records are valid only as long as the frame. The topic is an id if no topic with this id exists.
 """
 
 
 ProduceRequest = tuple[str | None, int, int, list[AskedAppend], list[bytes]]
-"""Transactional id, acks, time-out in milliseconds, what is to be appended, and how the answer will begin: topics and
-counts as they were asked, and an empty place for each partition's result.
+"""Transactional id, acks, timeout in milliseconds, the appends, and the beginning of the answer.
+
+The beginning of the answer has the topics and counts of the request, and an empty place for each partition's result.
 """
 
 
 def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest | None:
-    """`by_id`: where to look topics up of a version that names them so. None where the request names many partitions,
-    and is to be read in steps: the reader is where it was then. Raises ProtocolError.
+    """Read a request. Raises ProtocolError.
+
+    `by_id` resolves topic ids, for versions that use them. None if the request names many partitions, and must be read
+    in steps; the reader's position is unchanged then.
     """
     begin, flexible = reader.position, reader.flexible
     transactional_id = reader.nullable_string()
@@ -58,7 +61,7 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest 
         left -= partitions
         if left < 0:
             break
-        # In the answer all that stands before a partition's result is the same.
+        # The bytes before a partition's result in the answer are those before the partition in the request.
         answer.append(reader.since(topics_at))
         for _ in range(partitions):
             (index,) = reader.fixed(_PARTITION)
@@ -78,9 +81,10 @@ def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest 
 
 
 def read_in_steps(reader: RequestReader, by_id: bool) -> Steps[ProduceRequest]:
-    """As `read_request`, however many partitions there are. Raises ProtocolError, and RequestTooLargeError too.
+    """`read_request` for any number of partitions. Raises ProtocolError and RequestTooLargeError.
 
-    `by_id`: topics are named by their ids. All of them stay ids, because topics may come and go between two steps.
+    `by_id`: topics are named by their ids. The ids are not resolved here, because topics may be created or deleted
+    between two steps.
     """
     flexible = reader.flexible
     transactional_id = reader.nullable_string()

@@ -1,4 +1,4 @@
-"""Appended batches whose answer waits: until they are synced (acks=1), or all in-sync replicas have them (acks=all)."""
+"""Delays the answer to appended batches until they are synced (acks=1) or on all in-sync replicas (acks=all)."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from broker_runtime.steps import Steps, at_once, chosen, let_go
 from broker_runtime.storage.log import AppendResult
 
 _AT_ONCE_MAX = 50
-"""Partitions of a request that is answered at once."""
+"""Maximum number of partitions of a request that is answered without steps."""
 
 
 class Waiting(NamedTuple):
-    """A partition whose records are appended, and whose place in the reply waits for the disk or for other replicas."""
+    """A partition with appended records, whose result waits for the disk or for other replicas."""
 
     place: int
     leader: LeaderReplica
@@ -26,14 +26,16 @@ class Waiting(NamedTuple):
 
 
 def safe_below(leader: LeaderReplica, acks: int) -> int:
-    """Records below this offset are as safe as was asked for."""
+    """The offset below which records are as durable as `acks` requires."""
     return leader.log.high_watermark if acks == -1 else leader.log.counted_end
 
 
 class ProduceWait:
-    """After `wait`, answers when no partition of a request waits any more: its records are as safe as was asked for, or
-    never will be, as another broker leads or the disk has failed. With acks=all it waits as long as the timer says, at
-    most."""
+    """The wait of one request. It answers when none of its partitions waits any more.
+
+    A partition stops waiting when its records are as durable as required, or never will be because another broker leads
+    or the disk has failed. With acks=all the wait ends at the request's timeout.
+    """
 
     __slots__ = (
         "_context",
@@ -57,7 +59,7 @@ class ProduceWait:
         timeout_s: float | None,
         refused: Refused | None,
     ) -> None:
-        """Without `timeout_s` only the disk is waited for; `refused` are partitions that failed before."""
+        """Without `timeout_s` it waits only for the disk. `refused` has the partitions that have already failed."""
         self._out, self._waiting = out, waiting
         self._context, self._refused = context, refused
         self._for_all = timeout_s is not None
@@ -65,12 +67,12 @@ class ProduceWait:
         call.on_cancel = self._stop
         self._timer = None if timeout_s is None else context.call_later(timeout_s, call.guarded(self._answer))
         self._left = 1
-        """Partitions that are waited for, and `wait` itself."""
+        """Number of waiting partitions, plus one while `wait` runs."""
         self._undo: list[Callable[[], None]] = []
         self._is_answering = False
 
     def wait(self) -> Call:
-        """Begin. The call, which is complete already where there is nothing to wait for any more."""
+        """Begin to wait. Returns the call, which is already complete if there is nothing left to wait for."""
         if len(self._waiting) <= _AT_ONCE_MAX:
             is_over = self.call.guarded(self._one_less)
             for item in self._waiting:
@@ -95,7 +97,7 @@ class ProduceWait:
         return not is_safe and log.failure is None and leader.leader_epoch == item.leader_epoch
 
     def _wait_for(self, item: Waiting, is_over: Callable[[], None]) -> None:
-        # Of what came about with the append, or while another batch was looked at, nobody will be told any more.
+        # The waiters are not called for progress made by the append itself, or while another batch was checked.
         if self._is_open(item):
             log = item.leader.log
             self._left += 1
@@ -147,7 +149,7 @@ class ProduceWait:
             yield
 
     def _stop(self) -> None:
-        """The client has gone."""
+        """Stop waiting because the client has disconnected."""
         if self._timer is not None:
             self._timer.cancel()
         if len(self._undo) <= _AT_ONCE_MAX:

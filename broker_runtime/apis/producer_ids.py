@@ -1,4 +1,4 @@
-"""The block of producer ids that this broker hands out (KIP-730)."""
+"""The block of producer ids that this broker assigns (KIP-730)."""
 
 import asyncio
 
@@ -9,8 +9,10 @@ from broker_runtime.wire.versions import ALLOCATE_PRODUCER_IDS
 
 
 class ProducerIdBlocks:
-    """Asks the controller for a block when it is first needed and when it is used up; what is left of one at a stop is
-    never used. Nothing of it is durable here: the controller remembers where the next block begins.
+    """Requests a block of ids from the controller at first use, and when the current block is used up.
+
+    The block is not durable here: the controller stores where the next one begins. The ids left at a stop are never
+    used.
     """
 
     def __init__(self, broker_id: int, image: MetadataImage, controller: ControllerRequests) -> None:
@@ -22,7 +24,7 @@ class ProducerIdBlocks:
         self._asking = asyncio.Lock()
 
     async def next_id(self) -> int:
-        """An id that no other producer of the cluster has. Raises KafkaError when there is none to be had now."""
+        """A producer id that is unique in the cluster. Raises KafkaError if the controller provides none now."""
         while self._next >= self._end:
             async with self._asking:
                 if self._next >= self._end:

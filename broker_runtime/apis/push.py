@@ -1,8 +1,8 @@
 """The push protocol on the connections of clients (decision 35): registrations, and answers to the coordinator's calls.
 
-Its frames have no header, and no versions. All others go to the dispatcher; each frame is a `Call` that ends where the
-dispatcher's do. The coordinator's calls go out between whatever answers a connection owes, but for the answer to a
-registration, which is the first that a consumer gets.
+Frames of the push protocol have no header and no versions. Other frames go to the dispatcher. Each frame becomes a
+`Call` with the same completion as those of the dispatcher. The coordinator's calls are sent between pending answers of
+the connection. Only the answer to a registration comes before them: it is the first frame that a consumer receives.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ from broker_runtime.wire.push.partition_text import partition_number
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 
 _AT_ONCE_BYTES_MAX = 4_096
-"""Of an answer, some hundred offsets: a longer one is read in slices."""
+"""Maximum size of an answer that is read at once, about a hundred offsets. A larger one is read in slices."""
 _BODY_AT = 2
-"""Behind the request type id."""
+"""Position of the body, which follows the request type id."""
 _Decide = Callable[[GroupsState, PushEnvironment, Answer], Decided]
 _ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
     layouts.PING: (layouts.PING_RESPONSE, ping_answered),
@@ -53,9 +53,9 @@ _ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
 
 
 class PushFrames:
-    """Owns which consumer has registered on which connection; hands frames of other protocols to `others`.
+    """Owns the registered consumers by connection, and passes frames of other protocols to `others`.
 
-    `completion` is told of each frame as of each request of the dispatcher.
+    `completion` is notified of each frame, as of each request of the dispatcher.
     """
 
     def __init__(self, context: BrokerContext, others: FrameHandler, completion: Completion) -> None:
@@ -64,10 +64,10 @@ class PushFrames:
         self._completion = completion
         self._outgoing = Outgoing()
         self._callees: dict[int, Callee] = {}
-        """By connection, from the request to register until that is refused or the connection ends."""
+        """Consumers by connection, from the request to register until it is refused or the connection ends."""
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """As of `wire.handler.FrameHandler`."""
+        """Handle a frame, see `wire.handler.FrameHandler`."""
         kind = type_of(frame)
         if kind is None:
             return self._others(frame, connection)
@@ -97,7 +97,11 @@ class PushFrames:
         return self._take_answer(*_ANSWERS[kind], frame, call, callee)
 
     def _cluster_metadata(self, frame: memoryview, call: Call) -> Reply:
-        """Who does not say for which group is asked to try this broker, and goes on to the next one if need be."""
+        """The brokers and the group's coordinator.
+
+        A request without a group gets this broker as its coordinator, and the client tries the next broker if that
+        fails.
+        """
         context, listener = self._context, call.listener
         code, coordinator = ErrorCode.NONE, context.settings.node_id
         try:
@@ -122,17 +126,17 @@ class PushFrames:
         if registered is not None:
             return _registered(call, ErrorCode.INVALID_REQUEST)
         if not said.group_id:
-            # Which broker coordinates it makes no difference.
+            # An empty group id is invalid, whichever broker coordinates it.
             return _registered(call, ErrorCode.INVALID_GROUP_ID)
         connection, call.client_id = call.connection, said.consumer_id
         asked = Registration(*said, client_host=f"/{connection.peer[0]}")
-        # A session that is shorter than one may be is refused for that, and not for having waited.
+        # A session timeout below the minimum is refused for that reason, and not because the registration has waited.
         patience_ms = max(asked.session_timeout_ms, self._context.settings.config.group_min_session_timeout_ms)
         given_up_s = self._completion.now() + patience_ms / 1000
 
         def decide(state: GroupsState, environment: PushEnvironment) -> tuple[Sequence[GroupRecord], None]:
             if self._callees.get(connection.id) is not callee or self._completion.now() > given_up_s:
-                # Whoever asked has given up: to write it down, and that it is gone, would keep others waiting.
+                # The client has given up. Writing its registration and its departure would delay other requests.
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the registration had to wait for too long")
             return register(state, environment, asked, connection.id)
 
@@ -153,12 +157,12 @@ class PushFrames:
         error = answer.exception()
         if error is None:
             call.complete(_registered(call, ErrorCode.NONE))
-            # The reply may leave with those that others owe, at the end of this turn.
+            # The reply may be sent together with other pending replies, at the end of this iteration.
             answer.get_loop().call_soon(callee.release)
             return
         callee.connection.closed.remove(callee.ended)
         self._ended(callee)
-        # What is no KafkaError the coordinator has logged.
+        # The coordinator has already logged an error that is not a KafkaError.
         call.complete(_registered(call, error.code) if isinstance(error, KafkaError) else None)
 
     def _take_answer(
@@ -180,7 +184,7 @@ class PushFrames:
         return call.later(partial(_drop, reading))
 
     def _answer_is_read(self, decide: _Decide, call: Call, callee: Callee, reading: "asyncio.Future[Answer]") -> None:
-        """A long answer was read in slices, or is no answer: then its connection ends."""
+        """Post a long answer that was read in slices. If it is malformed, end its connection."""
         if reading.cancelled():
             call.give_up()
             return
@@ -192,7 +196,7 @@ class PushFrames:
             call.complete(NO_REPLY)
 
     def _post(self, decide: _Decide, answer: Answer, callee: Callee) -> None:
-        """Have the coordinator decide what an answer leads to. Raises ProtocolError where it cannot."""
+        """Post the answer to the coordinator, which decides its effects. Raises ProtocolError if that is impossible."""
 
         def decide_answer(state: GroupsState, environment: PushEnvironment) -> Decided:
             callee.decided()
@@ -204,8 +208,11 @@ class PushFrames:
             raise ProtocolError("push-no-coordinator", f"an answer of a consumer cannot be taken: {error}") from error
 
     def _ended(self, callee: Callee) -> None:
-        """The connection has ended, or its consumer was told that it is not registered: where replicas took too long
-        for that it is, and leaves. Where the group has another coordinator by now, that one finds out by itself."""
+        """Remove a consumer whose connection has ended, or whose registration was answered with an error.
+
+        If the replicas took too long, the registration may still become durable, and then the consumer leaves the
+        group. If the group has a new coordinator, that one detects the loss itself.
+        """
         self._forget(callee)
         group_id, consumer_id, connection = callee.group_id, callee.consumer_id, callee.connection.id
         try:
@@ -218,7 +225,7 @@ class PushFrames:
     def _forget(self, callee: Callee) -> None:
         self._callees.pop(callee.connection.id, None)
         self._context.groups.callers.remove(callee.connection.id)
-        # It refers to the callee: no circle outlives the connection.
+        # The callback refers to the callee. No reference cycle may outlive the connection.
         callee.ended = nothing
 
 
@@ -228,7 +235,7 @@ def _registered(call: Call, code: ErrorCode) -> Reply:
 
 
 def _answer_in(layout: Layout[Any], frame: memoryview, callee: Callee) -> Steps[Answer]:
-    """Raises ProtocolError."""
+    """Read a consumer's answer to a call. Raises ProtocolError."""
     said = yield from layout.read_in_steps(frame)
     told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
     offsets = None if told is None else (yield from each(told, _consumed))

@@ -1,6 +1,7 @@
-"""What frames of the push protocol are called where requests are counted and recorded. Pure data.
+"""Names of the push protocol's frames in metrics and recordings of requests. Pure data.
 
-The coordinator's calls are not requests to this broker; the answers to them are, and have the names of the calls.
+The coordinator's calls are not requests to this broker. The consumers' answers count as requests, with the names of the
+calls.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from broker_runtime.wire.push import layouts
 
 _NEVER = 1
-"""Versions there are none, and this is after the only one."""
+"""A version after the only one, 0, because the push protocol has no flexible version."""
 
 
 class PushApi(NamedTuple):

@@ -1,4 +1,4 @@
-"""A consumer on its connection, which the coordinator calls: calls become frames of the push protocol there."""
+"""A consumer that the coordinator calls: turns the calls into frames of the push protocol on its connection."""
 
 import asyncio
 from collections import deque
@@ -22,15 +22,15 @@ from broker_runtime.wire.push.messages import (
 from broker_runtime.wire.push.partition_text import partition_text
 
 _ANSWER_BYTES = 1_100
-"""Of an answer without offsets: mostly the consumer's id."""
+"""Maximum size of an answer without offsets: mostly the consumer's id."""
 _OFFSET_BYTES = 40
-"""Of an offset in an answer, with a partition's text of any length, but for the topic's name."""
+"""Maximum size of an offset in an answer, with a partition text of any length, without the topic's name."""
 _TURN_S = 0.002
-"""After which others have their turn. So long, and not so many: a turn with much else in it would send too few."""
+"""Time after which other tasks run. A limit on the number of calls would send too few in a busy iteration."""
 
 
 class Outgoing:
-    """Calls that wait to be sent, in their order, some in each turn of the loop: thousands may be decided at once."""
+    """A queue of calls to send, some in each iteration of the event loop, because thousands may be decided at once."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
@@ -55,7 +55,7 @@ class Outgoing:
 
 
 class Callee:
-    """Holds calls back until the answer to the registration has been sent, which `release` says."""
+    """One consumer's connection. Delays calls until `release`, after the answer to the registration was sent."""
 
     __slots__ = (
         "_held",
@@ -78,40 +78,43 @@ class Callee:
         self.consumer_id = consumer_id
         self.connection = connection
         self.ended: Callable[[], None] = nothing
-        """Observes the end of the connection."""
+        """Called when the connection ends."""
         self._image = image
         self._outgoing = outgoing
         self._held: list[Call] | None = []
-        """A few: nobody is called a second time before an answer, but for pings, and those take their time."""
+        """Delayed calls. They are few: before an answer only pings are repeated, and those are infrequent."""
         self._offsets_bytes = (0, 0)
-        """What the offsets take that it may tell, by what it was told to read last, and before that."""
+        """Maximum size of the offsets in an answer, for the last assignment sent and for the one before."""
         self._unsent = 0
-        """Calls that wait."""
+        """Number of calls that wait to be sent."""
         self._owed = 0
-        """Calls that have left, and whose answers were not decided."""
+        """Number of calls that were sent and whose answers are not decided yet."""
         self._undecided = 0
-        """Answers that wait for their decision."""
+        """Number of answers that wait for their decision."""
 
     @property
     def is_behind(self) -> bool:
-        """As of `groups.push.calls.Calls`."""
+        """Whether this broker is late rather than the consumer, see `groups.push.calls.Calls`."""
         return self._unsent > 0 or self._undecided > 0 or self.connection.has_unread
 
     def answered(self) -> None:
-        """An answer goes to be decided. Raises ProtocolError where more wait for that than were asked for, and one that
-        was not, which is refused when it is decided: nobody fills the coordinator's queue."""
+        """Count an answer that waits for its decision.
+
+        Raises ProtocolError if more answers wait than calls were sent. One excess answer is accepted here, and refused
+        when it is decided. So a consumer cannot fill the coordinator's queue.
+        """
         if self._undecided > self._owed:
             raise ProtocolError("push-not-asked", "more was answered than was asked")
         self._undecided += 1
 
     def decided(self) -> None:
-        """One that was `answered`."""
+        """Note that an answer counted by `answered` is decided."""
         self._undecided -= 1
         self._owed = max(self._owed - 1, 0)
 
     @property
     def answer_bytes_max(self) -> int:
-        """Of an answer about what it was told to read: a longer one is not worth the time to read it."""
+        """Maximum size of an answer about the consumer's assignment. A larger one is refused without reading it."""
         return _ANSWER_BYTES + max(self._offsets_bytes)
 
     def take(self, call: Call) -> None:
@@ -149,7 +152,7 @@ class Callee:
         return layouts.START_FETCHER_REQUEST.write(StartFetcherRequest(call.consumer_id, owned, brokers))
 
     def _part(self, at: StartAt) -> PartitionOffset:
-        """With who leads it now: topics may have gone since it was decided."""
+        """The partition with its current leader. The topic may have been deleted since the decision."""
         topic = self._image.topics.get(at.topic)
         partition = None if topic is None else topic.partitions.get(at.partition)
         leader = NO_LEADER if partition is None else partition.leader
@@ -157,10 +160,10 @@ class Callee:
 
 
 def known_brokers(image: MetadataImage, listener: str) -> tuple[Broker, ...]:
-    """Those that serve now, as clients of this listener reach them."""
+    """The unfenced brokers, with their addresses for clients of this listener."""
     ends = ((broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced)
     return tuple(Broker(broker.id, end.host, end.port) for broker, end in ends if end is not None)
 
 
 def nothing() -> None:
-    """Nobody is registered."""
+    """Do nothing: no consumer is registered."""

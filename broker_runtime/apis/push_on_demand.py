@@ -1,4 +1,4 @@
-"""The push protocol of a broker that may have no consumers of it: imported with its first frame (decision 45)."""
+"""Imports the push protocol at its first frame, because a broker may have no consumers of it (decision 45)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ PUSH = "broker_runtime.apis.push"
 
 
 class PushOnDemand:
-    """Owns the PushFrames from the first frame of the push protocol; hands frames of other protocols to `others`."""
+    """Owns the PushFrames, created at the push protocol's first frame. Passes other frames to `others`."""
 
     def __init__(
         self, context: BrokerContext, others: FrameHandler, completion: Completion, first_requests: FirstRequests
@@ -29,7 +29,7 @@ class PushOnDemand:
         self._frames: PushFrames | None = None
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """As of `wire.handler.FrameHandler`."""
+        """Handle a frame, see `wire.handler.FrameHandler`."""
         if type_of(frame) is None:
             return self._others(frame, connection)
         if self._frames is None:

@@ -1,4 +1,4 @@
-"""PushTelemetry (72), version 0 (KIP-714): metrics of a client, which are checked and dropped (`client_telemetry`)."""
+"""PushTelemetry (72), version 0 (KIP-714): a client's metrics, which are checked and dropped (`client_telemetry`)."""
 
 from struct import Struct
 

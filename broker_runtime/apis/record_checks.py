@@ -1,7 +1,7 @@
 """Batches of a produce request whose records another thread checks before they are appended.
 
-These are compressed and long batches, of compacted topics and where sluicegate.record.validation is `all`. The
-connection waits meanwhile, which keeps the order of its requests. A client that leaves meanwhile cancels no append.
+These are compressed and long batches, of compacted topics or if sluicegate.record.validation is `all`. The connection
+waits for the check, which keeps the order of its requests. A client that disconnects in the meantime cancels no append.
 """
 
 import logging
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 class Unchecked(NamedTuple):
-    """A partition's batch, copied out of the request, and where its result goes in the reply."""
+    """A partition's batch, copied from the request, and the place of its result in the reply."""
 
     place: int
     topic: str
     topic_id: UUID
-    """Another topic may have the name when the check has ended."""
+    """Id of the topic, because the name may belong to another topic when the check has ended."""
     partition: int
     records: bytes
     config: TopicConfig
@@ -40,7 +40,7 @@ def look_aside(
     append: Callable[[Unchecked, KafkaError | None], None],
     finish: Callable[[], None],
 ) -> Steps[None]:
-    """Call `append` for each batch when a thread has checked it, with its fault or None; then call `finish` once."""
+    """Check each batch in another thread, then call `append` with its fault or None. Calls `finish` once at the end."""
     left = len(unchecked)
     limit = context.settings.config.sluicegate_record_validation_max_bytes
 
@@ -69,7 +69,7 @@ def look_aside(
 
 
 def _fault(item: Unchecked, unpacked_bytes_max: int) -> KafkaError | None:
-    """The fault of a batch, or None. It comes without the frames of the check, which hold the unpacked batch."""
+    """The fault of a batch, or None. Its traceback is removed, because its frames refer to the uncompressed batch."""
     partition = f"{item.topic}-{item.partition}"
     try:
         check_records(item.records, item.config, unpacked_bytes_max, partition)

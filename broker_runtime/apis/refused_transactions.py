@@ -1,7 +1,7 @@
-"""The answer to clients that ask for transactions, which this broker does not serve.
+"""The error for clients that use transactions, which this broker does not support.
 
-The error code is TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Every client fails at once on it: the Java client, librdkafka,
-aiokafka, kafka-python and KafkaJS. They repeat a request for ever on COORDINATOR_NOT_AVAILABLE, and librdkafka also on
+The error code is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which all clients fail at once: the Java client, librdkafka,
+aiokafka, kafka-python and KafkaJS. They retry forever after COORDINATOR_NOT_AVAILABLE, and librdkafka also after
 INVALID_REQUEST.
 """
 
@@ -22,7 +22,7 @@ _LOG_INTERVAL_S = 60.0
 
 
 class RefusedTransactions:
-    """Logs the clients that ask for transactions, one line a minute at most."""
+    """Logs the clients that request transactions, at most one line a minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

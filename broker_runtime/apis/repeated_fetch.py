@@ -1,8 +1,9 @@
-"""Consumers of many partitions that want no fetch session, as librdkafka: each request names all of them. Pure.
+"""Fetches of many partitions without a session, such as librdkafka's: each request names all partitions. Pure.
 
-Nearly all of such a request is what the one before said, byte for byte, perhaps in another order. So what the last one
-said is kept for each connection, and only those partitions are read that differ. From there on it is a session: the
-others watch their logs, and their part of the answer, which names all of them, is packed already.
+Nearly all partitions of such a request equal those of the previous one, byte for byte, perhaps in another order. So the
+last request of each connection is kept, and only the partitions that differ are parsed. Apart from that it works like a
+session: the other partitions watch their logs. The answer contains all partitions, and the parts of unchanged ones are
+already packed.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
@@ -14,21 +15,21 @@ from broker_runtime.apis.fetch_session import FetchSession
 from broker_runtime.steps import Steps, at_once, each, in_order
 
 PARTITIONS_MIN = 32
-"""Where fewer are asked for, reading them costs less than finding out what differs."""
+"""Minimum number of partitions. Parsing fewer costs less than finding the differences."""
 
 _LOOKED_UP_IN_A_STEP = 500
 _UNUSED_S = 10.0
-"""Who has not asked for so long, and does not wait for an answer either, has gone or is busy with what it got."""
+"""Time without a request after which a client that waits for no answer counts as disconnected or busy."""
 
 PartitionBytes = tuple[bytes]
-"""What a request says of one partition."""
+"""The unparsed bytes of one partition in a request."""
 ClientAddress = tuple[str, int]
-"""The address and port of a client's end."""
+"""The client's address and port."""
 ReadPartition = Callable[[str | UUID, bytes], AskedPartition]
 
 
 class RepeatedFetch(FetchSession):
-    """What one connection asks for again and again; `form` is what must be the same for answers to be packed so."""
+    """The repeated fetch of one connection. Packed parts of answers are valid only for the same `form`."""
 
     __slots__ = ("_chunks", "form")
 
@@ -39,7 +40,7 @@ class RepeatedFetch(FetchSession):
         self.watch_quiet()
 
     def say(self, asked: Mapping[str | UUID, Set[PartitionBytes]], read: ReadPartition, now_s: float) -> Steps[bool]:
-        """Take over what a request says; False when it names a partition more than once, and this is of no use."""
+        """Update the partitions with a request. Returns False if it names a partition twice, and cannot be used."""
         self.asked_s = now_s
         for topic in self._chunks.keys() - asked.keys():
             yield from self._forget(self._chunks.pop(topic).values())
@@ -101,27 +102,27 @@ def _not_in(known: Container[PartitionBytes], chunks: Iterable[PartitionBytes]) 
 
 
 class RepeatedFetches:
-    """By the address of the client's end; at most `partitions_max` partitions in all.
+    """The repeated fetches by client address, with at most `partitions_max` partitions together.
 
-    Only what was not asked for lately makes room. If whoever comes took another's place, more clients than there is
-    room for would push each other out in a circle: each time there is everything to be read again, and whoever waits
-    is answered with nothing and comes back at once.
+    Only fetches without a recent request are evicted. If a new client could evict any other, too many clients would
+    evict each other in a circle. Each time all partitions would be parsed again, and waiting clients would get an empty
+    answer and retry at once.
 
-    Nobody listens for the end of a connection while none of its requests waits: what was kept for it goes in its turn.
+    The end of a connection is not observed while none of its requests waits. Its fetch is evicted later, as unused.
     """
 
     def __init__(self, partitions_max: int, do: Callable[[Steps[None]], object] = at_once) -> None:
-        """`do` runs the steps that close a fetch that is not kept any more."""
+        """`do` runs the steps that close an evicted fetch."""
         self._do = do
         self._partitions_max = partitions_max
         self._partitions = 0
         self._of: dict[ClientAddress, tuple[RepeatedFetch, int]] = {}
-        """In the order in which they were asked for last."""
+        """Fetches and their numbers of partitions, in the order of their last request."""
 
     def take(self, client: ClientAddress, form: tuple[int, bool], size: int, now_s: float) -> RepeatedFetch | None:
-        """What was kept for it, or a new one; to be given back by `keep` once it was brought up to date.
+        """Remove and return the client's fetch, or create one. The caller updates it, and returns it with `keep`.
 
-        None when there is no room for as many partitions as `size`.
+        None if `size` partitions exceed the limit.
         """
         kept, kept_size = self._of.pop(client, (None, 0))
         self._partitions -= kept_size

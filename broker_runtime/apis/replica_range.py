@@ -1,4 +1,4 @@
-"""ReplicaRange (30006), version 0: another broker reads batches of a replica here, to mend its own (decision 46)."""
+"""ReplicaRange (30006), version 0: batches of a replica, read by another broker to repair its own (decision 46)."""
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext

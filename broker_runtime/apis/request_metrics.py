@@ -1,6 +1,6 @@
-"""Requests by API as Kafka counts them (kafka.network:type=RequestMetrics): how many, how many failed, how long.
+"""Metrics of requests by API, as in Kafka (kafka.network:type=RequestMetrics): requests, failures, time.
 
-Pure: an observer of calls. A request counts when it has ended.
+Pure: an observer of calls. A request is counted when it has ended.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _ANSWERED, _CANCELLED = Ending.ANSWERED, Ending.CANCELLED
 
 
 class RequestCount(NamedTuple):
-    """`failed` of `total` ended their connection instead of being answered; `time_s` all took together."""
+    """Counts of one API. `failed` of `total` requests were refused or hung up; `time_s` is the time of all requests."""
 
     request: str
     total: int
@@ -29,7 +29,7 @@ class _Figures:
 
 
 class RequestMetrics:
-    """Counts and times of the requests that are served, by API key; they begin at zero with each process."""
+    """Counts and times of requests by API key. They start at zero with the process."""
 
     def __init__(self, served: Iterable[Api]) -> None:
         self._names = {api.key: api.name for api in served}
@@ -43,6 +43,6 @@ class RequestMetrics:
             figures.failed += 1
 
     def collect(self) -> Iterator[RequestCount]:
-        """Requests so far of every API that is served."""
+        """Yield the current counts of every API."""
         for key, figures in self._figures.items():
             yield RequestCount(self._names[key], figures.total, figures.failed, figures.time_s)

@@ -1,7 +1,7 @@
-"""SyncGroup (14), versions 0 to 5: the leader brings the assignment, and each member's request waits for its part.
+"""SyncGroup (14), versions 0 to 5: the leader sends the assignment, and each member's request waits for its part.
 
-Read and packed by hand, as JoinGroup, and over many turns where a leader assigns to very many. From version 5 on
-members have to say the protocol that they have been told.
+Read and packed by hand, as JoinGroup. A leader's request with very many assignments takes many iterations of the event
+loop. From version 5 on members must send the protocol that they received.
 """
 
 from collections.abc import Awaitable
@@ -25,7 +25,7 @@ _PROTOCOL_SINCE = 5
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
 _BYTES_OF_AN_ITEM = 8_192
-"""As many take as long to copy as a short assignment takes to read."""
+"""Number of bytes that take as long to copy as a short assignment takes to read."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
@@ -55,7 +55,7 @@ async def _sync(reader: RequestReader, call: Call, context: BrokerContext) -> Re
 
 
 async def _read(reader: RequestReader, call: Call, members_max: int) -> SyncRequest:
-    """Of assignments one more than there may be members: then `sync` refuses them."""
+    """Read a request with at most one assignment more than the maximum of members, so that `sync` refuses it."""
     version, group_id = call.version, reader.string()
     (generation,) = reader.fixed(_INT32)
     member_id = reader.string()

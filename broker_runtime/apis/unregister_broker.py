@@ -1,4 +1,4 @@
-"""UnregisterBroker (64), version 0 (KIP-631): takes a broker's registration away, whatever state it is in."""
+"""UnregisterBroker (64), version 0 (KIP-631): removes a broker's registration, whatever its state."""
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
@@ -15,7 +15,7 @@ async def handle(request: UnregisterBrokerRequest, call: Call, context: Controll
         await controller.submit(lambda image: unregister(request.broker_id, image, controller.sessions))
     except KafkaError as error:
         return {"error_code": error.code, "error_message": error.message}
-    # Kafka leaves the field's default here, which is not null.
+    # As in Kafka, the message is the field's default, which is not null.
     return {"error_code": ErrorCode.NONE, "error_message": ""}
 
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures (57), versions 0 to 2 (KIP-584): levels are fixed, so only an update to the present level is taken."""
+"""UpdateFeatures (57), versions 0 to 2 (KIP-584): levels are fixed, so only an update to the current one succeeds."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _UPDATES_OF_A_STEP = 32
 
 
 def handle(request: UpdateFeaturesRequest, call: Call, context: NodeContext) -> Steps[Fields]:
-    """If one feature cannot be changed, none is, and the error is that of the request, as in Kafka."""
+    """Answer an update. If one feature cannot be changed, the whole request fails, as in Kafka."""
     updates: Sequence[FeatureUpdateKey] = request.feature_updates
     for number, update in enumerate(updates, 1):
         problem = _problem(update, call.version, context.settings.node_id)
@@ -43,7 +43,7 @@ def _kind(update: FeatureUpdateKey, version: int) -> int:
 
 
 def _problem(update: FeatureUpdateKey, version: int, node_id: int) -> str | None:
-    """In the words of Kafka's controller."""
+    """The reason why an update is invalid, in the words of Kafka's controller, or None."""
     wanted, known = update.max_version_level, FEATURES.get(update.feature)
     kind = _kind(update, version)
     if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):

@@ -11,8 +11,8 @@ A decision about very many things is made in steps, over several iterations of t
 in the meantime, and its records are encoded and applied in steps, too.
 
 If a commit fails, or the task that runs it is cancelled, the runtime does not know which records are durable. The
-group's requests get an error that reports this (`Refusal.LOST`), and the state is no longer valid. The next process
-that runs the coordinator loads the log again.
+group's requests get an error that reports this (`Refusal.LOST`), and the state becomes invalid. The next process that
+runs the coordinator loads the log again.
 """
 
 import asyncio
