@@ -90,7 +90,7 @@ def _alter_all(
 
 
 def _check_counts(entry: EntryData) -> None:
-    """Raises KafkaError."""
+    """Check the number of parts and changes of an entity. Raises KafkaError."""
     if len(entry.entity) > _ENTITY_PARTS_MAX or len(entry.ops) > _OPS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,

@@ -39,7 +39,7 @@ AlterOne = Callable[[Any, MetadataImage], Sequence[Record]]
 
 
 class AlterLoggers(Protocol):
-    """`broker_loggers.alter_loggers`."""
+    """The signature of `broker_loggers.alter_loggers`."""
 
     def __call__(self, resource: Any, node_id: int, /, *, validate_only: bool) -> None: ...
 

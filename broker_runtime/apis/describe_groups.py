@@ -1,6 +1,7 @@
 """DescribeGroups (15), versions 0 to 6: groups of the classic protocol and of the push protocol, with their members.
 
-- Before version 6 a group that does not exist is Dead, without an error (KIP-1043). This includes groups of KIP-848.
+- Before version 6 a group that does not exist is Dead, without an error (KIP-1043). A group of KIP-848 counts as one
+  that does not exist.
 - Members have metadata only while the group is Stable: the metadata for the chosen protocol. During a rebalance they
   have their previous assignment.
 - If a request asks for authorized operations, the answer has all: this broker has no authorizer.

@@ -36,7 +36,7 @@ LongRequests = tuple[Slices, RequestLimits]
 
 _TRACE_INTERVAL_S = 10.0
 _LARGE_BYTES = 65_536
-"""Larger requests wait until memory is free, because their fields become objects of many times their size."""
+"""Larger requests wait for room in the slices, because their fields become objects of many times their size."""
 
 C = TypeVar("C", bound=NodeContext)
 
@@ -238,7 +238,7 @@ class Dispatcher(Generic[C]):
         return self._wait(call, answer)
 
     def _wait(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
-        """Run an awaitable as a task. The connection is muted until it ends, so each has at most one task."""
+        """Run an awaitable as a task. Each connection has at most one task, because it is muted until the task ends."""
         if isinstance(answer, PendingReply):
             return answer
         task = asyncio.ensure_future(self._finish(call, answer))

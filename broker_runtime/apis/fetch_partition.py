@@ -15,8 +15,9 @@ PartitionKey = tuple[str | UUID, int]
 AskedPartition = tuple[str | UUID, int, int, int, int, int, int]
 """A partition in a request. A number is -1 if the request does not contain it.
 
-The fields are the topic (by name, from version 13 on by id), index, fetch offset, maximum number of bytes, leader epoch
-and last fetched epoch that the client knows (KIP-320, KIP-595), and the start offset of a follower's log.
+The first fields are the topic (name, from version 13 on id), index, fetch offset, and maximum number of bytes. The
+last three are the leader epoch and last fetched epoch that the client knows (KIP-320, KIP-595), and the start offset of
+a follower's log.
 """
 
 

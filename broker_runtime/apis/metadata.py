@@ -1,6 +1,7 @@
 """Metadata (3), versions 0 to 13: brokers, controller and topics as the listener's clients should see them.
 
-- Fenced brokers are omitted, as are brokers without the listener that received the request (LISTENER_NOT_FOUND).
+- Fenced brokers are omitted, as are brokers without the listener that received the request. Partitions with such a
+  leader have LEADER_NOT_AVAILABLE or LISTENER_NOT_FOUND.
 - An unknown topic is created if the request and auto.create.topics.enable allow it. As in Kafka, the answer does not
   wait for the creation: it contains UNKNOWN_TOPIC_OR_PARTITION, and clients retry.
 - The topics of coordinators are internal: consumers that subscribe by a pattern ignore them. Only coordinators create
@@ -140,9 +141,9 @@ def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext, on_clu
 
 
 def _cannot_be_found(item: MetadataRequestTopic, version: int) -> bool:
-    """Whether the topic cannot be looked up. Versions 10 and 11 have a field for its id, but use only the name.
+    """Whether the topic cannot be looked up.
 
-    This is as in Kafka.
+    Versions 10 and 11 have a field for the id, but look topics up only by name, as in Kafka.
     """
     has_id = _id_of(item, version) is not None
     return (item.name is None and not has_id) or (has_id and version < _BY_ID_SINCE)

@@ -19,7 +19,7 @@ Invariants:
 
 - The state is what the log's records say. A decision changes durable state only through its records.
 - The runtime has applied everything that it has appended; what it cannot append, it does not apply.
-- No answer is sent, not even a refusal, before all decisions of its group are durable.
+- No queued request is answered, not even with a refusal, before all decisions of its group are durable.
 - Nothing is appended while a commit runs.
 - After a failed commit the state is discarded. The group's requests get `Refusal.LOST`: their records may be durable.
 - Timers and other soft state end with the term.

@@ -142,7 +142,7 @@ class CoordinatorRuntime(Generic[S, R]):
             raise self._shard.refuse(Refusal.LOADING if self.phase is TermPhase.LOADING else Refusal.UNLOADED)
 
     def at_once(self, look: Callable[[S], T | None]) -> T | None:
-        """The result of `look` if the whole state is durable and the queue is empty. If None, submit the request.
+        """The result of `look` if the whole state is durable and nothing is queued. If None, submit the request.
 
         For frequent requests that would write no records: they bypass the queue. `look` must not raise, and returns
         None for an answer that it cannot determine.
