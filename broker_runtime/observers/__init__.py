@@ -1,6 +1,6 @@
-"""What whoever writes an observer imports (docs/reference/observers.md); see `base` for its interface.
+"""The public names for authors of observers (docs/reference/observers.md); see `base` for the interface.
 
-A name is looked up when somebody asks for it: a broker without observers imports none of it.
+Each name is imported on first use: a broker without observers imports none of their modules.
 """
 
 from importlib import import_module

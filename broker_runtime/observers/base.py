@@ -1,9 +1,8 @@
-"""What an observer is: the interface of KIP-388 in Python, and what it may have beside it. Pure.
+"""The interface of an observer: KIP-388 in Python, and its optional extensions. Pure.
 
-An observer sees requests and responses, and changes none. It is made without arguments, then `configure` is called,
-and in the end `close`; both in a thread of their own, so that they may take their time. Everything else is called on
-the broker's event loop, one call after the other: it has to be quick, and what is slow belongs into a thread
-(`background`).
+An observer sees requests and responses, and changes none. It is created without arguments, then `configure` is called,
+and finally `close`; both run in a thread of their own and may be slow. All other methods are called on the broker's
+event loop, one call after the other: they have to be fast, and slow work belongs into a thread (`background`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,19 +16,19 @@ from broker_runtime.observers.surroundings import Surroundings
 from broker_runtime.observers.view import Struct
 
 Config = Mapping[str, str]
-"""What stands under `observer.<name>.`, without that prefix."""
+"""The settings under `observer.<name>.`, without that prefix."""
 
 
 @runtime_checkable
 class Configured(Protocol):
-    """What every observer has."""
+    """The methods of every observer."""
 
     def configure(self, config: Config, /) -> None:
-        """Raises whatever says best what is wrong with `config`; the observer is not loaded then."""
+        """Apply `config`. Raises any exception that describes what is wrong with it: the observer is not loaded."""
         ...
 
     def close(self, timeout_s: float, /) -> None:
-        """Nothing is observed any more; what takes longer than `timeout_s` is left behind."""
+        """Stop: nothing is observed any more. The broker waits at most `timeout_s` and then abandons the call."""
         ...
 
 
@@ -37,7 +36,7 @@ class Configured(Protocol):
 class Observer(Configured, Protocol):
     """Sees requests and responses. `correlation_id` names the connection and the request, the same in both calls.
 
-    It is the client who numbers requests: one that gives two of them the same number cannot tell them apart either.
+    Clients number their requests: a client that uses a number twice cannot distinguish these requests either.
     """
 
     def record_request(
@@ -50,11 +49,11 @@ class Observer(Configured, Protocol):
         correlation_id: str,
         /,
     ) -> None:
-        """`struct` is the request, which is about to be carried out. It is valid during this call."""
+        """Observe a request that is about to be handled. `struct` is the request, valid during this call."""
         ...
 
     def record_response(self, struct: Struct, api_version: int, correlation_id: str, /) -> None:
-        """`struct` is the response, which is about to be sent. It is valid during this call."""
+        """Observe a response that is about to be sent. `struct` is the response, valid during this call."""
         ...
 
 
@@ -62,18 +61,18 @@ class NoResponse(StrEnum):
     """Why a request has no response."""
 
     NOT_WANTED = "not wanted"
-    """Produce with acks=0."""
+    """The request is a Produce with acks=0."""
     REFUSED = "refused"
-    """The request ends its connection."""
+    """The request closes its connection."""
     HUNG_UP = "hung up"
-    """The connection ends because the answer that was under way cannot be given."""
+    """The connection closes because the response cannot be completed."""
     CANCELLED = "cancelled"
-    """The client has gone, or the broker stops."""
+    """The client has disconnected, or the broker stops."""
 
 
 @runtime_checkable
 class UnansweredObserver(Protocol):
-    """Is told, too, of requests that will have no response: of each that was recorded there is either."""
+    """Is also notified of requests that will have no response: each recorded request has a response or this call."""
 
     def record_no_response(self, why: NoResponse, api_version: int, correlation_id: str, /) -> None: ...
 
@@ -87,48 +86,48 @@ class ConnectionObserver(Configured, Protocol):
 
 @runtime_checkable
 class MeasuredObserver(Protocol):
-    """Has metrics of its own, which /metrics shows beside the broker's."""
+    """Has its own metrics, which /metrics shows beside the broker's."""
 
     def collect(self) -> Iterable[MetricFamily]: ...
 
 
 @runtime_checkable
 class ReconfiguredObserver(Protocol):
-    """Goes on with another configuration; others are made anew, and closed when the new one is there."""
+    """Accepts a new configuration. Any other observer is replaced by a new instance, and closed once that is loaded."""
 
     def reconfigure(self, config: Config, /) -> None:
-        """In a thread, while it may be called. Where it raises, it goes on as before."""
+        """Apply `config`, in a thread, while other methods may be called. If it raises, the old configuration stays."""
         ...
 
 
 @runtime_checkable
 class CallObserver(Configured, Protocol):
-    """One that is part of the broker and keeps an account of all requests: one call for each that has ended."""
+    """An observer of the broker itself that accounts for all requests: one call for each request that has ended."""
 
     def record_call(self, call: Call, /) -> None:
-        """The `Call` has all facts, with those that `Call.keep_details` asks for; see `apis.observed`, too.
+        """Record a `Call`, complete with the facts that `Call.keep_details` requests; see also `apis.observed`.
 
-        Where `partitions` is None the call was refused before it could begin.
+        `partitions` is None if the call was refused before it could begin.
         """
         ...
 
 
 @runtime_checkable
 class RefusingObserver(Protocol):
-    """Would rather have a request refused than not record what becomes of it."""
+    """Wants a request refused rather than leave its outcome unrecorded."""
 
     @property
     def rejects(self) -> bool:
-        """Whether it ever does; asked when it comes into service."""
+        """Whether it ever refuses a request; read once, when the observer comes into service."""
         ...
 
     def refuses(self, call: Call, /) -> bool:
-        """Whether this request is to be refused now."""
+        """Whether to refuse this request now."""
         ...
 
 
 @runtime_checkable
 class AttachedObserver(Protocol):
-    """Is told where it runs, before `configure`."""
+    """Is given its surroundings before `configure`."""
 
     def attach(self, surroundings: Surroundings, /) -> None: ...

@@ -1,39 +1,40 @@
-"""How long an observer may hold the event loop, and what becomes of one that takes longer. Pure.
+"""How long an observer may block the event loop, and when a slow one is suspended. Pure.
 
-Each call has a limit. What a call takes beyond it is owed, and forgiven slowly. Who owes too much is suspended, each
-time for longer, until it has behaved for a while. Times are seconds.
+Each call has a limit. Time beyond it adds to the observer's debt, which is forgiven slowly. An observer with too much
+debt is suspended, each time for longer, until it has stayed within its budget for a while. Times are seconds.
 
-A machine that has too little time makes the best observer late. So the first late call only makes the next ones be
-looked at closely: what counts of them is the time that they used the processor, and all of it if they chose to wait.
+An overloaded machine delays any observer. So a first late call adds no debt: it only starts the measurement of thread
+usage for the next calls. A measured call counts with its CPU time, or with all its time if it waited voluntarily.
 """
 
 from typing import NamedTuple
 
 DEBT_MAX_S = 0.05
 DEBT_MAX_ON_PROBATION_S = 0.01
-"""Of one that was suspended: a call that sleeps is the only one."""
+"""Maximum debt of an observer that was suspended: one call that sleeps is enough for the next suspension."""
 FORGIVEN_SHARE = 0.01
-"""Of the time that passes: an observer may be late for a hundredth of it."""
+"""Share of the elapsed time that is forgiven: an observer may be late for a hundredth of it."""
 FIRST_SUSPENSION_S = 1.0
 LONGEST_SUSPENSION_S = 300.0
 PROBATION_S = 60.0
 WATCHED_S = 10.0
-"""How long calls are looked at closely after one that was late, or until what it took would be forgiven: that costs a
-microsecond each.
+"""Minimum time for which calls are measured after a late one; longer if its time takes longer to be forgiven.
+
+Measuring costs a microsecond for each call.
 """
 
 
 class ThreadUsage(NamedTuple):
-    """Of the thread so far: seconds of the processor, and how often it has waited of its own accord."""
+    """Usage of the thread so far: CPU time in seconds, and the number of voluntary waits."""
 
     cpu_s: float
     waits: int
 
 
 class Budget:
-    """Owns what one observer owes. `limit_s` is that of one call; `resumes_s` is when it may be called again.
+    """Owns the debt of one observer. `limit_s` applies to one call; `resumes_s` is when it may be called again.
 
-    Until `watched_until_s` its calls are to be told with the thread's usage before and after them.
+    Until `watched_until_s`, `late` needs the thread's usage before and after the call.
     """
 
     __slots__ = ("_backoff_s", "_debt_s", "_noted_s", "_probation_until_s", "limit_s", "resumes_s", "watched_until_s")
@@ -50,8 +51,10 @@ class Budget:
     def late(
         self, spent_s: float, now_s: float, before: ThreadUsage | None = None, after: ThreadUsage | None = None
     ) -> float | None:
-        """A call has taken `spent_s`, over its limit: for how long the observer is suspended now, None if it is not."""
-        # Also when calls are so far between that the next one would come when nobody looks any more.
+        """Account for a call over its limit; return the length of the suspension that begins now, None if there is
+        none.
+        """
+        # Long enough even if calls are so rare that the next one would come after WATCHED_S.
         self.watched_until_s = now_s + max(WATCHED_S, spent_s / FORGIVEN_SHARE)
         if before is None or after is None:
             return None

@@ -1,4 +1,4 @@
-"""Who has sent a request and how, beside what stands in it: `struct.context`. Pure."""
+"""Facts about a request beyond its fields, such as its sender: `struct.context`. Pure."""
 
 from uuid import UUID
 
@@ -8,11 +8,11 @@ from broker_runtime.observers.source import OutlivedError, Source
 from broker_runtime.observers.surroundings import TopicName
 
 About = tuple[Call, TopicName, bool]
-"""The call, who knows the names of topics, and whether it has ended: what a context is made of when it is asked for."""
+"""The call, the function that resolves topic IDs, and whether the call has ended: the source of a context."""
 
 
 class RequestContext:
-    """Of one request, and with its response of that, too. Valid during the call, as the struct is."""
+    """The context of one request, or of its response. Valid during the call, like the struct."""
 
     __slots__ = ("_source",)
 
@@ -47,12 +47,12 @@ class RequestContext:
 
     @property
     def client_software(self) -> ClientSoftware | None:
-        """Name and version of the client's library; None where it has told neither."""
+        """Name and version of the client's library; None if the client has sent neither."""
         return client_software(self._valid())
 
     @property
     def client(self) -> tuple[str, int]:
-        """Address and port."""
+        """Address and port of the client."""
         return self._valid().connection.peer
 
     @property
@@ -61,24 +61,26 @@ class RequestContext:
 
     @property
     def response_bytes(self) -> int:
-        """0 with a request."""
+        """Size of the response; 0 with a request."""
         call = self._valid()
         return answer_bytes(call) if self._ended else 0
 
     @property
     def duration_s(self) -> float:
-        """From the reading of the request to its response, waits included; 0 with a request."""
+        """Time from reading the request to its response, including waits; 0 with a request."""
         call = self._valid()
         return call.completed_s - call.received_s if self._ended else 0.0
 
     @property
     def error_code(self) -> int:
-        """One of those in the response, 0 when there is none. What the controller has answered is not looked into."""
+        """One of the error codes in the response, 0 if there is none. Answers that the broker forwards from the
+        controller are not searched.
+        """
         call = self._valid()
         return error_code(call) if self._ended else 0
 
     def topic_name(self, topic_id: UUID | None) -> str | None:
-        """Of a topic that the message names by its id; None when this broker does not know it."""
+        """Return the name of a topic that the message names by its ID; None if this broker does not know it."""
         self._valid()
         found: str | None = None if topic_id is None else self._source.about[1](topic_id)
         return found

@@ -1,4 +1,4 @@
-"""What /metrics shows of each observer: whether it is called, how often, what that takes and what came of it. Pure."""
+"""The metrics of each observer: its state, its calls, their duration and their outcome. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What an observer wants to see: by API, listener, principal and topic. Pure."""
+"""Filters of what an observer sees: by API, listener, principal and topic. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _API_KEYS = {module.module.replace("_", ""): key for key, module in FORMATS.item
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is empty lets everything through. `topics` are beginnings of names."""
+    """An empty field accepts everything. `topics` are prefixes of names."""
 
     api_keys: frozenset[int] = frozenset()
     listeners: frozenset[str] = frozenset()
@@ -22,7 +22,7 @@ class Filter:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> Self:
-        """Of an observer's keys, those that begin with `filter.`. Raises ConfigError."""
+        """Parse the keys of an observer that begin with `filter.`. Raises ConfigError."""
         known = {"api.keys", "listeners", "principals", "topic.prefixes"}
         given = {key.removeprefix(PREFIX): _items(text) for key, text in config.items() if key.startswith(PREFIX)}
         unknown = sorted(given.keys() - known)
@@ -46,7 +46,7 @@ def _items(text: str) -> tuple[str, ...]:
 
 
 def _api_key(text: str) -> int:
-    """An API by its number, or by its name as Kafka writes it: `Produce`, `LIST_OFFSETS`."""
+    """Parse an API key: its number, or its name as Kafka writes it: `Produce`, `LIST_OFFSETS`."""
     if text.isascii() and text.isdecimal() and int(text) in FORMATS:
         return int(text)
     key = _API_KEYS.get(text.replace("_", "").lower())

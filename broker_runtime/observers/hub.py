@@ -1,4 +1,4 @@
-"""From what happens in the broker to those who observe it: who wants it is found out before anything is made. Pure."""
+"""Dispatches requests and connections to observers: selects those that want one before it builds any view. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,19 +19,20 @@ from broker_runtime.wire.versions import API_VERSIONS, FETCH, FORMATS, PRODUCE
 
 _WHY = {Ending.REFUSED: NoResponse.REFUSED, Ending.HUNG_UP: NoResponse.HUNG_UP, Ending.CANCELLED: NoResponse.CANCELLED}
 _SHOWN_BYTES_MAX = 1024 * 1024
-"""Of a request that is no Produce."""
+"""Maximum size of a request that observers see, in bytes; Produce requests have no limit."""
 _RESPONSE_HEADER_BYTES = 8
-"""With the size field."""
+"""Size of the response header, including the size field."""
 
 Several = tuple[ObserverInService, ...]
 _Observation = tuple[str, Sequence[ObserverInService], Sequence[ObserverInService]]
-"""Of a request that was shown: how it is called, who has seen it, and who will see its response if that names a topic
-of theirs.
+"""State of a request that was shown: its correlation ID, the observers that saw it, and undecided observers.
+
+The undecided observers see the response if it names one of their topics.
 """
 
 
 class _Wanting:
-    """Those who want an API; `all_of_it` says that none of them asks for less."""
+    """The observers that want an API. `all_of_it` is True if none of them filters its requests."""
 
     __slots__ = ("all_of_it", "services")
 
@@ -41,10 +42,10 @@ class _Wanting:
 
 
 class ObserverHub:
-    """Tells each observer of what it wants. Owns the tables that say who wants what; nothing of it is durable.
+    """Calls each observer with what it wants. Owns the tables of which observer wants what; nothing is durable.
 
-    It is the dispatcher's RequestObserver, and takes a server's ConnectionNotices. None of its methods raises, but
-    `begun` where an observer refuses requests.
+    It is the dispatcher's RequestObserver, and receives a server's ConnectionNotices. No method raises, except `begun`
+    if an observer refuses requests.
     """
 
     def __init__(self, topic_name: TopicName, now: Callable[[], float]) -> None:
@@ -56,7 +57,7 @@ class ObserverHub:
         self._refusing: tuple[Callable[[Call], bool], ...] = ()
 
     def serve(self, observers: Sequence[ObserverInService]) -> None:
-        """These are in service from here on, and no others."""
+        """Put exactly these observers into service."""
         with_requests = [one for one in observers if one.sees_requests]
         by_api = {
             key: tuple(one for one in with_requests if not one.filter.api_keys or key in one.filter.api_keys)
@@ -96,7 +97,7 @@ class ObserverHub:
             self._request(wanting, call, frame, body_at)
 
     def ended(self, call: Call) -> None:
-        # The broker's own are as quick as they can be, and are not watched for it.
+        # The broker's own observers are as fast as possible, and have no budget.
         for record_call, one in self._accounts:
             try:
                 record_call(call)
@@ -141,7 +142,7 @@ class ObserverHub:
     def _by_topic(
         self, observers: Sequence[ObserverInService], kind: Any, source: Source, at: int
     ) -> tuple[Sequence[ObserverInService], Sequence[ObserverInService]]:
-        """Those who want a message for the topics in it, and those who do not."""
+        """Return the observers that want a message because of its topics, and those that do not."""
         if not any(one.filter.topics for one in observers):
             return observers, ()
         names = self._topics(kind, source, at)
@@ -157,7 +158,7 @@ class ObserverHub:
         try:
             found = set(topics_in(topic_fields(kind), source, at))
         except ProtocolError:
-            # Its handler refuses it.
+            # The handler of the request refuses it.
             return set()
         names = {named if isinstance(named, str) else self._topic_name(named) for named in found}
         return {name for name in names if name is not None}
@@ -196,7 +197,7 @@ def _unmeasured(one: ObserverInService, tell: Callable[[ConnectionNotice], None]
 
 
 def _source(reply: Reply) -> Source:
-    """The bytes of a response, without those that are sent from files."""
+    """Return the bytes of a response, without those that are sent from files."""
     if len(reply) == 1:
         (only,) = reply
         if not isinstance(only, FileRegion):

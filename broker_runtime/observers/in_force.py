@@ -1,8 +1,8 @@
-"""The observers of this broker as the configuration has them: loaded, changed and closed while it runs. Shell.
+"""The configured observers of this broker: loaded, changed and closed while it runs. Shell.
 
 An observer is loaded, configured and closed in a thread of its own, so that no client waits for it. A call that hangs
-is left behind with its thread, and no other call of this observer begins before it returns. An observer that cannot be
-loaded is reported, and tried again once a minute.
+is abandoned with its thread, and no other call of this observer begins before it returns. An observer that cannot be
+loaded is reported, and retried once a minute.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 60.0
 _LOAD, _RECONFIGURE, _CLOSE = "its import or configure", "its reconfigure", "its close"
-"""The calls that an observer gets in a thread, as subjects of sentences."""
+"""The calls of an observer that run in a thread, as subjects of sentences."""
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
-"""The process where the system does not tell of threads."""
+"""The scope of the measured usage: the thread, or the process if the system does not report threads."""
 
 
 class ObserversInForce:
-    """Owns the loaded observers, and those that are on their way. None of it is durable: it follows `configure`.
+    """Owns the loaded observers, and those being changed. Nothing is durable: it follows `configure`.
 
-    `states` says of each observer that there is to be whether it is loaded, and if not why.
+    `states` reports for each configured observer whether it is loaded, and if not, why.
     """
 
     def __init__(self, surroundings: Surroundings, topic_name: TopicName, parts: ObservedParts) -> None:
@@ -57,7 +57,7 @@ class ObserversInForce:
         self._closed = False
 
     async def settle(self) -> None:
-        """Wait until what is being loaded is loaded, or has failed within its time."""
+        """Wait until every change in progress has succeeded, or failed within its time limit."""
         if self._changing:
             await asyncio.wait(self._changing.values())
 
@@ -72,7 +72,7 @@ class ObserversInForce:
             loaded = self._loaded.get(name)
             if name not in wanted or (loaded is not None and loaded[0] == wanted[name]):
                 del self._problems[name]
-        # One that was loaded and cannot be what it is to be now stays what it was.
+        # A loaded observer whose new settings are invalid keeps its old settings.
         kept = {name: spec for name, (spec, _) in self._loaded.items() if name in bad}
         before, self._wanted = self._wanted, {**wanted, **kept}
         for name in before.keys() | self._wanted.keys():
@@ -92,11 +92,11 @@ class ObserversInForce:
         except Exception:
             log.exception("observer %s cannot be changed", name)
         finally:
-            # Here, and not when the task is seen to be done: a change that comes between would be for nobody.
+            # Here and not in a done callback: a change made between the end of the task and the callback would be lost.
             del self._changing[name]
 
     async def _bring_about(self, name: str) -> None:
-        """Until it is as it is wanted, however often that changes meanwhile."""
+        """Change the observer until it matches the configuration, however often that changes meanwhile."""
         tried: ObserverSpec | None = None
         while True:
             wanted, there = self._wanted.get(name), self._loaded.get(name)
@@ -134,7 +134,7 @@ class ObserversInForce:
         try:
             return ObserverInService(spec.name, instance, spec.wanted, Budget(spec.budget_s), self._reads, warn)
         except BaseException as error:
-            # To ask what it has runs its code, too, here on the event loop.
+            # Reading its attributes runs the observer's code, too, here on the event loop.
             if old is None or old.instance is not instance:
                 self._close_later(spec.name, instance)
             raise ObserverLoadError(f"what it has cannot be asked for: {first_line(error)}") from error
@@ -173,7 +173,7 @@ class ObserversInForce:
         await self._close(service.name, service.instance)
 
     async def _close(self, name: str, instance: Configured) -> None:
-        """Close it, or leave it behind if that takes too long."""
+        """Close the observer, or abandon the call if that takes too long."""
         timeout_s = self._close_timeout_s
         try:
             await self._threads.run(lambda: instance.close(timeout_s), name, _CLOSE, timeout_s * 1.5)
@@ -185,24 +185,24 @@ class ObserversInForce:
             log.info("observer %s is closed", name)
 
     def _close_later(self, name: str, instance: Configured) -> None:
-        """Close one that is configured and will not be in service, for example as it came too late."""
+        """Close an observer that is configured and will not come into service, for example because it came too late."""
         task = self._loop.create_task(self._close(name, instance), name=f"observer {name}, not in service")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     @property
     def changing(self) -> bool:
-        """Whether one is being loaded, configured anew or closed."""
+        """Whether an observer is being loaded, reconfigured or closed."""
         return bool(self._changing)
 
     @property
     def left_behind(self) -> int:
-        """How many calls of observers have not returned in time, and still have not."""
+        """Number of calls of observers that have not returned in time, and still have not."""
         return self._threads.left_behind
 
     @property
     def states(self) -> States:
-        """By name: what becomes of each observer, and why where it is not called."""
+        """State of each observer by its name, with the reason if it is not called."""
         found: dict[str, tuple[ObserverState, str]] = {}
         now_s = self._now()
         for name in sorted(self._wanted.keys() | self._loaded.keys() | self._problems.keys()):
@@ -226,7 +226,7 @@ class ObserversInForce:
                 yield from families
 
     async def close(self) -> None:
-        """Observe nothing any more, and close all of them at the same time."""
+        """Stop observing, and close all observers concurrently."""
         self._closed = True
         for timer in self._retries.values():
             timer.cancel()
@@ -239,7 +239,7 @@ class ObserversInForce:
 
 
 def _collect(collect: Callable[[], Iterable[MetricFamily]], found: list[MetricFamily]) -> None:
-    """What cannot be shown raises here, and not where the broker's own metrics are shown."""
+    """Collect an observer's metrics. Invalid ones raise here, not when the broker's own metrics are rendered."""
     families = list(collect())
     render(families)
     found += families

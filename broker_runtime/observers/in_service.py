@@ -1,4 +1,4 @@
-"""One observer that is loaded, and the wall around it: what it raises, and how long it takes, harms nobody. Pure."""
+"""One loaded observer, isolated: neither its exceptions nor its delays harm the broker or other observers. Pure."""
 
 import math
 from collections.abc import Callable
@@ -27,14 +27,14 @@ _DROPPED_MAX = 2**63 - 1
 
 
 class Readings(NamedTuple):
-    """Where an observer's calls are measured: seconds that never go back, and what the calling thread has used."""
+    """The measurements of an observer's calls: a monotonic clock in seconds, and the usage of the calling thread."""
 
     now: Callable[[], float]
     usage: Callable[[], ThreadUsage]
 
 
 class ObserverFigures:
-    """What one observer was called for, and what came of it; begins at zero when it is loaded."""
+    """Counts of an observer's calls and their outcomes; they begin at zero when it is loaded."""
 
     __slots__ = ("calls", "errors", "last_error", "over_budget", "skipped", "suspensions", "time_s")
 
@@ -47,8 +47,8 @@ class ObserverFigures:
 class ObserverInService:
     """Owns the counters and the budget of one observer; `instance` is the user's own object.
 
-    What the observer has is asked once, here, which raises whatever its attributes raise: they are its code, too.
-    `warn` is called with a line for the log, not more often than once a minute for one kind of trouble.
+    The constructor reads once which methods the observer has. It raises whatever the attributes raise, which are the
+    observer's code, too. `warn` is called with a line for the log, at most once a minute for one kind of problem.
     """
 
     def __init__(
@@ -81,38 +81,38 @@ class ObserverInService:
             self.refuses = instance.refuses
 
     def suspended(self, now_s: float) -> bool:
-        """Whether it is not to be called now, which is counted."""
+        """Whether it must not be called now; counts the skipped call."""
         if self.budget.resumes_s <= now_s:
             return False
         self.figures.skipped += 1
         return True
 
     def retire(self) -> None:
-        """It is not called any more, also not with the responses to requests that it was told of."""
+        """Stop calling it, even with the responses to requests that it has seen."""
         self.budget.resumes_s = math.inf
 
     @property
     def dropped(self) -> int | None:
-        """How many items the observer says that it has dropped as its own queue was full."""
+        """Number of items that the observer reports as dropped because its own queue was full."""
         try:
             lost = getattr(self.instance, "dropped", None)
             return min(int(lost), _DROPPED_MAX) if isinstance(lost, int) else None
-        except BaseException as error:  # noqa: BLE001 - somebody else's property, as in `call`
+        except BaseException as error:  # noqa: BLE001 - the user's property, as in `call`
             self.failed(error)
             return None
 
     @property
     def remark(self) -> str:
-        """What the observer says of how it is."""
+        """The observer's description of its own condition; empty if it has none."""
         try:
             said = getattr(self.instance, "remark", "")
             return _encodable(" ".join(said[:_REMARK_MAX].split())) if isinstance(said, str) else ""
-        except BaseException as error:  # noqa: BLE001 - somebody else's property, as in `call`
+        except BaseException as error:  # noqa: BLE001 - the user's property, as in `call`
             self.failed(error)
             return ""
 
     def call(self, method: Callable[..., object], *arguments: Any) -> None:
-        """Call it, whatever comes of it; the time that it takes is counted."""
+        """Call a method; catch every exception, and account for the time that it takes."""
         figures, now = self.figures, self._now
         began_s = now()
         before = self._usage() if began_s < self.budget.watched_until_s else None
@@ -128,7 +128,7 @@ class ObserverInService:
             self._late(spent_s, ended_s, before)
 
     def failed(self, error: BaseException) -> None:
-        """It has raised. Bytes that are no message are their client's mistake."""
+        """Count an exception of the observer. A ProtocolError is not counted: it is the client's mistake."""
         if isinstance(error, ProtocolError):
             return
         self.figures.errors += 1
@@ -153,7 +153,7 @@ class ObserverInService:
 
 
 def first_line(error: BaseException) -> str:
-    """Its class and what it says, which is the observer's code, too."""
+    """Return the class of an error and the first line of its text; `str` runs the observer's code, and may raise."""
     try:
         text = str(error)
     except BaseException as another:  # noqa: BLE001 - as in `call`
@@ -162,9 +162,9 @@ def first_line(error: BaseException) -> str:
 
 
 def _encodable(text: str) -> str:
-    """Answers to clients and pages have it in them."""
+    """Replace what UTF-8 cannot encode: the text appears in responses and on pages."""
     return text.encode(errors="replace").decode()
 
 
 def _nothing(*_: object) -> None:
-    """Of one that sees no requests."""
+    """Stand-in for the methods of an observer that sees no requests."""

@@ -1,7 +1,7 @@
-"""The built-in observer `json-log`: a line of JSON for each request, and for what becomes of connections.
+"""The built-in observer `json-log`: a line of JSON for each request and each connection event.
 
-A thread writes the lines; what it cannot write in time, or at all, is dropped and counted. Who rotates the file moves
-it away: the next line goes into a new one.
+A thread writes the lines; it drops and counts lines that it cannot write, or not in time. To rotate the file, move it
+away: the next line goes into a new one.
 """
 
 import os
@@ -26,11 +26,11 @@ _KEYS = {"path": "", "queue.max": "10000", "include.bodies": "false", "connectio
 
 
 class JsonLog:
-    """Owns the file, if `path` names one, and the thread that writes to it; else lines go to the standard output."""
+    """Owns the file that `path` names and the thread that writes to it; without a path lines go to standard output."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, dict[str, Any]] = OrderedDict()
-        """Requests that have no end yet, as their lines begin."""
+        """Requests without a response so far: the first part of their lines by correlation ID."""
         self._file: FileIO | None = None
         self._broker: dict[str, int] = {}
 
@@ -119,7 +119,7 @@ class JsonLog:
             raise ConfigError(f"path: {self._path} cannot be written: {error.strerror}") from error
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
-        """In the thread."""
+        """Write lines, in the thread."""
         data = b"".join(msgspec.json.encode({**line, **self._broker}) + b"\n" for line in lines)
         if self._file is None:
             sys.stdout.buffer.write(data)

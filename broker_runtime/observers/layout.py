@@ -1,7 +1,7 @@
-"""Where the fields of a message lie in its bytes, worked out once for each of kio's classes. Pure.
+"""The position of each field in the bytes of a message, computed once for each of kio's classes. Pure.
 
-A field is found by walking over those before it, so a message is walked as far as somebody looks, and no further.
-Values are as `wire.decode` has them; arrays of structs, structs and records become views of the same bytes.
+A field is found by walking over the fields before it, so a message is walked only as far as it is read. Values are
+those of `wire.decode`; arrays of structs, structs and records become views of the same bytes.
 """
 
 from dataclasses import MISSING, fields
@@ -31,7 +31,7 @@ _INT8 = Packed(">b")
 
 
 class PlainField:
-    """A value that is not made of others; `size` is None where it varies."""
+    """A primitive value; `size` is None if it varies."""
 
     __slots__ = ("_length", "_read", "size")
 
@@ -58,7 +58,7 @@ class PlainField:
 
 
 class PlainArray:
-    """An array of such values: shown as a tuple."""
+    """An array of primitive values, shown as a tuple."""
 
     __slots__ = ("_flexible", "_item", "_letter", "_part")
 
@@ -98,9 +98,9 @@ class PlainArray:
 class StructLayout:
     """The fields of one struct of one version.
 
-    Where a field lies is known when the ends of all fields before it are known whose size varies: `places_of` has how
-    many those are, and how many bytes lie between, for each field and for what follows the last one. `size` is the
-    whole struct's, where nothing of it varies.
+    The position of a field is known once the ends of all fields of variable size before it are known. `places_of` holds
+    their number and the bytes after the last of them, for each field and for the end of the struct. `size` is the size
+    of the whole struct, None if any part of it varies.
     """
 
     __slots__ = (
@@ -142,7 +142,7 @@ class StructLayout:
 
     def _arrange(self) -> None:
         self.varying: list[tuple[int, FieldLayout, int]] = []
-        """Number, layout, and how far it lies behind the one before, or behind the beginning."""
+        """Number, layout, and distance from the end of the varying field before it, or from the start of the struct."""
         self.places_of: list[tuple[int, int]] = [(0, 0)]
         for number, layout in enumerate(self.plain):
             count, behind = self.places_of[-1]
@@ -153,7 +153,7 @@ class StructLayout:
                 self.places_of.append((count, behind + layout.size))
 
     def after(self, source: Source, at: int) -> int:
-        """Where a struct ends that nobody looks into."""
+        """Return where a struct ends, without a view of it."""
         if self.size is not None:
             return end_of(source.bytes(), at, self.size)
         for _, layout, behind in self.varying:
@@ -162,7 +162,7 @@ class StructLayout:
         return skip_tagged_fields(source.bytes(), at) if self.flexible else end_of(source.bytes(), at, 0)
 
     def after_tags(self, buffer: Buffer, at: int, found: dict[int, int]) -> int:
-        """Where the tagged fields end; `found` gets where each of them begins."""
+        """Return where the tagged fields end; adds the start of each of them to `found`."""
         if at < len(buffer) and not buffer[at]:
             return at + 1
         count, at = read_uvarint(buffer, at)
@@ -211,7 +211,7 @@ class StructArray:
 
 
 class StructField:
-    """A struct within a struct; one that may be null has a byte in front that says whether it is there (KIP-893)."""
+    """A struct within a struct. A nullable one begins with a byte that shows whether it is present (KIP-893)."""
 
     __slots__ = ("_nullable", "_struct")
 
@@ -242,7 +242,7 @@ class StructField:
 
 
 class RecordsField:
-    """Records, which may be a region of a file: then they are not among the bytes."""
+    """Records, which may be a region of a file; then the bytes do not contain them."""
 
     __slots__ = ("_length",)
 
@@ -266,7 +266,7 @@ class RecordsField:
 
 
 def _field(field: Any, hint: Any, flexible: bool) -> tuple[Any, int]:
-    """The layout of a field, and how many bytes it takes at least."""
+    """Return the layout of a field, and its minimum size in bytes."""
     inner, nullable = without_none(hint)
     if get_origin(inner) is tuple:
         item, _ = without_none(get_args(inner)[0])
@@ -284,9 +284,9 @@ def _field(field: Any, hint: Any, flexible: bool) -> tuple[Any, int]:
 
 
 def _default(field: Any, layout: Any, least: int) -> Any:
-    """Of a tagged field that is absent. A struct is shown as one: of bytes that are there for ever."""
+    """Return the value of an absent tagged field. A struct becomes a view of bytes that stay valid."""
     if field.default is MISSING:
-        # A struct of which kio leaves the default to us: its fields are zero.
+        # kio defines no default for this struct: all its fields are zero.
         return layout.show(Source(bytes(least)), 0)
     if not is_struct(field.default):
         return field.default
@@ -298,6 +298,6 @@ def _default(field: Any, layout: Any, least: int) -> Any:
 
 
 def view_of(kind: Any, source: Source, at: int) -> Struct:
-    """The message of kio's class that begins there."""
+    """Return a view of the message of kio's class that begins at `at`."""
     layout = layout_of(kind)
     return layout.view_class(source, at)

@@ -1,4 +1,4 @@
-"""From configuration to observers: which there are to be, and how one is made."""
+"""Reads the configured observers from the configuration, and creates an observer."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -24,17 +24,17 @@ BUILT_IN: Mapping[str, str] = {
     "json-log": "broker_runtime.observers.json_log.JsonLog",
     "prometheus": "broker_runtime.observers.prometheus.PrometheusObserver",
 }
-"""Imported when somebody asks for them."""
+"""Classes of the built-in observers, imported on first use."""
 _CLASS, _BUDGET = "class", "budget.us"
 
 
 class ObserverLoadError(Exception):
-    """An observer cannot be loaded; the text says why."""
+    """An observer cannot be loaded; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObserverSpec:
-    """One observer as it is to be: `config` is what it is given, `class_name` is package.module.Class."""
+    """The settings of one observer: `config` is passed to it, `class_name` is package.module.Class."""
 
     name: str
     class_name: str
@@ -46,7 +46,7 @@ class ObserverSpec:
 def wanted_observers(
     config: BrokerConfig, values: Mapping[str, Value]
 ) -> tuple[Mapping[str, ObserverSpec], Mapping[str, str]]:
-    """By name, and what is wrong with those that cannot be. `values` are all that are in force, by key."""
+    """Return the observers by name, and the problems of invalid ones. `values` are all values in force, by key."""
     found: dict[str, ObserverSpec] = {}
     problems: dict[str, str] = {}
     for item in config.observer_class_names:
@@ -59,7 +59,7 @@ def wanted_observers(
 
 
 def _own(name: str, values: Mapping[str, Value]) -> dict[str, str]:
-    """What stands under the observer's name."""
+    """Return the settings under the observer's name, without the prefix."""
     prefix = f"{OBSERVER_PREFIX}{name}."
     own = {}
     for key, value in values.items():
@@ -85,7 +85,7 @@ def _spec(item: str, name: str, broker: BrokerConfig, own: dict[str, str]) -> Ob
 
 
 def load(spec: ObserverSpec, surroundings: Surroundings) -> Configured:
-    """Import the class, make the observer and configure it. Raises ObserverLoadError, and what the observer raises."""
+    """Import the class, create and configure the observer. Raises ObserverLoadError, and what the observer raises."""
     instance = _class(spec.class_name)()
     if not isinstance(instance, Configured) or not isinstance(instance, Observer | ConnectionObserver | CallObserver):
         raise ObserverLoadError(

@@ -1,6 +1,6 @@
-"""Observers of a broker that may have none: what they need is imported when the configuration names one. Shell.
+"""Loads the support for observers only when the configuration names one. Shell.
 
-It is half a megabyte of each idle broker, and some hundredths of a second, which pass in a thread.
+It would take half a megabyte in each idle broker. The import takes some hundredths of a second, in a thread.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ _RETRY_S = 60.0
 
 
 class ObserversOnDemand:
-    """Owns the ObserversInForce from when the configuration names an observer; see there. Nothing of it is durable.
+    """Owns the ObserversInForce once the configuration names an observer; see there. Nothing is durable.
 
-    What cannot be imported, for example while no file can be opened, is told as what cannot be loaded is.
+    A failed import, for example because no file can be opened, is reported like an observer that cannot be loaded.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ObserversOnDemand:
         self._closed = False
 
     async def start(self, effective: EffectiveConfig) -> None:
-        """Load what the properties file names, so that no client comes before; wait for it within its time."""
+        """Load the observers in the properties file before clients come, waiting at most their load timeout."""
         self.configure(effective)
         if self._importing is not None:
             await self._importing
@@ -63,13 +63,13 @@ class ObserversOnDemand:
 
     @property
     def loading(self) -> bool:
-        """Whether one that the configuration names is on its way, and has neither come nor failed."""
+        """Whether a configured observer is still being loaded, and has not failed."""
         if self._in_force is not None:
             return self._in_force.changing
         return self._importing is not None and not self._importing.done()
 
     async def _bring_into_force(self) -> None:
-        """As the configuration is when they have been imported, whatever it was before."""
+        """Import the support and apply the latest configuration, which may have changed during the import."""
         try:
             module = await asyncio.to_thread(self._import, IN_FORCE)
             self._in_force = module.ObserversInForce(*self._made_of)
@@ -86,7 +86,7 @@ class ObserversOnDemand:
             self.configure(self._wanted)
 
     def note_on(self, key: str) -> str | None:
-        """What is to be said with this configuration key."""
+        """Return the text to show with this configuration key, if any."""
         return note_on(key, self._states())
 
     def collect(self) -> Iterator[MetricFamily]:
@@ -105,7 +105,7 @@ class ObserversOnDemand:
         return {observer_name(item): state for item in names}
 
     async def close(self) -> None:
-        """Observe nothing any more, and close all that there are."""
+        """Stop observing, and close all observers."""
         self._closed = True
         if self._importing is not None:
             self._importing.cancel()

@@ -1,7 +1,7 @@
-"""The built-in observer `prometheus`: requests, bytes, records and latency by whatever is asked for, on /metrics. Pure.
+"""The built-in observer `prometheus`: requests, bytes, records and latency by configurable labels, on /metrics. Pure.
 
-Each label is opt-in and has a greatest number of values: those that come later are counted as `other`, so that no
-client can make the metrics grow.
+Each label is opt-in and has a maximum number of values. Later values are counted as `other`, so that no client can make
+the metrics grow.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ _PREFIX = "sluicegate_observed_"
 _TOPIC = "topic"
 _LABELS = ("api", "listener", "principal", "client_id", _TOPIC)
 _OPEN_MAX = 10_000
-"""Produce requests that wait for their answers; beyond it the first of them are not counted by topic."""
+"""Maximum number of Produce requests that wait for responses; beyond it the oldest are not counted by topic."""
 _KEYS = {"labels": "api", "label.values.max": "100"}
 _BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -30,7 +30,7 @@ Labels = tuple[str, ...]
 
 
 class _Requests:
-    """Of one set of labels."""
+    """Counters of one set of labels."""
 
     __slots__ = ("buckets", "count", "request_bytes", "response_bytes", "seconds", "unanswered")
 
@@ -41,7 +41,7 @@ class _Requests:
 
 
 class _Topic:
-    """Of one set of labels with a topic: what came in and went out."""
+    """Bytes and records in and out, for one set of labels with a topic."""
 
     __slots__ = ("bytes_in", "bytes_out", "records_in")
 
@@ -50,14 +50,14 @@ class _Topic:
 
 
 class _Produced(NamedTuple):
-    """What a request that is not answered yet has brought: topic, bytes and records of each partition."""
+    """Content of a Produce request without a response yet: topic, bytes and records of each partition."""
 
     labels: Labels
     partitions: list[tuple[str, int, int]]
 
 
 class PrometheusObserver:
-    """Owns counters, which begin at zero when it is loaded. What a request brought counts when it was accepted."""
+    """Owns counters, which begin at zero when it is loaded. Produced records count once they are accepted."""
 
     def __init__(self) -> None:
         self._requests: dict[Labels, _Requests] = {}
@@ -184,11 +184,11 @@ class PrometheusObserver:
         yield from (size, records)
 
     def close(self, timeout_s: float) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: there is nothing to wait for."""
 
 
 def _taken(response: Struct) -> set[str]:
-    """The topics of which a Produce response says that a partition has taken its records."""
+    """Return the topics of a Produce response that have a partition without an error."""
     return {
         topic.get_topic() or UNKNOWN
         for topic in response.get_array("responses")

@@ -1,4 +1,4 @@
-"""Messages for the tests of whoever writes an observer: a struct like those that a broker shows, without a broker."""
+"""Messages for the tests of observers: structs like those that a broker shows, without a broker."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class _Ended:
 
 
 class _Connection:
-    """A client that there is not."""
+    """A connection of a client that does not exist."""
 
     id = 1
     listener = "PLAINTEXT"
@@ -50,9 +50,9 @@ class _Connection:
 def sample_request(
     api_key: int, version: int, fields: Fields, *, client_id: str | None = None, topics: Mapping[UUID, str] = _NO_TOPICS
 ) -> Iterator[Struct]:
-    """A request of these fields, by kio's names; it is valid within the `with` statement, as it is during a call.
+    """Yield a request with these fields, by kio's names; it is valid within the `with` statement, as during a call.
 
-    `topics` are those that are known by their ids.
+    `topics` are the names of topics by their IDs.
     """
     body = encode_request_body(api_key, version, fields)
     yield from _shown(_call(api_key, version, client_id, len(body)), "Request", body, topics, ended=False)
@@ -68,7 +68,7 @@ def sample_response(
     duration_s: float = 0.0,
     topics: Mapping[UUID, str] = _NO_TOPICS,
 ) -> Iterator[Struct]:
-    """The same of a response, which took so long."""
+    """Yield a response with these fields, like `sample_request`; it took `duration_s` seconds."""
     body = encode_response_body(api_key, version, fields)
     call = _call(api_key, version, client_id, 0)
     call.fields, call.reply, call.ending = fields, (body,), Ending.ANSWERED

@@ -1,4 +1,4 @@
-"""What a built-in observer reads of its configuration: each key has a default, and others are refused. Pure."""
+"""Reads the configuration of a built-in observer: each key has a default, and unknown keys are rejected. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from broker_runtime.errors import ConfigError
 
 
 class ObserverSettings:
-    """Raises ConfigError, with the key and what is allowed."""
+    """The settings of one observer. Raises ConfigError with the key and the allowed values."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values

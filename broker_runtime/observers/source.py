@@ -1,4 +1,4 @@
-"""The bytes of a message for as long as they may be looked at. Pure."""
+"""The bytes of a message, for as long as they may be read. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from broker_runtime.wire.primitives import Buffer, compact_length, int_length
 from broker_runtime.wire.reply import FileRegion
 
 Regions = Mapping[int, FileRegion]
-"""By the place in the bytes where a region of a file, which is not among them, belongs."""
+"""File regions by their position in the bytes, which do not contain them."""
 
 
 class Source:
-    """The bytes that views look at, for as long as they may; `about` is what there is to know beside them."""
+    """The bytes behind views while they are valid; `about` holds further facts about the message."""
 
     __slots__ = ("about", "buffer", "regions")
 
@@ -22,7 +22,7 @@ class Source:
         self.about = about
 
     def bytes(self) -> Buffer:
-        """Raises OutlivedError when the call is over that they were valid in."""
+        """Return the bytes. Raises OutlivedError after the end of the call in which they were valid."""
         if self.buffer is None:
             raise OutlivedError(
                 "this view was valid during the call that it was given to, and that is over; take what is to be kept "
@@ -31,16 +31,16 @@ class Source:
         return self.buffer
 
     def end(self) -> None:
-        """Nobody looks at them any more."""
+        """Invalidate the bytes, and all views of them."""
         self.buffer = self.regions = self.about = None
 
 
 class OutlivedError(RuntimeError):
-    """A view was used when the call was over that it was valid in."""
+    """A view was used after the call in which it was valid."""
 
 
 def compact(buffer: Buffer, at: int) -> tuple[int, int]:
-    """A compact length and what follows it; -1 is null. Most take a single byte."""
+    """Read a compact length, -1 for null; return it and the position behind it. Most lengths take a single byte."""
     try:
         byte = buffer[at]
     except IndexError:
@@ -49,7 +49,10 @@ def compact(buffer: Buffer, at: int) -> tuple[int, int]:
 
 
 def counted(buffer: Buffer, at: int, flexible: bool, least: int) -> tuple[int, int]:
-    """How many items an array has, -1 for null, and where they begin; never more than the bytes that are left."""
+    """Return the number of items of an array, -1 for null, and where they begin.
+
+    The number never exceeds what the remaining bytes can hold.
+    """
     count, at = compact(buffer, at) if flexible else int_length(buffer, at)
     if count * least > len(buffer) - at:
         raise ProtocolError("truncated", f"{count} items are announced and {len(buffer) - at} bytes are left")

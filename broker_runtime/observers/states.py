@@ -1,4 +1,4 @@
-"""What has become of each observer that there is to be, as DescribeConfigs and /metrics tell it. Pure."""
+"""The state of each configured observer, as DescribeConfigs and /metrics report it. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,22 +8,22 @@ from broker_runtime.exposition import MetricFamily
 
 
 class ObserverState(StrEnum):
-    """What has become of an observer that there is to be."""
+    """State of a configured observer."""
 
     LOADING = "Loading"
     LOADED = "Loaded"
     SUSPENDED = "Suspended"
-    """Not called for a while, as its calls take too long."""
+    """Not called for a while, because its calls take too long."""
     FAILED = "Failed"
-    """Not loaded, or not as it is to be now: then it goes on as it was."""
+    """Not loaded, or not with its current configuration: then it continues with the previous one."""
 
 
 States = Mapping[str, tuple[ObserverState, str]]
-"""By the name of the observer, with the reason where it is not called."""
+"""State by the name of the observer, with the reason if it is not called."""
 
 
 def note_on(key: str, states: States) -> str | None:
-    """What is to be said with this configuration key: what has become of the observers that it is about."""
+    """Return the text to show with this configuration key: the states of the observers that the key is about."""
     if not key.startswith(OBSERVER_PREFIX):
         return None
     about = split_observer_key(key)

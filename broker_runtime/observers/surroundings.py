@@ -1,4 +1,4 @@
-"""What observers have of the broker that they are in. Pure, and all that a broker without any has to import."""
+"""What the broker passes to its observers. Pure, and all that a broker without observers imports."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection_notices import TellOfConnection
 
 TopicName = Callable[[UUID], str | None]
-"""The name of a topic by its id; None when it is not known."""
+"""Returns the name of a topic by its ID; None if it is unknown."""
 
 
 class ObservedParts(Protocol):
-    """Where there is something to observe; None where nobody wants to."""
+    """The parts of the broker that can be observed. None turns the observation off."""
 
     def observe_requests(self, requests: RequestObserver | None, /) -> None: ...
 
@@ -34,10 +34,10 @@ class HeldPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an observer that is part of the broker is told of it, where it has `attach`.
+    """Facts about the broker for an observer that is part of it and has `attach`.
 
-    `call_later` (in seconds) and `partitions` belong to the event loop, as all `record_` methods do; `call_soon` has
-    something called there, and may be used from any thread.
+    `call_later` (in seconds) and `partitions` belong to the event loop, like all `record_` methods. `call_soon`
+    schedules a call on the event loop, and may be used from any thread.
     """
 
     node_id: int

@@ -9,12 +9,12 @@ from broker_runtime.config.observers import OBSERVERS_MAX
 from broker_runtime.observers.in_service import first_line
 
 LEFT_BEHIND_MAX = 4 * OBSERVERS_MAX
-"""Calls that hang, of all observers together. One observer has two at most: more come of ever new names."""
+"""Maximum number of hanging calls of all observers. One observer has at most two: more come from ever new names."""
 T = TypeVar("T")
 
 
 class LeftBehindError(Exception):
-    """A call in a thread has not returned in time, or one before it has not returned yet."""
+    """A call in a thread has not returned in time, or an earlier call has not returned yet."""
 
 
 class CallFailedError(Exception):
@@ -36,8 +36,10 @@ class _Call(NamedTuple):
 
 
 class ObserverThreads:
-    """Owns the record of calls that have not returned in time. Their threads are daemons: the process ends without
-    them."""
+    """Owns the record of calls that have not returned in time.
+
+    Their threads are daemons: the process ends without waiting for them.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -45,12 +47,15 @@ class ObserverThreads:
 
     @property
     def left_behind(self) -> int:
-        """How many calls have not returned in time, and still have not."""
+        """Number of calls that have not returned in time, and still have not."""
         return sum(map(len, self._left_behind.values()))
 
     def check(self, name: str, *, is_built_in: bool) -> None:
-        """Raise LeftBehindError if no call of this observer should begin: an earlier one of it hangs, or very many of
-        others do, which does not matter to one that is built in."""
+        """Raise LeftBehindError if no call of this observer should begin.
+
+        That is so if an earlier call of it hangs, or `LEFT_BEHIND_MAX` calls of all observers hang. The latter does not
+        affect a built-in observer.
+        """
         for what, began_s in self._left_behind.get(name, ()):
             raise LeftBehindError(
                 f"{what} has not returned for {self._loop.time() - began_s:.0f} s, and nothing is called again before "

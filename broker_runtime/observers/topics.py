@@ -1,7 +1,7 @@
-"""Which topics a message names, without a view of it being made: for filters. Pure.
+"""Finds the topics that a message names without a view of it, for filters. Pure.
 
-What counts as a topic's name or id is what Kafka's schema calls so. A topic that is named as a resource, as in
-DescribeConfigs, is none.
+A field is a topic's name or ID if Kafka's schema calls it that. A topic that is named as a resource, as in
+DescribeConfigs, does not count.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from broker_runtime.wire.primitives import is_struct, without_none
 
 @dataclass(frozen=True, slots=True)
 class TopicFields:
-    """Where names and ids of topics stand in a struct: numbers of such fields, and of arrays that have some in them."""
+    """Names and IDs of topics in a struct: the numbers of such fields, and of arrays that contain some."""
 
     layout: StructLayout
     names: frozenset[int]
@@ -52,7 +52,7 @@ def topic_fields(kind: Any) -> TopicFields:
 
 
 def topics_in(found: TopicFields, source: Source, at: int) -> Iterator[str | UUID]:
-    """Names and ids, some perhaps more than once. Raises ProtocolError where the bytes are no such message."""
+    """Return names and IDs, possibly with duplicates. Raises ProtocolError if the bytes are not such a message."""
     last = max((*found.names, *found.inside), default=-1)
     for number in range(last + 1):
         layout = found.layout.plain[number]

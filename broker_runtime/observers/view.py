@@ -1,11 +1,11 @@
-"""What observers are shown of a message: its fields by Kafka's names, read from its bytes when asked for. Pure.
+"""The view of a message for observers: its fields by Kafka's names, read from its bytes on access. Pure.
 
     for topic in struct.get_array("topic_data"):
         for partition in topic.partition_data:
             count(topic.get_topic(), partition.records.size)
 
-Who looks at three fields pays for three fields, and for walking over those before them. A view is valid during the call
-that it was given to, and cannot be written.
+Reading three fields costs three fields, and walking over those before them. A view is valid during the call that it was
+passed to, and cannot be written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,34 +29,34 @@ _TOPIC_FIELDS, _TOPIC_ID = ("name", "topic"), "topic_id"
 
 
 class UnknownFieldError(AttributeError, LookupError):
-    """A message of this version has no field of that name; the text says which it has."""
+    """A message of this version has no field of that name; the message of the error lists its fields."""
 
 
 class ReadOnlyError(AttributeError, TypeError):
-    """Somebody tried to write to a message."""
+    """An observer tried to write to a message."""
 
 
 class FieldLayout(Protocol):
-    """One kind of field: how to show it, and how to get behind it; `size` is None where it varies."""
+    """One kind of field: how to show it, and where it ends. `size` is None if it varies."""
 
     @property
     def size(self) -> int | None: ...
 
     @property
     def is_view(self) -> bool:
-        """Whether it shows a view, which is to be the same one when it is asked for again."""
+        """Whether it shows a view, which must be the same object on each access."""
         ...
 
     def show(self, source: Source, at: int, /) -> Any: ...
 
     def after(self, source: Source, at: int, shown: Any, /) -> int:
-        """`shown` is what `show` has returned, None where it was not asked."""
+        """Return where the field ends. `shown` is what `show` has returned, None if it was not called."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of one field in its struct: the number of fields before it, or its tag; `default` is for a tag that is absent."""
+    """Place of a field in its struct: the number of fields before it, or its tag. `default` is for an absent tag."""
 
     name: str
     layout: FieldLayout
@@ -64,7 +64,7 @@ class Place:
     tag: int = -1
     default: Any = None
     time_bytes: int = 0
-    """Of a time, in milliseconds: how many bytes that number has."""
+    """Size of a time, which is a number of milliseconds, in bytes; 0 for any other field."""
 
 
 class StructShape(Protocol):
@@ -85,15 +85,15 @@ class StructShape(Protocol):
 
 
 class _Walk:
-    """How far one struct has been looked at."""
+    """How far one struct has been walked."""
 
     __slots__ = ("end", "ends", "shown", "tags")
 
     def __init__(self) -> None:
         self.ends: list[int] = []
-        """Of the fields whose size varies, as far as they are known."""
+        """Ends of the fields of variable size, as far as they are known."""
         self.shown: dict[int, Any] = {}
-        """Arrays and structs that were asked for, which know how far they have been walked themselves."""
+        """Arrays and structs that were accessed; each knows how far it has been walked itself."""
         self.tags: dict[int, int] | None = None
         self.end = -1
 
@@ -102,7 +102,7 @@ class Struct:
     """A message, or a struct within one. Fields are attributes, too: `struct.acks` is `struct.get("acks")`.
 
     Times are timedelta or datetime under kio's name (`timeout`), and numbers under Kafka's (`timeout_ms`). Raises
-    UnknownFieldError, OutlivedError, ReadOnlyError; and ProtocolError where the bytes are no such message.
+    UnknownFieldError, OutlivedError, ReadOnlyError; and ProtocolError if the bytes are not such a message.
     """
 
     __slots__ = ("_at", "_source", "_walk")
@@ -123,7 +123,7 @@ class Struct:
         return getattr(self, name)
 
     def get_array(self, name: str) -> "Array":
-        """An array of structs; an empty one where it is null."""
+        """Return an array of structs, empty if it is null."""
         found = getattr(self, name)
         if found is None:
             return Array(self._shape, self._source, self._at, 0)
@@ -138,9 +138,9 @@ class Struct:
         return found
 
     def get_topic(self) -> str | None:
-        """The name of the topic that this struct is about, also where newer versions say its id.
+        """Return the name of the topic that this struct is about, even if a newer version has its ID instead.
 
-        None when this broker does not know the id.
+        None if this broker does not know the ID.
         """
         for name in _TOPIC_FIELDS:
             if name in self._shape.places and (found := getattr(self, name)) is not None:
@@ -154,14 +154,14 @@ class Struct:
 
     @property
     def context(self) -> RequestContext:
-        """Who has sent the message and how."""
+        """The sender of the message, and further facts about it."""
         self._source.bytes()
         return RequestContext(self._source)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values: times in ms under Kafka's names, ids as text, records as their size and count.
+        """Return all fields as plain values: times in ms under Kafka's names, IDs as text, records as size and count.
 
-        This pays for every field.
+        This reads every field.
         """
         found = {}
         for name, place in self._shape.places.items():
@@ -203,7 +203,7 @@ def _walked(struct: Struct) -> _Walk:
 
 
 def _start(struct: Struct, number: int) -> int:
-    """Where the field with so many before it begins, or the part behind the last one."""
+    """Return where the field with this number begins, or where the part after the last plain field begins."""
     shape = struct._shape
     count, behind = shape.places_of[number]
     if not count:
@@ -219,7 +219,7 @@ def _start(struct: Struct, number: int) -> int:
 
 
 def end_of_struct(struct: Struct) -> int:
-    """Where its bytes end."""
+    """Return where the struct's bytes end."""
     walk = _walked(struct)
     if walk.end < 0:
         shape = struct._shape
@@ -237,7 +237,7 @@ def _tag_start(struct: Struct, place: Place) -> int | None:
 
 
 def _plain_property(place: Place, offset: int) -> property:
-    """Of a field whose place is fixed, and that is no view."""
+    """Property of a field at a fixed offset that is not a view."""
     show = place.layout.show
     return property(lambda struct: show(struct._source, struct._at + offset))
 
@@ -267,7 +267,7 @@ def _tagged_property(place: Place) -> property:
 
 
 def _milliseconds_property(place: Place) -> property:
-    """Of a time: the number that stands there."""
+    """Property of a time field: its number of milliseconds."""
     packed = _MILLISECONDS[place.time_bytes]
 
     def milliseconds(struct: Struct) -> Any:
@@ -278,7 +278,7 @@ def _milliseconds_property(place: Place) -> property:
 
 
 def struct_class(shape: StructShape) -> type[Struct]:
-    """A class with an attribute for each field: the quickest way there is to have them."""
+    """Create a class with an attribute for each field: the fastest way to access them."""
     attributes: dict[str, Any] = {"__slots__": (), "__doc__": Struct.__doc__, "_shape": shape}
     for place in shape.places.values():
         if place.number < 0:
@@ -296,7 +296,7 @@ def struct_class(shape: StructShape) -> type[Struct]:
 
 
 class Array(Sequence[Struct]):
-    """Structs one after the other. Whoever goes on to the next one has the one before walked to its end."""
+    """A sequence of structs. To access an item, the item before it is walked to its end."""
 
     __slots__ = ("_at", "_count", "_items", "_shape", "_source")
 
@@ -340,7 +340,7 @@ class Array(Sequence[Struct]):
         return items[number]
 
     def end_of_items(self) -> int:
-        """Where the bytes of the last one end."""
+        """Return where the last item's bytes end."""
         if not self._count:
             return self._at
         if self._shape.size is not None:
@@ -352,9 +352,9 @@ class Array(Sequence[Struct]):
 
 
 class Records:
-    """The records of one partition, of which only the headers of their batches are ever looked at.
+    """The records of one partition. Only the headers of their batches are ever read.
 
-    Those that are sent straight from a file (`from_file`) are not read for an observer: of them there is the size only.
+    Records that are sent straight from a file (`from_file`) are not read for an observer: only their size is known.
     """
 
     __slots__ = ("_at", "_region", "_size", "_source")
@@ -369,7 +369,7 @@ class Records:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Size in bytes."""
         self._source.bytes()
         return self._size
 
@@ -380,8 +380,9 @@ class Records:
 
     @property
     def count(self) -> int | None:
-        """How many records there are, as the headers of the batches say; None where that is not known: from a file, or
-        of a format older than 2.
+        """Number of records according to the headers of the batches.
+
+        None if it is unknown: the records are sent from a file, or have a format older than 2.
         """
         buffer, total = self._source.bytes(), 0
         if self._region:
@@ -394,7 +395,7 @@ class Records:
 
     @property
     def compressed(self) -> bool | None:
-        """Whether a batch of them is; None where that is not known, as with `count`."""
+        """Whether any batch is compressed; None if it is unknown, as with `count`."""
         buffer, codecs = self._source.bytes(), 0
         if self._region:
             return None
@@ -405,7 +406,7 @@ class Records:
         return codecs != 0
 
     def _batches(self, buffer: Buffer) -> Iterator[int]:
-        """Where each whole batch begins."""
+        """Yield where each complete batch begins."""
         at, end = self._at, self._at + self._size
         while at + _BATCH_HEADER_BYTES <= end:
             length = _BATCH_LENGTH.unpack_from(buffer, at + _LENGTH_AT)[0] + _BATCH_OVERHEAD_BYTES
@@ -415,7 +416,7 @@ class Records:
             at += length
 
     def to_bytes(self) -> bytes:
-        """A copy; empty where they are in a file."""
+        """Return a copy of the bytes; empty if they are in a file."""
         buffer = self._source.bytes()
         return b"" if self._region else bytes(buffer[self._at : self._at + self._size])
 

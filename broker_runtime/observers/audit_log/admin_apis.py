@@ -1,4 +1,4 @@
-"""Which requests change what others see: they are recorded one by one at every level but off. Pure."""
+"""The APIs that change what other clients see: recorded one by one at every level except `off`. Pure."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""One block of events as it grows: rows of fixed size for requests and partitions, names once. Pure.
+"""A block of events under construction: rows of fixed size for requests and partitions, each name once. Pure.
 
-A block stands by itself: whoever reads it needs no other one, so that a damaged block costs its own events and no more.
+A block is self-contained: it can be read without any other, so that a damaged block loses only its own events.
 """
 
 from typing import Any
@@ -22,17 +22,17 @@ _ANSWERED = Ending.ANSWERED
 _WAS_ANSWERED = ENDINGS[_ANSWERED.value]
 _REFUSALS_MAX = NO_REFUSAL
 _EVENTS_MAX = 1024
-"""So that the places of clients fit their field, and that a kill -9 finds little that is not written."""
+"""Keeps the indexes of clients within their field, and limits the unwritten events that a kill -9 loses."""
 _NO_ROWS: list[PartitionFacts] = []
 _LAST_NUMBER = _EVENTS_MAX - 1
 _PARTITIONS_BYTES_MAX = 64 * 1024
 _TOPIC_CHARS_MAX = 249
-"""Kafka's. Who asks for a topic by a longer name asks for none, and the rest of it is cut off."""
+"""Kafka's limit. No topic has a longer name: the log truncates the name of a request for one."""
 _pack_request, _pack_partition, _pack_pair = REQUEST_ROW.pack, PARTITION_ROW.pack, PAIR_ROW.pack
 
 
 class Block:
-    """Events numbered from `first_seq` to `last_seq`; `wall_us` and `monotonic_s` are the moment at which it began."""
+    """Events numbered from `first_seq` to `last_seq`. `wall_us` and `monotonic_s` are the time at which it began."""
 
     __slots__ = (
         "_clients",
@@ -62,11 +62,11 @@ class Block:
         self._others: list[tuple[Any, ...]] = []
 
     def wall_us(self, monotonic_s: float) -> int:
-        """The time of day at a moment of the monotonic clock, reckoned from the block's beginning."""
+        """Convert a time of the monotonic clock to microseconds of wall time, relative to the start of the block."""
         return self._wall_us + round((monotonic_s - self._monotonic_s) * 1e6)
 
     def add_request(self, call: Call, client: Client) -> bool:
-        """A call with its details, of a client that is not left out. True when the block is full."""
+        """Add a call, with its details, of a client that is not excluded. Return True when the block is full."""
         seq = self.last_seq + 1
         number = seq - self.first_seq
         index = self._clients.get(client)
@@ -81,8 +81,8 @@ class Block:
         size = len(reply[0]) if len(reply) == 1 and type(reply[0]) is bytes else _size(reply)
         error = call.error if call.fields is None else _error(call)
         if count == 1:
-            # Most requests to produce and fetch have one partition. The arguments of both calls are alike: a tuple of
-            # them would cost a fifth of all that is done here.
+            # Most Produce and Fetch requests have one partition. Both calls repeat the same arguments: sharing them in
+            # a tuple would cost a fifth of this method's time.
             name, partition, data, records, base, last, base_ms, max_ms, code = rows[0]
             topic = self._topics.get(name)
             if topic is None:
@@ -102,18 +102,18 @@ class Block:
                 self._partitions += _pack_partition(
                     number, self._topic(name), partition, data, records, base, last, base_ms, max_ms, code
                 )
-        # Not before it has its row: a number without an event is a hole.
+        # Only after the row is added: a number without an event is a hole.
         self.last_seq = seq
         return number >= _LAST_NUMBER or (count > 1 and len(self._partitions) >= _PARTITIONS_BYTES_MAX)
 
     def _topic(self, name: str) -> int:
-        """Its place in the block's list."""
+        """Return the topic's index in the block's list of names, and add it if it is new."""
         return self._topics.setdefault(name[:_TOPIC_CHARS_MAX], len(self._topics))
 
     def add(self, table: str, seq: int, *values: object) -> bool:
-        """An event of another table: its values in the table's order, behind seq. True when the block is full.
+        """Add an event of another table, with the values that follow seq in the table's order. Return True when full.
 
-        It may cover several numbers, and several events the same ones.
+        One event may cover several numbers, and several events may share one.
         """
         self._others.append((table, seq, *values))
         if seq > self.last_seq:
@@ -137,7 +137,7 @@ class Block:
         )
 
     def _refusal(self, call: Call) -> int:
-        """Its place among the refusals of this block; those beyond the first 255 kinds are not told apart."""
+        """Return the index of the call's refusal in this block; a block distinguishes the first 255 kinds only."""
         if call.ending is not Ending.REFUSED:
             return NO_REFUSAL
         refusals = self._refusals
@@ -151,7 +151,7 @@ def _size(reply: tuple[Any, ...]) -> int:
 
 
 def _error(call: Call) -> int:
-    """Of an answer with errors for many things only administrators' requests are looked through: others are long."""
+    """Return the call's error code. Per-item errors are searched for in admin responses only: others are long."""
     if call.error or call.fields is None:
         return call.error
     code = error_code(call) if call.api.key in ADMIN_APIS else call.fields.get("error_code", 0)

@@ -1,7 +1,7 @@
-"""Who a client is, worked out once for each of its connections. Pure.
+"""The identity of a client, determined once for each of its connections. Pure.
 
-What goes into the log of addresses and principals is decided here, and so is who is left out: a request then costs one
-look-up.
+This module decides which addresses and principals go into the log, and which clients are excluded. A request then costs
+one dict access.
 """
 
 from collections import deque
@@ -16,15 +16,17 @@ from broker_runtime.wire.handler import ServedConnection
 
 _HASH_HEX_DIGITS = 16
 _CLIENT_ID_CHARS_MAX = 255
-"""The rest is cut off: of 32,767, which a client may send, some thousand connections would take the broker's memory."""
+"""Longer client IDs are truncated: a client may send 32,767 characters, and some thousand such connections would
+exhaust the broker's memory.
+"""
 _GONE_MAX = 1000
-"""Connections that have ended and whose clients are still known."""
+"""Maximum number of closed connections whose clients are still known."""
 
 _UNTOLD = (None, None)
 
 
 class ClientFacts(NamedTuple):
-    """In the order of the schema's client_fields."""
+    """Facts about a client, in the order of the schema's client_fields."""
 
     connection_id: int | None
     listener: str
@@ -37,9 +39,9 @@ class ClientFacts(NamedTuple):
 
 
 class Client:
-    """A connection with the client id of its requests. `facts` is None where it is to be left out.
+    """A connection with the client ID of its requests. `facts` is None if the client is excluded.
 
-    Compared by identity: it is looked up for each request. `requests` counts all of its connection.
+    Compared by identity, because each request looks it up. `requests` counts the requests of the whole connection.
     """
 
     __slots__ = ("client_id", "facts", "requests", "software")
@@ -52,20 +54,20 @@ class Client:
 
 
 def keyed_hash(key: bytes, text: str) -> str:
-    """The same text gives the same hash for as long as the key is the same; without the key nobody can try texts."""
+    """Return a hash that is the same for the same text and key; without the key, texts cannot be tried out."""
     return blake2b(text.encode(), key=key, digest_size=_HASH_HEX_DIGITS // 2).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """Whom to leave out, by exact names, and what to hash; `hash_key` may have up to 64 bytes, none hashes nothing."""
+    """Which listeners and principals to exclude, by exact names. `hash_key` has up to 64 bytes, none hashes nothing."""
 
     excluded_listeners: frozenset[str] = frozenset()
     excluded_principals: frozenset[str] = frozenset()
     hash_key: bytes = b""
 
     def leave_out(self, listener: str) -> bool:
-        """Whoever comes by this listener."""
+        """Whether clients of this listener are excluded."""
         return listener in self.excluded_listeners or ANONYMOUS in self.excluded_principals
 
     def shown(self, text: str) -> str:
@@ -73,16 +75,16 @@ class ClientRules:
 
 
 class Clients:
-    """The clients of the connections that are open, and of the last that were, whose end may still have to be told."""
+    """The clients of the open connections, and of those last closed, whose end may still have to be recorded."""
 
     def __init__(self, rules: ClientRules) -> None:
         self._rules = rules
         self.by_id: dict[int, Client] = {}
-        """By the connection's id."""
+        """Clients by the ID of their connection."""
         self._gone: deque[int] = deque()
 
     def of(self, connection: ServedConnection, client_id: str | None) -> Client:
-        """Of a request that tells of its client otherwise than before, or for the first time."""
+        """Create the client of a connection whose request describes it for the first time, or differently."""
         before = self.by_id.get(connection.id)
         told = connection.state
         client_id = None if client_id is None else client_id[:_CLIENT_ID_CHARS_MAX]
@@ -97,11 +99,11 @@ class Clients:
         return client
 
     def known(self, connection_id: int | None) -> Client | None:
-        """As far as requests of this connection have told it."""
+        """Return the client as the requests of this connection have described it so far; None before the first."""
         return None if connection_id is None else self.by_id.get(connection_id)
 
     def stranger(self, listener: str, ip: str, port: int, connection_id: int | None = None) -> ClientFacts | None:
-        """Of a client that has not asked for anything; None where it is to be left out."""
+        """Return the facts of a client that has sent no request; None if it is excluded."""
         return self._facts(listener, ip, port, connection_id, None, None, None)
 
     def _facts(

@@ -1,6 +1,6 @@
-"""How events lie in a spool file: what `spool` in schemas/audit_event.v1.json says, for the one who writes. Pure.
+"""The layout of events in a spool file, for the writer: `spool` in schemas/audit_event.v1.json defines it. Pure.
 
-tests/contract/test_audit_schema.py holds both against each other.
+tests/contract/test_audit_schema.py compares this module with the schema.
 """
 
 from struct import Struct
@@ -32,13 +32,13 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def packed_reserved(seq: int) -> bytes:
-    """What stands behind the magic: the highest number that may have been given to an event."""
+    """Encode the field behind the magic: the highest number that may have been assigned to an event."""
     number = _RESERVED.pack(seq)
     return number + _CHECKSUM.pack(crc32c(number))
 
 
 def packed_block(kind: str, *fields: object) -> bytes:
-    """A block of this kind with its fields in the schema's order."""
+    """Encode a block of this kind with its fields in the schema's order."""
     payload = _encode((kind, *fields))
     return _BLOCK_HEAD.pack(BLOCK_MARK, len(payload), crc32c(payload)) + payload
 

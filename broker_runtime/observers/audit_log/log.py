@@ -1,7 +1,7 @@
-"""The audit log of a broker: what of all that happens is recorded, and how.
+"""The audit log of a broker: selects what is recorded, and how.
 
-Everything here runs on the event loop. An event costs its rows, appended to a block in memory; the block is written to
-the page cache when it is full or its tenth of a second is over.
+All of it runs on the event loop. An event costs its rows, which are appended to a block in memory. The block is written
+to the page cache when it is full or a tenth of a second old.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,15 @@ from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.filesystem import FileSystem
 
 _ROLLUP_ROWS_MAX: Final = 1000
-"""An interval that has more rows ends early, so that its block and the memory for it stay small."""
+"""An interval with more rows ends early, so that its block and the memory for it stay small."""
 
 
 class AuditFigures(NamedTuple):
-    """Since the start: events that have a number, and those that were dropped; bytes that wait to be written, and
-    spools that wait to be landed."""
+    """Figures since the start.
+
+    `events` counts those that have a number, `dropped` those that were dropped. `queued_bytes` wait to be written, and
+    `waiting_spools` wait to be landed.
+    """
 
     events: int
     dropped: int
@@ -35,7 +38,7 @@ class AuditFigures(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """What an audit log is given of its broker. `call_later` is the event loop's, in seconds."""
+    """Parts of the broker that its audit log uses. `call_later` is the event loop's, in seconds."""
 
     identity: Identity
     folder: Path
@@ -46,9 +49,10 @@ class Environment(NamedTuple):
 
 
 class AuditLog:
-    """Raises OSError when it is made and its folder cannot be written; later nothing. `close` is the last call.
+    """Records calls, connections and partitions. `close` is the last call.
 
-    Calls should come with their details (`Call.keep_details`).
+    The constructor raises OSError if the folder cannot be written; the methods raise nothing. Calls should come with
+    their details (`Call.keep_details`).
     """
 
     def __init__(self, settings: AuditSettings, given: Environment) -> None:
@@ -70,7 +74,7 @@ class AuditLog:
         self._is_partial = bool(excluded) or settings.level is not Level.FULL
 
     def refuses(self, call: Call) -> bool:
-        """Whether a request is to be refused, because what becomes of it would be recorded and cannot be."""
+        """Whether to refuse a request because its outcome must be recorded and cannot be."""
         settings = self._settings
         if not settings.rejects or not self._writer.is_full or settings.clients.leave_out(call.listener):
             return False
@@ -82,7 +86,7 @@ class AuditLog:
         return AuditFigures(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes, self._spool.waiting)
 
     def record_call(self, call: Call) -> None:
-        """A request has ended."""
+        """Record a request that has ended."""
         connection = call.connection
         client = self._known.get(connection.id)
         if client is None or client.client_id != call.client_id or client.software is not connection.state:
@@ -100,7 +104,7 @@ class AuditLog:
             writer.seal()
 
     def record_connection(self, notice: ConnectionNotice) -> None:
-        """A connection was let in, has to wait, was not let in, or has ended."""
+        """Record that a connection was accepted, delayed, rejected or closed."""
         kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = notice
         client = self._clients.known(connection_id)
         facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
@@ -114,7 +118,7 @@ class AuditLog:
         self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests)
 
     def inventory(self, partition: HeldPartition) -> None:
-        """A partition that this broker has."""
+        """Record a partition that this broker has."""
         if not self._is_off and not self._is_excluded(partition.topic):
             self._writer.add("inventory", self._clock.monotonic(), *partition)
 
@@ -125,7 +129,7 @@ class AuditLog:
         self._writer.close()
 
     def _is_wanted(self, call: Call, client: Client) -> bool:
-        """Whether the call is to be recorded by itself; it may be added up instead, and lose some of its topics."""
+        """Whether to record the call by itself. May instead add it to the rollup, and remove excluded topics."""
         if self._is_off or client.facts is None:
             return False
         if call.partitions is None:
@@ -140,7 +144,7 @@ class AuditLog:
         return True
 
     def _leave_out_topics(self, call: Call) -> bool:
-        """Whether anything is left of the call."""
+        """Remove excluded topics from the call; return whether any partition is left."""
         given: list[PartitionFacts] = call.partitions or []
         kept = [facts for facts in given if not self._is_excluded(facts[0])]
         if len(kept) < len(given):

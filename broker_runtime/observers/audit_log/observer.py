@@ -1,6 +1,6 @@
-"""The audit log as an observer of the broker: made with its configuration, and from there on told of everything.
+"""The audit log as an observer of the broker: created with its configuration, then notified of every event.
 
-A new configuration makes a new one, which begins a boot of its own: numbers stay without holes, and both are complete.
+A new configuration creates a new log with a boot ID of its own: numbers stay without holes, and both logs are complete.
 """
 
 import os
@@ -24,26 +24,29 @@ from broker_runtime.storage.filesystem import OsFileSystem
 
 _SPOOL_FOLDER: Final = "audit"
 _WAITING_SPOOLS_MAX: Final = 5
-"""Beyond it nobody lands them, or too slowly: a lander looks every few seconds, a spool lasts a minute at most."""
+"""More means no lander, or a slow one: it looks for spools every few seconds, and a spool lasts a minute at most."""
 _INVENTORY_TURN: Final = 100
-"""Partitions that are told of in one turn of the event loop."""
+"""Partitions recorded in one iteration of the event loop."""
 _INVENTORY_PAUSE_S: Final = 0.01
 
 
 _BOOT_FILE: Final = re.compile("([0-9a-f]{12})[0-9a-f]{6}[-.]")
-"""Its time comes first."""
+"""The time comes first in a boot ID."""
 
 
 def new_boot_id(wall_ms: int, files: Iterable[str]) -> str:
-    """Later ones are greater as text, also when the clock was set back: `files` has those of earlier boots, of which
-    landers leave the last one. No two are the same.
+    """Return a unique boot ID, greater as text than those of earlier boots, even if the clock was set back.
+
+    `files` names the files of earlier boots; landers keep the last of them.
     """
     last = max((int(found[1], 16) for name in files if (found := _BOOT_FILE.match(name))), default=0)
     return f"{max(wall_ms, last + 1):012x}{os.urandom(3).hex()}"
 
 
 class AuditLogObserver:
-    """What it writes, and how much of it survives what, is told in docs/reference/audit-log.md."""
+    """The audit log as an observer; docs/reference/audit-log.md describes what it writes, and how much survives which
+    failure.
+    """
 
     def __init__(self) -> None:
         self._log: AuditLog
@@ -55,7 +58,7 @@ class AuditLogObserver:
         self._given = surroundings
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Raises AuditConfigError, and OSError where its spools cannot be written or its key cannot be read."""
+        """Raises AuditConfigError; OSError if the spools cannot be written or the key cannot be read."""
         given = self._given
         self._settings = read_settings(with_key_of_file(config, lambda path: Path(path).read_text(encoding="utf-8")))
         fs = OsFileSystem()
@@ -110,7 +113,9 @@ class AuditLogObserver:
         )
 
     def close(self, timeout_s: float) -> None:
-        """What is not written by then is told as missing when the spool is landed."""
+        """Stop, and wait at most `timeout_s`. Events not written by then are reported as missing when the spool is
+        landed.
+        """
         done = Event()
 
         def finish() -> None:

@@ -25,7 +25,7 @@ class _Sums:
 
 
 class Rollup:
-    """Soft state: what was added since the interval began; `is_full` when it has as many rows as it may have."""
+    """Sums since the interval began, not durable. `is_full` once it has the maximum number of rows."""
 
     def __init__(self, rows_max: int) -> None:
         self._rows_max = rows_max
@@ -38,7 +38,7 @@ class Rollup:
         return len(self._sums) >= self._rows_max
 
     def add(self, call: Call, client: ClientFacts) -> None:
-        """A call with its details."""
+        """Add a call with its details."""
         self.requests += 1
         who = (
             client.listener,
@@ -73,7 +73,7 @@ class Rollup:
         sums.records += max(records, 0)
 
     def taken(self, until_us: int) -> Iterator[tuple[object, ...]]:
-        """The rows of the interval in the schema's order, behind first_seq; a new interval begins."""
+        """Return the rows of the interval and begin a new one. Values follow first_seq in the schema's order."""
         began_us, interval_us = self.began_us, max(until_us - self.began_us, 0)
         taken, self._sums, self.requests = self._sums, {}, 0
         for (who, api_key, api, topic), sums in taken.items():
@@ -102,5 +102,5 @@ class Rollup:
 
 
 def latency_bucket(took_us: int) -> int:
-    """Of a histogram whose buckets grow by 4 percent, so that percentiles can be taken of merged ones."""
+    """Return the histogram bucket of a latency. Buckets grow by 4 percent: merged histograms give percentiles."""
     return ceil(log(took_us) / LATENCY_BASE) if took_us > 1 else 0

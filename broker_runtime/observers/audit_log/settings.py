@@ -1,6 +1,6 @@
-"""What can be set of the audit log: its keys, their defaults, and what is wrong with a value. Pure.
+"""The settings of the audit log: keys, defaults and validation. Pure.
 
-Keys are those behind `observer.audit-log.`.
+Keys are relative to `observer.audit-log.`.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,26 +13,27 @@ from broker_runtime.observers.audit_log.writer import WriterLimits
 
 
 class Level(Enum):
-    """How much is recorded; each level has all of those before it."""
+    """How much is recorded; each level includes those before it."""
 
     OFF = "off"
     CONNECTIONS = "connections"
-    """Connections, and requests that change what others see: topics, configurations, quotas, brokers."""
+    """Connections, and requests that change what other clients see: topics, configurations, quotas, brokers."""
     ROLLUP = "rollup"
     """All other requests added up by client, API and topic."""
     FULL = "full"
-    """Each request by itself instead."""
+    """Each request by itself instead of the sums."""
 
 
 class AuditConfigError(ValueError):
-    """A value that the audit log cannot be run with; the sentence says what to do."""
+    """A value that the audit log cannot use; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """`rejects`: while the queue is full, requests are refused instead of events dropped.
+    """Settings of one audit log.
 
-    `spool_dir` "" leaves it to the broker. `excluded_topics` are names, or prefixes that end with `*`.
+    If `rejects`, a full queue refuses requests instead of dropping events. An empty `spool_dir` lets the broker choose
+    it. `excluded_topics` are names, or prefixes that end with `*`.
     """
 
     level: Level = Level.FULL
@@ -132,11 +133,11 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
         "A file that has this key instead, such as one of a mounted Secret; read whenever the audit log is configured.",
     ),
 }
-"""How each is read, its default as text, and what it is."""
+"""Parser, default as text and description of each key."""
 
 
 def with_key_of_file(given: Mapping[str, str], read: Callable[[str], str]) -> Mapping[str, str]:
-    """The same keys, with the hash.key that stands in the hash.key.file. Raises what `read` does, AuditConfigError."""
+    """Return `given` with hash.key set from hash.key.file. Raises AuditConfigError, and what `read` raises."""
     file = given.get("hash.key.file")
     if not file:
         return given
@@ -149,7 +150,7 @@ def with_key_of_file(given: Mapping[str, str], read: Callable[[str], str]) -> Ma
 
 
 def read_settings(given: Mapping[str, str]) -> AuditSettings:
-    """Raises AuditConfigError, also for a key that does not exist."""
+    """Parse the settings. Raises AuditConfigError, also for an unknown key."""
     unknown = sorted(given.keys() - KEYS.keys())
     if unknown:
         raise AuditConfigError(f"the audit log has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")

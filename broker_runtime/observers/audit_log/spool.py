@@ -1,8 +1,8 @@
-"""The spool files of one boot: the shell that writes blocks to the page cache, and numbers before they are given.
+"""The spool files of one boot: the shell that writes blocks to the page cache, and reserves numbers before use.
 
-A file begins with a head that says up to which number events may have been recorded: whoever finds it after a kill -9
-knows how many can be missing behind the last block. The head has its place on the disk from the start, so that it can
-be written when the disk is full.
+A file begins with a head that holds the highest number that may have been assigned to an event. After a kill -9 it
+shows how many events can be missing behind the last block. The head has its place on the disk from the start, so that
+it can be written when the disk is full.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from broker_runtime.storage.filesystem import File, FileSystem
 
 
 class Identity(NamedTuple):
-    """Whose events these are; `boot_id` is new with each start, and a later one is greater as text."""
+    """The source of the events. `boot_id` is new with each start, and a later one is greater as text."""
 
     cluster_id: str
     broker_id: int
@@ -32,15 +32,15 @@ class Identity(NamedTuple):
 
 
 class SpoolFullError(OSError):
-    """The spools of this folder have reached their limit: nobody lands them."""
+    """The spools of this folder have reached their limit, because no lander removes them."""
 
 
 class Spool:
-    """Owns the files of one boot in `folder`, one open at a time, and the lock that says that the broker runs.
+    """Owns the files of one boot in `folder`, one open at a time, and the lock that shows that the broker runs.
 
-    Durable is what the operating system has written back: a kill -9 loses nothing that was written, a power loss may.
-    All methods raise OSError where the disk fails; whatever they began can be tried again. `limit_bytes` is for all
-    spools in the folder, also those of earlier boots.
+    Data is durable once the operating system has written it back: a kill -9 loses nothing that was written, a power
+    loss may. All methods raise OSError if the disk fails, and can then be called again. `limit_bytes` covers all spools
+    in the folder, also those of earlier boots.
     """
 
     def __init__(
@@ -53,23 +53,24 @@ class Spool:
         self._limit_bytes = limit_bytes
         fs.mkdir(folder)
         lock = folder / lock_name(identity.boot_id)
-        # It appears locked and whole: a lander that finds it otherwise takes the boot for one that has ended.
+        # The lock appears locked and complete: otherwise a lander would treat the boot as ended.
         draft = lock.with_name(lock.name + ".new")
         self._lock: object | None = fs.lock(draft)
-        # Whose spools these are is known, too, when the header of one is damaged.
+        # The lock names the owner of the spools, so that it is known even if the header of a spool is damaged.
         fs.open(draft).write_at([packed_block("header", SCHEMA_VERSION, *identity, 0, 1, 0, api_names)], 0)
         fs.rename(draft, lock)
         self._segment = 0
         self._file: File
         self._begin = self._end = 0
-        # There may be thousands that nobody lands: they are looked at again when there is no room and some are gone.
+        # Thousands of spools may wait for a lander: their sizes are read again only when space runs out and some are
+        # gone.
         self._known = self._names()
         self._others_bytes = self._size_of(self._known)
         self.waiting = 0
-        """Complete files of this folder that nobody has landed, as far as was seen when the last one was begun."""
+        """Complete spools in this folder that are not landed yet, counted when the current file was begun."""
 
     def begin(self, first_seq: int, reserved: int, wall_us: int) -> None:
-        """Go on in a new file; the one before is complete. All numbers below `first_seq` are written."""
+        """Continue in a new file; the previous one is complete. All numbers below `first_seq` are written."""
         before = self._file if self._segment else None
         number = self._segment + 1
         path = self._folder / spool_name(self._identity.boot_id, number)
@@ -82,7 +83,7 @@ class Spool:
             raise
         self._file, self._segment = file, number
         if before is not None:
-            # The file that follows says the same: on a full disk this may be missing.
+            # The next file has the same information: on a full disk this block may be missing.
             with suppress(OSError):
                 before.write_at([packed_block("end", first_seq - 1, wall_us, "next")], self._end)
         self._others_bytes += self._end
@@ -91,7 +92,7 @@ class Spool:
         self.waiting = max(len(self._names()) - 1, 0)
 
     def reserve(self, seq: int) -> None:
-        """Numbers up to this one may be given to events from now on."""
+        """Allow numbers up to this one to be assigned to events from now on."""
         self._file.write_at([packed_reserved(seq)], RESERVED_AT)
 
     def append(self, block: bytes) -> None:
@@ -103,19 +104,23 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """Of the file that is open, in bytes."""
+        """Size of the open file in bytes."""
         return self._end
 
     def close(self, last_seq: int, wall_us: int) -> None:
-        """The broker stops; all events are written."""
+        """Mark the end of the boot: the broker stops, and all events are written."""
         self._file.write_at([packed_block("end", last_seq, wall_us, "stopped")], self._end)
 
     def let_go(self) -> None:
-        """Nothing is written any more: as far as others can see, the boot has ended."""
+        """Release the lock: nothing more is written, and the boot has ended for other processes."""
         self._lock = None
 
     def _fits(self, end: int) -> bool:
-        """As far as is seen now. The first block fits always, or one that is too large would be in the way for ever."""
+        """Whether the spools that exist now leave space up to `end`.
+
+        The first block always fits if there is nothing else: otherwise one that is too large would block the queue
+        forever.
+        """
         names = self._names()
         if names != self._known:
             self._known = names
@@ -127,7 +132,7 @@ class Spool:
         return {name for name in self._fs.listdir(self._folder) if name.endswith(".spool")}
 
     def _size_of(self, names: Iterable[str]) -> int:
-        """Of one that was landed meanwhile nothing."""
+        """Return the total size in bytes. A spool that has been landed in the meantime counts as 0."""
         total = 0
         for name in names:
             with suppress(FileNotFoundError):

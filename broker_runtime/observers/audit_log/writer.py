@@ -1,7 +1,7 @@
-"""Between events and the spool: numbers, the block that grows, the queue of blocks that could not be written yet.
+"""The layer between events and the spool: numbers, the current block, and the queue of blocks not written yet.
 
-Numbers have no holes: an event that is dropped because the queue is full takes one too, and a gap event, which is
-written as soon as there is room again, tells of it. Pure but for the spool; the time and its timers are given.
+Numbers have no holes: an event that is dropped because the queue is full takes one too. A gap event, written as soon as
+the queue has space again, accounts for it. Pure except for the spool; the clock and the timers are passed in.
 """
 
 import logging
@@ -22,7 +22,7 @@ _LOG_INTERVAL_S: Final = 60.0
 
 
 class SpoolFile(Protocol):
-    """What a writer needs of `spool.Spool`, see there; all raise OSError."""
+    """The methods of `spool.Spool` that a writer needs; all raise OSError."""
 
     @property
     def size(self) -> int: ...
@@ -39,7 +39,7 @@ class SpoolFile(Protocol):
 
 
 class WriterLimits(NamedTuple):
-    """`queue_bytes` is for blocks that wait because the spool cannot be written."""
+    """Limits of a writer. `queue_bytes` is for blocks that wait because the spool cannot be written."""
 
     flush_s: float = 0.1
     queue_bytes: int = 1024 * 1024
@@ -48,11 +48,11 @@ class WriterLimits(NamedTuple):
 
 
 class EventWriter:
-    """Owns the numbers of one boot. What a kill -9 finds in `block` or waiting is lost, and the spool tells how much.
+    """Owns the numbers of one boot. A kill -9 loses `block` and the queue; the spool shows how many events that can be.
 
     An event is added to `ready()`, or to `block` itself while its numbers are `reserved`. `owed` counts events that
-    have happened and will be numbered later (rollups). Raises nothing: a spool that fails is tried again, and told in
-    the log.
+    have happened and will be numbered later (rollups). Raises nothing: a failed write to the spool is retried and
+    logged.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class EventWriter:
         self._dropped_s = 0.0
         self._dropped_for = ""
         self._error = ""
-        """Why the spool could not be written at the last attempt; empty when it could."""
+        """Why the last write to the spool failed; empty if it succeeded."""
         self._retry_s = 0.0
         self._flush_timer: Timer | None = None
         self._segment_timer: Timer | None = None
@@ -94,7 +94,7 @@ class EventWriter:
         return self._next_seq - 1 if self.block is None else self.block.last_seq
 
     def ready(self, events: int = 1) -> Block | None:
-        """The block for the next event, or one event that stands for so many; None when they are dropped."""
+        """Return the block for the next event, which may stand for several; None if they are dropped."""
         block = self.block
         if block is None:
             if self.is_full:
@@ -107,19 +107,19 @@ class EventWriter:
         return block
 
     def owe(self) -> None:
-        """One more event has happened that will be numbered later."""
+        """Count one more event that has happened and will be numbered later."""
         self.owed += 1
         if self.last_seq + self.owed > self.reserved:
             self._reserve(self.last_seq + self.owed)
 
     def add(self, table: str, at_s: float, *values: object) -> None:
-        """An event of one number, at that moment of the monotonic clock: its values in the table's order, behind ts."""
+        """Add an event with one number, at this monotonic time; `values` follow ts in the table's order."""
         block = self.ready()
         if block is not None and block.add(table, block.last_seq + 1, block.wall_us(at_s), *values):
             self.seal()
 
     def seal(self) -> None:
-        """The block is full, or old enough."""
+        """Close the block, which is full or old enough, and write it."""
         block, self.block = self.block, None
         if block is not None:
             packed = block.packed()
@@ -130,7 +130,7 @@ class EventWriter:
             self._write()
 
     def close(self) -> None:
-        """Write what can be written; what cannot is told by the number that was reserved."""
+        """Write what can be written; the reserved number accounts for the rest."""
         self._error = ""
         self.seal()
         if self._dropped_from is not None and not self.is_full:
@@ -174,7 +174,7 @@ class EventWriter:
             self._reserve(needed)
 
     def _reserve(self, needed: int) -> None:
-        """A few at first, so that who is killed while little happens is not thought to have lost much."""
+        """Reserve few numbers at first, so that a kill -9 while little happens does not suggest a large loss."""
         self.reserved = needed + self._reserve_step
         self._reserve_step = min(self._reserve_step * _RESERVE_FACTOR, _RESERVE_MAX)
         self._tell_reserved()
@@ -218,11 +218,11 @@ class EventWriter:
 
     @property
     def _all_told(self) -> bool:
-        """Every number is written, also those that were dropped: a file that follows may begin with the next one."""
+        """Whether every number is written, also of dropped events: a new file may then begin with the next one."""
         return not self._queue and self._dropped_from is None
 
     def _end_segment(self) -> None:
-        """It is old enough to be landed."""
+        """Complete the segment, which is old enough to be landed."""
         self._segment_timer = None
         self.seal()
         if not self._all_told:
@@ -235,7 +235,7 @@ class EventWriter:
             self._segment_timer = self._call_later(self._limits.segment_s, self._end_segment)
 
     def _begin_segment(self) -> None:
-        """Everything that has a number is written."""
+        """Begin the next segment. Every number assigned so far is written."""
         self.reserved = self.last_seq + self.owed
         self._spool.begin(self._next_seq, self.reserved, self._wall_us())
         if self._segment_timer is not None:
