@@ -1,4 +1,4 @@
-"""A consumer of push groups: the coordinator calls it, and it reads what it is told to (docs/consumer.md)."""
+"""A consumer of push groups: the coordinator assigns partitions, and the consumer reads them (docs/consumer.md)."""
 
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.consumer import Consumer

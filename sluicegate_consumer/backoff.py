@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt. Pure."""
+"""The wait before the next attempt. Pure."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,11 @@ _SOON_S, _SHARE = 0.2, 1 / 8
 
 
 class Backoff:
-    """Doubles from the one attempt to the next. Where `soon` is said a wait is no longer than a fifth of a second, or
-    than an eighth of all before it: what comes back is found nearly as soon as it is there.
+    """Doubles the wait from one attempt to the next.
 
-    `share` is a number between 0 and 1, so that not all come at once.
+    With `soon`, a wait is at most a fifth of a second, or an eighth of all waits before it if that is longer: so a
+    broker that recovers is found quickly. `share` returns a number between 0 and 1 that spreads the attempts of several
+    consumers.
     """
 
     def __init__(self, min_s: float, max_s: float, share: Callable[[], float]) -> None:

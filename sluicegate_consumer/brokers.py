@@ -1,4 +1,4 @@
-"""The brokers that are known, and the connections to those that are read from."""
+"""The known brokers, and the connections to those that the consumer reads from."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ from sluicegate_consumer.wire.kafka import FETCH, Request, api_versions_request,
 from sluicegate_consumer.wire.push import Broker
 
 _CONNECTIONS_MAX = 2
-"""To one broker: where one still waits for records that nobody wants any more, the other asks for those that are."""
+"""Connections to one broker: while one waits for records that are no longer wanted, the other fetches new ones."""
 
 
 class BrokerLink:
-    """Connections to one broker, opened when they are needed."""
+    """Connections to one broker, opened on demand."""
 
     def __init__(self, broker: Broker, settings: Settings) -> None:
         self.broker = broker
@@ -27,12 +27,12 @@ class BrokerLink:
         self._closed = False
 
     async def ask(self, request: Request, wait_s: float = 0.0) -> memoryview:
-        """The body of the answer, for which the broker may take so long. Raises OSError or ProtocolError."""
+        """Return the body of the response; the broker may take `wait_s` longer. Raises OSError or ProtocolError."""
         connection = await self._free()
         return await connection.ask(request, self._settings.request_timeout_s + wait_s)
 
     async def ready(self) -> None:
-        """There is a connection, so that `fetch_version` is known."""
+        """Open a connection if there is none, so that `fetch_version` is known."""
         await self._free()
 
     async def _free(self) -> RequestConnection:
@@ -70,7 +70,7 @@ class BrokerLink:
         return opened
 
     def close(self) -> None:
-        """For good: who has still got it in hand opens no connection that nobody would close."""
+        """Close for good: a caller that still has this link cannot open a connection that would never be closed."""
         self._closed = True
         for each in self._connections:
             each.close()
@@ -86,7 +86,7 @@ def _fetch_version(versions: Mapping[int, tuple[int, int]]) -> int:
 
 
 class Brokers:
-    """All that were told of, the bootstrap servers until then."""
+    """The brokers that the cluster has reported; before the first report, the bootstrap servers."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], settings: Settings) -> None:
         self._bootstrap = tuple(bootstrap)
@@ -96,7 +96,7 @@ class Brokers:
         self._turn = count()
 
     def learn(self, brokers: Iterable[Broker]) -> None:
-        """All brokers that serve; who has another address now is connected to anew."""
+        """Replace the known brokers with those that serve now; close connections to addresses that have changed."""
         found = {broker.id: broker for broker in brokers}
         if not found:
             return
@@ -107,11 +107,11 @@ class Brokers:
                 del self._links[node]
 
     async def open(self, address: tuple[str, int]) -> FrameConnection:
-        """A connection for frames of the push protocol. Raises OSError."""
+        """Open a connection for frames of the push protocol. Raises OSError."""
         return await FrameConnection.open(*address, self._settings)
 
     def next_address(self) -> tuple[str, int]:
-        """Round the known brokers and the bootstrap servers."""
+        """Return the next address, in rotation over the known brokers and the bootstrap servers."""
         everybody = [(broker.host, broker.port) for broker in self._known.values()]
         everybody += [address for address in self._bootstrap if address not in everybody]
         return everybody[next(self._turn) % len(everybody)]
@@ -120,7 +120,7 @@ class Brokers:
         return self._known.get(node)
 
     def link(self, node: int) -> BrokerLink | None:
-        """None where nobody has told of this broker."""
+        """Return the link to a broker, None if the broker is unknown."""
         broker = self._known.get(node)
         if broker is None:
             return None
@@ -129,7 +129,7 @@ class Brokers:
         return self._links[node]
 
     def any_link(self) -> BrokerLink | None:
-        """Of a known broker, another one each time."""
+        """Return the link to a known broker, a different one each time."""
         nodes = list(self._known)
         return self.link(nodes[next(self._turn) % len(nodes)]) if nodes else None
 

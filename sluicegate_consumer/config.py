@@ -1,4 +1,4 @@
-"""What a consumer is told, and every limit it has. Units end the names."""
+"""The settings and all limits of a consumer. Names end with their units."""
 
 import json
 import math
@@ -9,65 +9,72 @@ from typing import Literal
 from sluicegate_consumer.errors import SettingsError
 
 STREAMS_MAX = 100
-"""Of one subscription; the coordinator has the same limit."""
+"""Maximum number of streams of one subscription; the coordinator has the same limit."""
 _ID_BYTES_MAX = 1024
-"""A coordinator hangs up on longer ones, and does not say why."""
+"""A coordinator closes the connection for longer IDs, without giving a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The defaults suit most."""
+    """Settings of a consumer; the defaults suit most applications."""
 
     consumer_id: str | None = None
-    """None: host name, process id and a random number. Two consumers of a group cannot have the same."""
+    """None: host name, process ID and a random number. The IDs of two consumers of a group must differ."""
     client_id: str = "sluicegate-consumer"
-    """What brokers know the connections by."""
+    """The client ID of the connections, as brokers see it."""
     session_timeout_s: float = 6.0
-    """Silence of the coordinator after which it is suspected. A consumer that falls silent is given up after four
-    thirds of it. Brokers have `group.min.session.timeout.ms`."""
+    """Silence after which the coordinator is suspected to be dead.
+
+    The coordinator gives up a silent consumer after four thirds of it. Brokers have `group.min.session.timeout.ms`.
+    """
     auto_commit: bool = True
-    """Acknowledged offsets are told to the coordinator, which commits them. False: `Consumer.commit` does it."""
+    """The consumer sends acknowledged offsets to the coordinator, which commits them. False: use `Consumer.commit`."""
     acknowledge: Literal["explicit", "automatic"] = "explicit"
-    """automatic: a record is acknowledged when the next one is asked for."""
+    """automatic: a record is acknowledged when the application asks for the next one."""
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
-    """Where a partition is read from whose offset is not known, or out of its log."""
+    """Where to start reading a partition whose offset is unknown or out of range."""
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     close_by: Literal["commit", "pings"] = "commit"
-    """How the last offsets are handed over: by OffsetCommit, whose answer says that they have come, or as the draft has
-    it, with the answer to the next ping and the ping after that, which takes up to two thirds of a session."""
+    """How the last offsets are handed over.
+
+    commit: by OffsetCommit, whose response confirms them. pings: as in the protocol draft, with the response to the
+    next ping; the ping after that confirms them. This takes up to two thirds of a session.
+    """
 
     callback_timeout_s: float = 2.0
-    """For a method of the listener. Within it and two thirds of the session StopFetcher has to be answered."""
+    """Time limit of a listener method. It is below two thirds of a session, in which StopFetcher has to be answered."""
     connect_timeout_s: float = 5.0
     request_timeout_s: float = 10.0
-    """For an answer of a broker, beyond the time that a fetch may wait."""
+    """Time limit of a broker's response, in addition to the wait of a fetch."""
     backoff_min_s: float = 0.05
     backoff_max_s: float = 2.0
-    """Between attempts, doubled from the one to the other, each between a half and all of it; soon again where
-    brokers say that the coordinator is not there yet, or the one that was it refuses connections."""
+    """Wait between attempts: doubled each time, of which a random half to all is used.
+
+    It stays short while brokers report that the coordinator is not there yet, or while that refuses connections.
+    """
     corrupt_retries_max: int = 3
-    """Fetches of records whose checksum is wrong, before the error is raised."""
+    """Number of fetches repeated because of a wrong checksum before the error is raised."""
 
     fetch_wait_s: float = 0.5
     """How long a broker may wait for records."""
     fetch_wait_crowded_s: float = 0.05
-    """The same, where partitions are left out that have no room now: the next fetch, with them, shall come soon."""
+    """`fetch_wait_s` while partitions without buffer space are left out: the next fetch should include them soon."""
     fetch_bytes_max: int = 8 << 20
-    """Of one answer, unless the first batch is larger."""
+    """Maximum size of one response, unless the first batch is larger."""
     partition_fetch_bytes_max: int = 1 << 20
-    """Of one partition in one answer, with the same exception."""
+    """Maximum size of one partition in one response, with the same exception."""
     partition_prefetch_bytes_max: int = 2 << 20
-    """A partition of which so much waits to be delivered is not fetched."""
+    """A partition with this many bytes waiting to be delivered is not fetched."""
     prefetch_bytes_max: int = 64 << 20
-    """Over all partitions, in equal shares for the streams. What an answer brings may go beyond it once."""
+    """Limit over all partitions, in equal shares for the streams. One response may exceed it."""
     frame_bytes_max: int = 128 << 20
-    """Of anything that a broker sends. Larger frames end the connection."""
+    """Maximum size of any frame that a broker sends. A larger frame ends the connection."""
     unpacked_bytes_max: int = 128 << 20
-    """What a batch may unpack to."""
+    """Maximum size of a batch after decompression."""
     turn_s: float = 0.002
-    """Records are delivered for so long before the event loop does something else."""
+    """How long records are delivered before other tasks of the event loop run."""
     sync_records_max: int = 200
-    """So many records at once are handed over to the thread of a `SyncConsumer`."""
+    """Maximum number of records handed over at once to the thread of a `SyncConsumer`."""
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -95,7 +102,7 @@ class Settings:
             raise SettingsError(f"isolation={self.isolation!r} is neither read_uncommitted nor read_committed")
 
     def _check_types(self) -> None:
-        """Of what has a default: `auto_commit="false"` would be true."""
+        """Check the types of settings that have a default: `auto_commit="false"` would be true."""
         for field in fields(self):
             value, default = getattr(self, field.name), field.default
             wanted = (int, float) if isinstance(default, float) else type(default)
@@ -105,14 +112,14 @@ class Settings:
 
 
 def identifier(name: str, value: str) -> str:
-    """The name of a group or a consumer, if it can be one."""
+    """Return `value` if it is a valid name of a group or a consumer. Raises SettingsError."""
     if not isinstance(value, str) or not 0 < len(value.encode(errors="replace")) <= _ID_BYTES_MAX:
         raise SettingsError(f"{name}={value!r:.60} is no text of 1 to {_ID_BYTES_MAX} bytes")
     return value
 
 
 def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str | None, streams: int) -> str:
-    """The subscription as the protocol writes it. A pattern that begins with `!` is of topics that are not read."""
+    """Return the subscription in the protocol's format. A pattern that begins with `!` names the topics not to read."""
     if (topics is None) == (pattern is None):
         raise SettingsError("give either topics or a pattern")
     if isinstance(topics, str):
@@ -136,7 +143,7 @@ def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str |
 
 
 def addresses(bootstrap_servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Hosts and ports of `host:port`, of a list of them, or of a text with commas between them."""
+    """Return hosts and ports of `host:port`, of a list of them, or of a text that separates them with commas."""
     named = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
     found = []
     for each in named:

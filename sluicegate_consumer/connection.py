@@ -1,4 +1,4 @@
-"""A TCP connection of frames, and one of Kafka's requests over it."""
+"""A TCP connection for frames, and one for Kafka's requests."""
 
 import asyncio
 from struct import Struct
@@ -12,12 +12,12 @@ _SIZE = Struct(">i")
 
 
 def host_port(host: str, port: int) -> str:
-    """As people write it."""
+    """Return `host:port` in the usual notation, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class FrameConnection:
-    """Frames in and out. All raise OSError when it has ended, ProtocolError for a frame that is too large."""
+    """Sends and receives frames. Raises OSError once the connection has ended, ProtocolError for large frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: Settings) -> None:
         self._reader, self._writer = reader, writer
@@ -27,7 +27,7 @@ class FrameConnection:
 
     @classmethod
     async def open(cls, host: str, port: int, settings: Settings) -> Self:
-        """Raises OSError, of which TimeoutError is one, also where this is no address at all."""
+        """Connect to a broker. Raises OSError (TimeoutError is one), also if the address is invalid."""
         try:
             async with asyncio.timeout(settings.connect_timeout_s):
                 reader, writer = await asyncio.open_connection(host, port, limit=settings.partition_fetch_bytes_max)
@@ -39,7 +39,7 @@ class FrameConnection:
         return cls(reader, writer, settings)
 
     async def receive(self) -> memoryview:
-        """One frame without its size."""
+        """Return one frame without its size."""
         try:
             (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
             if not 0 <= size <= self._frame_bytes_max:
@@ -49,7 +49,7 @@ class FrameConnection:
             raise ConnectionResetError(f"{self.peer} has closed the connection") from None
 
     def send(self, frame: bytes) -> None:
-        """What is sent is small: nobody waits until it has left."""
+        """Send a frame without waiting until it has left: frames sent are small."""
         self._writer.write(frame)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class FrameConnection:
 
 
 class RequestConnection(FrameConnection):
-    """Requests and their answers, in order. One that nobody waits for any more is still answered, and let go."""
+    """Sends requests and receives their responses in order. The response to a cancelled request is discarded."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: Settings) -> None:
         super().__init__(reader, writer, settings)
@@ -69,16 +69,16 @@ class RequestConnection(FrameConnection):
 
     @property
     def owed(self) -> int:
-        """Answers that have not come."""
+        """Number of pending responses."""
         return len(self._asked)
 
     @property
     def forsaken(self) -> bool:
-        """Answers are to come, and nobody waits for one of them."""
+        """Whether responses are pending and no caller waits for any of them."""
         return bool(self._asked) and all(answer.done() for answer in self._asked.values())
 
     async def ask(self, request: Request, timeout_s: float) -> memoryview:
-        """The body of the answer. Raises OSError, also where it does not come in time: the connection ends then."""
+        """Return the body of the response. Raises OSError; a timeout raises it, too, and ends the connection."""
         if self.ended:
             raise ConnectionResetError("the connection has ended")
         if self._receiving is None:

@@ -1,4 +1,4 @@
-"""The consumer as an application has it."""
+"""The consumer that an application uses."""
 
 import asyncio
 import logging
@@ -21,19 +21,19 @@ from sluicegate_consumer.wire.push import Registration
 log = logging.getLogger(__name__)
 
 _RESETS = {"earliest": "smallest", "latest": "largest"}
-"""Our words, which are Kafka's, and the draft's."""
+"""Offset resets: the names in the settings, which are Kafka's, and those of the protocol draft."""
 
 
 class Consumer:
-    """One consumer of a push group. Everything about it happens in one event loop.
+    """One consumer of a push group. All of it runs in one event loop.
 
         async with Consumer("localhost:9092", "billing", topics=["orders"]) as consumer:
             async for record in consumer:
                 await handle(record)
                 record.acknowledge()
 
-    `topics` are names, or names with numbers of streams; `pattern` is an expression of RE2 for whole names, `!` before
-    it means all others. Raises SettingsError.
+    `topics` are names, or names with numbers of streams. `pattern` is an RE2 expression that matches whole names; with
+    `!` before it, all other topics are read. Raises SettingsError.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class Consumer:
         self._membership = Membership(registration, self._brokers, delivery, settings)
         self._all = self._stream(queues)
         self.streams: tuple[Stream, ...] = tuple(self._stream([queue]) for queue in queues)
-        """Async iterators, one for each stream. Whoever reads by them does not iterate over the consumer itself."""
+        """Async iterators, one for each stream. If used, do not iterate over the consumer itself."""
         self._running: asyncio.Task[None] | None = None
 
     def _stream(self, queues: Sequence[StreamQueue]) -> Stream:
         return Stream(queues, self._flow, self._settings.turn_s, acknowledge=self.acknowledges)
 
     async def start(self) -> None:
-        """Returns at once: brokers are looked for until the consumer is closed."""
+        """Start and return at once: the consumer looks for brokers until it is closed."""
         if self._running is not None or self._flow.ended:
             raise ConsumerError("the consumer has been started already, or closed")
         self._flow.error = None
@@ -87,10 +87,10 @@ class Consumer:
             self._flow.fail(error)
 
     async def close(self) -> None:
-        """Delivers nothing any more, and leaves the group once the coordinator has the last offsets.
+        """Deliver nothing any more, and leave the group once the coordinator has the last offsets.
 
-        Whoever iterates comes to the end. A coordinator that cannot be told is not waited for longer than a session.
-        Raises CallbackFailedError where the listener fails.
+        Iterators end. If the coordinator cannot be reached, this waits for one session at most. Raises
+        CallbackFailedError if the listener fails.
         """
         running = self._running
         self._flow.end()
@@ -122,35 +122,35 @@ class Consumer:
         return self._all
 
     async def __anext__(self) -> Record:
-        """The next record of any stream. Raises ConsumerError where the consumer cannot go on."""
+        """Return the next record of any stream. Raises ConsumerError if the consumer cannot continue."""
         return await anext(self._all)
 
     def acknowledge(self, record: Record) -> bool:
-        """As `Record.acknowledge`."""
+        """Acknowledge a record; see `Record.acknowledge`."""
         return record.acknowledge()
 
     async def commit(self) -> None:
-        """Commits what is acknowledged, for who has `auto_commit=False`. In `Listener.revoked`, too.
+        """Commit the acknowledged offsets, for `auto_commit=False`. `Listener.revoked` may call it.
 
-        Raises CommitRefusedError, which may be over when it is tried again.
+        Raises CommitRefusedError; a retry may succeed.
         """
         await self._membership.commit()
 
     async def take_many(self) -> list[Record]:
-        """At least one record and whatever else is there, for who cannot come for each. It acknowledges none by itself.
+        """Return at least one record and all others that are ready, for callers that cannot wait for each.
 
-        Raises StopAsyncIteration when the consumer has been closed.
+        It acknowledges none by itself. Raises StopAsyncIteration after the consumer has been closed.
         """
         return await self._all.take_many(self._settings.sync_records_max)
 
     def may_deliver(self, record: Record) -> bool:
-        """What `take_many` gave may have been taken away before it is looked at."""
+        """Whether a record that `take_many` returned may still be delivered: its partition may have been revoked."""
         return record.is_current and self._flow.may_deliver
 
     async def has_still(self, record: Record) -> bool:
-        """The same, once it is clear: where the coordinator was silent for too long it may still be heard in time.
+        """Return `may_deliver` once it is certain: a coordinator that was silent for too long may still call in time.
 
-        Raises as `take_many` does.
+        Raises the errors of `take_many`.
         """
         while record.is_current and not self._flow.may_deliver:
             self._flow.check()
@@ -159,15 +159,15 @@ class Consumer:
 
     @property
     def acknowledges(self) -> bool:
-        """A record counts as acknowledged when the next one is asked for."""
+        """Whether asking for the next record acknowledges the one before."""
         return self._settings.acknowledge == "automatic"
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What is read now."""
+        """The partitions that are read now."""
         return self._membership.assignment
 
 
 def _new_id() -> str:
-    """As consumers of that time made theirs: host, process, and a number that nobody else has."""
+    """Return an ID like those of the draft's consumers: host, process, and a unique random number."""
     return f"{socket.gethostname()}-{os.getpid()}-{random.getrandbits(64):016x}"

@@ -1,18 +1,18 @@
-"""What may go wrong, as the application sees it, and the error codes of brokers that the consumer acts upon."""
+"""The errors that the application sees, and the brokers' error codes that the consumer handles."""
 
 from enum import IntEnum
 
 
 class ConsumerError(Exception):
-    """The consumer cannot go on. It is raised to whoever iterates, and says why."""
+    """The consumer cannot continue. Iterators raise it; the message gives the reason."""
 
 
 class SettingsError(ConsumerError):
-    """What the consumer was made with cannot be."""
+    """The arguments or settings of the consumer are invalid."""
 
 
 class RegistrationRefusedError(ConsumerError):
-    """The coordinator does not want this consumer, and would not want it later. `code` is the broker's error code."""
+    """The coordinator rejects this consumer, and would reject it later, too. `code` is the broker's error code."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -20,7 +20,7 @@ class RegistrationRefusedError(ConsumerError):
 
 
 class CorruptRecordsError(ConsumerError):
-    """What a broker sent as records is not that, or not what the producer wrote."""
+    """A broker sent records that cannot be parsed, or that differ from what the producer wrote."""
 
 
 class FetchRefusedError(ConsumerError):
@@ -28,7 +28,7 @@ class FetchRefusedError(ConsumerError):
 
 
 class CommitRefusedError(ConsumerError):
-    """The coordinator did not take the offsets of a `commit`."""
+    """The coordinator did not accept the offsets of a `commit`."""
 
 
 class CallbackFailedError(ConsumerError):
@@ -36,11 +36,11 @@ class CallbackFailedError(ConsumerError):
 
 
 class ProtocolError(Exception):
-    """The other side sent what it may not: its connection ends, and another one is tried."""
+    """The other side violated the protocol: its connection is closed, and another one is tried."""
 
 
 class Code(IntEnum):
-    """Kafka's error codes that mean something here."""
+    """Kafka's error codes that the consumer handles."""
 
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
@@ -72,6 +72,6 @@ class Code(IntEnum):
 
 
 def code_name(code: int) -> str:
-    """As people know it."""
+    """Return the name and number of an error code."""
     known = Code.__members__.values()
     return f"{Code(code).name} ({code})" if code in known else f"error {code}"

@@ -1,4 +1,4 @@
-"""Reads the assigned partitions from their leaders: one fetch at a time from each, and new leaders where needed."""
+"""Reads the assigned partitions from their leaders: one fetch at a time per leader; finds new leaders when needed."""
 
 import asyncio
 import logging
@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 _FATAL = {Code.TOPIC_AUTHORIZATION_FAILED, Code.UNSUPPORTED_VERSION}
 
 _TURN_BYTES = 64 << 10
-"""After so much the event loop does something else: a megabyte of small batches takes 20 ms."""
+"""Bytes after which other tasks of the event loop run: a megabyte of small batches takes 20 ms."""
 
 
 class Fetching:
-    """What one StartFetcher began, until `stop`."""
+    """Fetches the partitions of one StartFetcher until `stop`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Fetching:
         self._failed = failed
         self._leaders_wanted = asyncio.Event()
         self._by_broker: dict[int, asyncio.Event] = {}
-        """What wakes the loop of each broker that something is read from."""
+        """For each broker that is read from, the event that wakes its loop."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -64,14 +64,14 @@ class Fetching:
         self._follow_leaders()
 
     def stop(self) -> None:
-        """At once: answers that are on their way find nobody."""
+        """Stop at once; pending responses are discarded."""
         for reader in self._readers:
             reader.drop()
         for task in self._tasks:
             task.cancel()
 
     def wake(self) -> None:
-        """Something has room."""
+        """Wake the loops: a partition has buffer space again."""
         for event in self._by_broker.values():
             event.set()
 
@@ -86,12 +86,12 @@ class Fetching:
         except ConsumerError as error:
             self._failed(error)
         except Exception as error:
-            # A fault of ours shall reach the application, and not a task that nobody looks at.
+            # An internal error must reach the application, not end in a task whose result is never read.
             log.exception("fetching has failed")
             self._failed(error)
 
     def _follow_leaders(self) -> None:
-        """Each leader has its loop."""
+        """Start a loop for each leader that has none."""
         for reader in self._readers:
             if reader.leader != NO_LEADER and self._brokers.get(reader.leader) is None:
                 reader.leader = NO_LEADER
@@ -104,13 +104,13 @@ class Fetching:
         self.wake()
 
     def _lost(self, readers: Iterable[PartitionReader]) -> None:
-        """Their positions stay; whoever leads them now is asked for."""
+        """Mark the leaders of partitions as unknown and request them again; positions stay."""
         for reader in readers:
             reader.leader = NO_LEADER
         self._leaders_wanted.set()
 
     async def _find_leaders(self) -> None:
-        """At once, but not again and again: each time later, until nobody has been lost for a while."""
+        """Find leaders: at once, then with growing waits until no leader has been lost for `backoff_max_s`."""
         backoff = self._backoff()
         now = asyncio.get_running_loop().time
         quiet_since_s = now()
@@ -137,7 +137,7 @@ class Fetching:
         self._brokers.learn(found.brokers)
         for at, reader in lost.items():
             leader = found.leaders.get(at)
-            # An older epoch is of a broker that has not heard of the leader that refused us.
+            # An older epoch comes from a broker that does not know the leader that refused the fetch.
             if leader is not None and leader.node != NO_LEADER and leader.epoch >= reader.leader_epoch:
                 reader.leader, reader.leader_epoch = leader.node, leader.epoch
 
@@ -166,8 +166,10 @@ class Fetching:
                 await asyncio.sleep(backoff.next_s())
 
     def _with_room(self, led: Sequence[PartitionReader]) -> tuple[list[PartitionReader], int]:
-        """Those to be fetched now, and how many bytes may wait for them beyond what does. Each stream has its share of
-        these: one that nobody reads from stops itself and no other."""
+        """Return the partitions to fetch now, and how many more bytes may be buffered for them.
+
+        Each stream has its share of the buffer: a stream that is not read blocks itself and no other.
+        """
         settings = self._settings
         streams = {reader.stream for reader in self._readers}
         room = dict.fromkeys(streams, settings.prefetch_bytes_max // max(len(streams), 1))
@@ -181,7 +183,7 @@ class Fetching:
         return wanted, sum(room[stream] for stream in {each.stream for each in wanted})
 
     async def _fetch(self, link: BrokerLink, wanted: Sequence[PartitionReader], room: int, *, crowded: bool) -> None:
-        """Partitions without an offset are looked for first, and fetched with the others."""
+        """Fetch partitions; those without an offset are first looked up, then fetched with the others."""
         unplaced = [reader for reader in wanted if reader.fetch_offset < 0]
         if unplaced:
             await self._place(link, unplaced)
@@ -214,7 +216,7 @@ class Fetching:
         return Wanted(topic, number, reader.leader_epoch, reader.fetch_offset, self._settings.partition_fetch_bytes_max)
 
     async def _place(self, link: BrokerLink, unplaced: Sequence[PartitionReader]) -> None:
-        """Finds the beginnings and ends that the offsets stand for."""
+        """Look up the log start or end that an offset below 0 stands for."""
         sought = [Sought(*reader.tp, reader.leader_epoch, reader.fetch_offset) for reader in unplaced]
         body = await link.ask(list_offsets_request(sought, read_committed=self._read_committed))
         found = read_list_offsets(body)
@@ -242,7 +244,7 @@ class Fetching:
             if not batches:
                 self._corrupt(reader, error)
                 return
-            # The next fetch begins with it: what comes before is sound.
+            # The next fetch begins with the corrupt batch: the batches before it are valid.
         if batches:
             wanted = delivered(batches, part.aborted, self._settings.unpacked_bytes_max)
             reader.take(wanted, batches[-1].last_offset + 1)
@@ -272,7 +274,7 @@ class Fetching:
 
 
 def alone(part: FetchedPartition, answer_bytes: int) -> FetchedPartition:
-    """A few records that wait for long shall not keep all that came with them in memory."""
+    """Copy the records if they are few, so that they do not keep the whole response in memory while they wait."""
     if 2 * len(part.records) > answer_bytes:
         return part
     return part._replace(records=memoryview(bytes(part.records)))

@@ -1,4 +1,4 @@
-"""What the application is told of its partitions."""
+"""The listener that notifies the application of its partitions."""
 
 from collections.abc import Collection
 
@@ -6,13 +6,16 @@ from sluicegate_consumer.record import TopicPartition
 
 
 class Listener:
-    """To be derived from. Each method has `Settings.callback_timeout_s`; an error that it raises ends the consumer."""
+    """Base class. Each method has `Settings.callback_timeout_s`; an error that it raises ends the consumer."""
 
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """These are read from now on, and no others. Their first record comes when this has returned."""
+        """Called with all partitions that are read from now on. Their first record is delivered after this returns."""
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """No record of these comes any more. What is acknowledged until this returns is told to the coordinator."""
+        """Called when these partitions deliver no more records.
+
+        Offsets acknowledged before this returns are sent to the coordinator.
+        """
 
     async def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """As `revoked`, but the coordinator cannot be told any more: what was not told is read again."""
+        """Like `revoked`, but the coordinator cannot be reached: records not yet reported are read again."""

@@ -1,6 +1,6 @@
-"""The consumer in its group: finds the coordinator, registers, answers what it is called for, suspects it, and leaves.
+"""The consumer in its group: finds the coordinator, registers, answers its calls, suspects it if silent, and leaves.
 
-It reads what it is told to read, and nothing when it is told nothing: what is assigned is owned here.
+It reads exactly what the coordinator assigns. This module owns the assignment.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from sluicegate_consumer.wire.push import (
 log = logging.getLogger(__name__)
 
 _ID_TAKEN_SESSIONS = 3
-"""For so long an id may be taken by a connection of our own that the coordinator has not given up yet."""
+"""Sessions for which the ID may be taken by the consumer's own last connection, until the coordinator gives that up."""
 _PLACES = {"earliest": -2, "latest": -1}
 
 
@@ -51,7 +51,7 @@ Tell = Callable[[frozenset[TopicPartition]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where what is read goes to."""
+    """Where the records that are read go."""
 
     queues: Sequence[StreamQueue]
     flow: Flow
@@ -59,7 +59,7 @@ class Delivery:
 
 
 class Membership:
-    """Run `run` as a task; `leave` ends it."""
+    """The membership of one consumer. Run `run` as a task; `leave` ends it."""
 
     def __init__(self, registration: Registration, brokers: Brokers, delivery: Delivery, settings: Settings) -> None:
         self._registration = registration
@@ -71,18 +71,18 @@ class Membership:
         self._readers: dict[TopicPartition, PartitionReader] = {}
         self._fetching: Fetching | None = None
         self._reset_from: dict[TopicPartition, int] = {}
-        """Offsets that were out of range: who is told to begin there begins where `auto_offset_reset` says."""
+        """Offsets that were out of range: a partition assigned at such an offset begins as `auto_offset_reset` says."""
         self._telling: asyncio.Task[None] | None = None
-        """What the listener is told: one thing after the other."""
+        """The last of the listener calls, which run one after the other."""
         self._told: frozenset[TopicPartition] = frozenset()
-        """What the listener knows to be assigned."""
+        """The partitions that the listener was notified of."""
         self._failure: BaseException | None = None
-        """What went wrong while the listener was told."""
+        """The error of a listener call."""
         self._commits: set[asyncio.Future[None]] = set()
-        """Those that are on their way."""
+        """Commits in progress."""
         self._coordinator_id = -1
         self._heard_s = 0.0
-        """When the coordinator was last heard of, or somebody was warned that it is not."""
+        """Time of the coordinator's last call, or of the last warning that it is silent."""
         self._leaving = False
 
     @property
@@ -91,11 +91,11 @@ class Membership:
 
     @property
     def positions(self) -> Sequence[PartitionOffset]:
-        """Of all that is assigned."""
+        """Positions of all assigned partitions."""
         return [PartitionOffset(*tp, reader.told) for tp, reader in self._readers.items()]
 
     async def run(self) -> None:
-        """Until it has left. Raises ConsumerError where it cannot go on."""
+        """Run until the consumer has left. Raises ConsumerError if it cannot continue."""
         backoff = Backoff(self._settings.backoff_min_s, self._settings.backoff_max_s, random.random)
         now = asyncio.get_running_loop().time
         self._heard_s = now()
@@ -113,7 +113,8 @@ class Membership:
                 self._look_on(error, now())
             except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
-                # What costs nobody much. A broker that hangs up, or does not answer, may have too much to do.
+                # Attempts that cost brokers little. A broker that closes the connection or does not answer may be
+                # overloaded.
                 soon = isinstance(error, NotThereYet | ConnectionRefusedError)
                 if self._failure is None:
                     self._look_on(error, now())
@@ -123,7 +124,7 @@ class Membership:
                 await asyncio.sleep(backoff.next_s(soon=soon))
 
     def _look_on(self, error: Exception, now_s: float) -> None:
-        """Whoever has a wrong address, or no broker, is told once for each session, and not with every attempt."""
+        """Log that the coordinator is not found: as a warning once per session, not with each attempt."""
         is_long = now_s - self._heard_s >= self._settings.session_timeout_s
         if is_long:
             self._heard_s = now_s
@@ -131,9 +132,9 @@ class Membership:
         log.log(logging.WARNING if is_long else logging.INFO, "consumer %s looks for its coordinator: %s", name, error)
 
     async def _register_and_answer(self, *, pinged: Callable[[], None]) -> None:
-        """One registration, from the question for the coordinator to the end of its connection.
+        """Run one registration, from the search for the coordinator to the end of its connection.
 
-        `pinged` is called once it has lasted for a while.
+        `pinged` is called with each ping: the registration has then lasted for a while.
         """
         address = await self._coordinator()
         connection = await self._brokers.open(address)
@@ -164,7 +165,7 @@ class Membership:
             await self._lost()
 
     async def _coordinator(self) -> tuple[str, int]:
-        """Its address, of which one broker is asked: another one each time."""
+        """Return the coordinator's address. Asks one broker, a different one each time."""
         connection = await self._brokers.open(self._brokers.next_address())
         wait_s = self._settings.request_timeout_s
         try:
@@ -184,7 +185,7 @@ class Membership:
         return broker.host, broker.port
 
     async def commit(self) -> None:
-        """As the members of other protocols do it, but by the coordinator that it is registered with."""
+        """Commit like members of other protocols, but through the coordinator with which the consumer is registered."""
         offsets = [(each.topic, each.partition, each.offset) for each in self.positions if each.offset >= 0]
         if not offsets:
             return
@@ -206,7 +207,10 @@ class Membership:
             raise CommitRefusedError(f"the coordinator did not take the offsets of {refused}")
 
     def _pinged(self, session: Session, connection: FrameConnection) -> None:
-        """Where something is out of its log the others are told for the last time: nobody shall read them again."""
+        """Answer a ping. If an offset is out of range, end the registration.
+
+        The answer then reports the other positions a last time, so that their records are not read again.
+        """
         connection.send(session.answer_ping(lambda: self.positions))
         out_of_range = [reader for reader in self._readers.values() if reader.out_of_range]
         if out_of_range:
@@ -214,13 +218,13 @@ class Membership:
             raise TryAgain(f"the offsets of {len(out_of_range)} partitions are out of their logs")
 
     def _stopped(self, session: Session, connection: FrameConnection) -> None:
-        """What was read and not delivered is forgotten at once; the answer waits for the application."""
+        """Discard undelivered records at once; the answer waits for the application."""
         self._stop_fetching()
 
         async def tell_and_answer() -> None:
             await self._tell_revoked()
             if self._commits:
-                # One that arrives when others read on already would take them back.
+                # A commit that arrives after other consumers have read on would reset their offsets.
                 await asyncio.wait(self._commits, timeout=self._settings.callback_timeout_s)
             answer = session.answer_stop(lambda: self.positions)
             self._revoke()
@@ -229,7 +233,7 @@ class Membership:
         self._next_to_tell(tell_and_answer)
 
     def _started(self, call: StartFetcher, session: Session, connection: FrameConnection) -> None:
-        """It fetches at once, and delivers when the application knows of it."""
+        """Fetch at once, and deliver once the application has been notified."""
         self._stop_fetching()
         self._revoke()
         self._brokers.learn(call.brokers)
@@ -255,7 +259,7 @@ class Membership:
         self._delivery.flow.wake()
 
     async def _tell_revoked(self) -> None:
-        """Once for each time that they were assigned."""
+        """Call `revoked` once for each assignment."""
         told, self._told = self._told, frozenset()
         if told:
             await self._tell(self._delivery.listener.revoked, told)
@@ -263,7 +267,8 @@ class Membership:
     def _add_reader(self, part: PartitionOffset, stream: int) -> None:
         tp = TopicPartition(part.topic, part.partition)
         if self._reset_from.get(tp) == part.offset:
-            # Again, if it has to be: where it was found to begin may not have been told before it was taken away.
+            # Reset again if necessary: the offset found before may not have been reported before the partition was
+            # revoked.
             part = part._replace(offset=_PLACES[self._settings.auto_offset_reset])
         else:
             self._reset_from.pop(tp, None)
@@ -322,7 +327,7 @@ class Membership:
             log.warning("the listener took more than callback_timeout_s=%s s, and is not waited for", limit_s)
 
     async def _lost(self) -> None:
-        """The connection has ended: nothing is read until it has registered again."""
+        """Handle the end of the connection: nothing is read until the consumer has registered again."""
         self._stop_fetching()
         telling, self._telling = self._telling, None
         if telling is not None:
@@ -334,12 +339,12 @@ class Membership:
             await self._tell(self._delivery.listener.lost, told)
 
     async def leave(self) -> bool:
-        """Delivers nothing any more. Whether `run` has to go on for a while, for the last offsets to arrive."""
+        """Deliver nothing any more; return whether `run` has to continue until the last offsets have arrived."""
         self._stop_fetching()
         self._leaving = True
         await asyncio.wait([self._next_to_tell(self._tell_revoked)])
         for reader in self._readers.values():
-            # What is acknowledged from here on may be told or not, and so does not count.
+            # Whether later acknowledgements would be reported is uncertain, so they do not count.
             reader.revoke()
         has_offsets = bool(self._readers) and self._registration.auto_commit
         if has_offsets and self._settings.close_by == "commit":

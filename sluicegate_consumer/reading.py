@@ -1,6 +1,6 @@
-"""One partition of an assignment: what has been fetched and not been delivered, and how far the application has come.
+"""One assigned partition: the records fetched and not delivered, and the position of the application.
 
-Pure. Positions are offsets of the next record; below 0 they are places of the log that ListOffsets knows.
+Pure. Positions are offsets of the next record; negative ones are the special offsets of ListOffsets.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ from sluicegate_consumer.wire.batches import Batch, Parsed, records
 from sluicegate_consumer.wire.push import NO_LEADER, PartitionOffset
 
 _BATCH_BYTES = 440
-"""What a batch that waits takes in memory beside its records. Producers that do not wait send one record in each."""
+"""Memory of a waiting batch in addition to its records. Producers that do not wait send one record in each batch."""
 
 
 class PartitionReader:
-    """From a StartFetcher until the StopFetcher after it has been answered; then it is `dropped`."""
+    """Reads a partition from StartFetcher until the next StopFetcher has been answered; then it is `dropped`."""
 
     __slots__ = (
         "_at",
@@ -46,7 +46,7 @@ class PartitionReader:
         self.stream = stream
         self.leader = part.leader
         self.leader_epoch = -1
-        """-1: not known, and not checked by the leader."""
+        """-1 if unknown; the leader then does not check it."""
         self.fetch_offset = part.offset
         self.acknowledged = part.offset
         self.out_of_range = False
@@ -54,25 +54,25 @@ class PartitionReader:
         self.dropped = False
         """Nothing is delivered any more."""
         self.queued = False
-        """It is in the queue of its stream."""
+        """The partition is in the queue of its stream."""
         self.buffered_bytes = 0
         self.on_room = on_room
-        """Called when there is less to deliver than there was."""
+        """Called when the amount of buffered data has decreased."""
         self._revoked = False
         self._unpacked_bytes_max = unpacked_bytes_max
         self._at = (part.topic, part.partition, stream)
         self._delivered = part.offset
         self._batches: deque[Batch] = deque()
         self._open: Iterator[Parsed] | None = None
-        """The batch that is being delivered, and what it takes of the buffer."""
+        """The batch that is being delivered. `_opened_bytes` is its share of the buffer."""
         self._opened_bytes = 0
 
     @property
     def told(self) -> int:
-        """The position for the coordinator: behind what was acknowledged.
+        """The position for the coordinator: the offset after the last acknowledged record.
 
-        Where that is all that was delivered, and nothing waits, it is the next offset to fetch: behind markers of
-        transactions and what compaction has removed.
+        If all delivered records are acknowledged and none waits, it is the next offset to fetch. That is after
+        transaction markers and records that compaction has removed.
         """
         if self.acknowledged == self._delivered and not self._batches and self._open is None:
             return self.fetch_offset
@@ -83,11 +83,11 @@ class PartitionReader:
         return not (self.dropped or self.out_of_range) and self.leader != NO_LEADER
 
     def found(self, offset: int) -> None:
-        """Where the place is that it shall be read from."""
+        """Set the start offset that ListOffsets has returned."""
         self.fetch_offset = self.acknowledged = self._delivered = offset
 
     def take(self, batches: Sequence[Batch], next_offset: int) -> None:
-        """Fetched from `fetch_offset` on."""
+        """Add batches that were fetched from `fetch_offset` on."""
         self._batches.extend(batches)
         self.buffered_bytes += sum(_BATCH_BYTES + len(batch.packed) for batch in batches)
         self.fetch_offset = next_offset
@@ -98,7 +98,7 @@ class PartitionReader:
         return self._open is not None or bool(self._batches)
 
     def next_record(self) -> Record | None:
-        """None at the end of each batch, so that the partitions of a stream take turns. Raises CorruptRecordsError."""
+        """Return the next record, None at the end of each batch: partitions alternate. Raises CorruptRecordsError."""
         if self._open is None:
             if not self._batches:
                 return None
@@ -106,7 +106,7 @@ class PartitionReader:
             self._opened_bytes = _BATCH_BYTES + len(batch.packed)
             self._open = records(batch, self._unpacked_bytes_max)
         for offset, timestamp_ms, key, value, headers in self._open:
-            # A batch begins where its producer began it, which may be before the offset that was asked for.
+            # A batch begins where its producer began it, which may be before the requested offset.
             if offset >= self._delivered:
                 self._delivered = offset + 1
                 return Record(self, self._at, offset, timestamp_ms, key, value, headers)
@@ -116,7 +116,7 @@ class PartitionReader:
         return None
 
     def acknowledge(self, offset: int) -> bool:
-        """Also by another thread: it is one assignment."""
+        """Acknowledge up to `offset`, from any thread; return False once revoked. Storing one number is atomic."""
         if self._revoked:
             return False
         if offset >= self.acknowledged:
@@ -124,16 +124,16 @@ class PartitionReader:
         return True
 
     def drop(self) -> None:
-        """What was not delivered is not delivered any more; what was can be acknowledged still."""
+        """Discard undelivered records; delivered ones can still be acknowledged."""
         self.dropped = True
         if self._batches or self._open is not None:
-            # `told` stays what was acknowledged.
+            # `told` stays at the acknowledged offset.
             self._batches.clear()
             self._open = None
             self.fetch_offset = self._delivered
         self.buffered_bytes = 0
 
     def revoke(self) -> None:
-        """Nothing can be acknowledged any more."""
+        """Drop the partition; nothing can be acknowledged any more."""
         self.drop()
         self._revoked = True

@@ -1,4 +1,4 @@
-"""What the application gets."""
+"""The records that the application receives."""
 
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ class TopicPartition(NamedTuple):
 
 
 class Acknowledged(Protocol):
-    """The partition that a record was read from, for as long as it is assigned."""
+    """The partition that a record was read from, as long as it is assigned."""
 
     @property
     def dropped(self) -> bool: ...
@@ -20,7 +20,7 @@ class Acknowledged(Protocol):
 
 
 class Record:
-    """One record. `headers` are names and values in their order."""
+    """One record. `headers` are names and values in order."""
 
     __slots__ = ("_source", "headers", "key", "offset", "partition", "stream", "timestamp_ms", "topic", "value")
 
@@ -43,15 +43,16 @@ class Record:
         self.headers = headers
 
     def acknowledge(self) -> bool:
-        """This record, and all before it in its partition, are done with, and shall not be read again.
+        """Mark this record and all before it in its partition as processed, so that they are not read again.
 
-        False where the partition has been taken away since it was delivered: whoever has it now reads the record again.
+        Return False if the partition has been revoked since the delivery: the consumer that has it now reads the record
+        again.
         """
         return self._source.acknowledge(self.offset)
 
     @property
     def is_current(self) -> bool:
-        """Its partition has not been taken away since it was fetched."""
+        """Whether its partition is still assigned as it was when the record was fetched."""
         return not self._source.dropped
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""One registration with a coordinator: what it asked, what it is still owed, when it is suspected, when all is told.
+"""One registration with a coordinator: its calls, pending answers, suspicion, and the end of its session.
 
-Pure. Frames come in without their size, and go out whole. Raises ProtocolError where the coordinator does what it may
-not, RegistrationRefusedError where it will never take the consumer, and TryAgain where it may later.
+Pure. Frames come in without their size, and go out complete. Raises ProtocolError if the coordinator violates the
+protocol, RegistrationRefusedError if it will never accept the consumer, and TryAgain if it may accept it later.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,20 +28,20 @@ _REFUSED: Mapping[int, str] = {
 _NOT_THERE_YET = {Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
 
 
-class TryAgain(Exception):  # noqa: N818 - it is no error of anybody's
+class TryAgain(Exception):  # noqa: N818 - it is not an error of any side
     """Ask for the coordinator again, after a while."""
 
 
 class NotThereYet(TryAgain):
-    """A broker that is well says that the coordinator is another, or none yet: it will be there before long."""
+    """A healthy broker reports that the coordinator is another broker, or none yet: it will be available soon."""
 
 
 class IdTakenError(TryAgain):
-    """The consumer's id is registered, perhaps by its own last connection."""
+    """The consumer's ID is registered, perhaps by its own last connection."""
 
 
 def check_code(code: int) -> None:
-    """An error code of ClusterMetadata or RegisterConsumer."""
+    """Raise the error for an error code of ClusterMetadata or RegisterConsumer, if it is one."""
     if code == Code.NONE:
         return
     if code == Code.UNRELEASED_INSTANCE_ID:
@@ -55,56 +55,57 @@ def check_code(code: int) -> None:
 
 
 class Phase(Enum):
-    """Where a registration stands."""
+    """State of a registration."""
 
     REGISTERING = auto()
-    """RegisterConsumer was sent. Its answer leads to IDLE."""
+    """RegisterConsumer was sent. Its response leads to IDLE."""
     IDLE = auto()
     """Registered, and stopped. StartFetcher leads to READING."""
     READING = auto()
     """StopFetcher leads to STOPPING."""
     STOPPING = auto()
-    """StopFetcher has come, again perhaps where the answer took long. The answer to the last leads to IDLE."""
+    """StopFetcher was received, perhaps repeatedly if the answer is slow. The last answer leads to IDLE."""
 
 
 class Session:
-    """Owns what was called and answered on one connection."""
+    """Owns the calls and answers of one connection."""
 
     def __init__(self, registration: Registration, now_s: float) -> None:
         self.phase = Phase.REGISTERING
         self._registration = registration
         self._heard_s = now_s
         self._stops = 0
-        """StopFetchers without an answer."""
+        """Number of unanswered StopFetchers."""
         self._closing = False
         self._last_told: type[Ping] | type[StopFetcher] | None = None
-        """What was answered with the last offsets, once it is closing."""
+        """Type of the last call answered with offsets since the session began to close."""
         self._may_end = False
 
     @property
     def suspected_s(self) -> float:
-        """When the coordinator is suspected to be dead, if nothing comes until then."""
+        """Time at which the coordinator is suspected to be dead if it has not called by then."""
         return self._heard_s + self._registration.session_timeout_ms / 1000
 
     @property
     def may_end(self) -> bool:
-        """It is closing, and the coordinator has its last offsets."""
+        """Whether the session is closing and the coordinator has the last offsets."""
         return self._may_end
 
     def silence(self) -> TryAgain:
-        """To be raised when the coordinator is suspected."""
+        """Return the error to raise when the coordinator is suspected."""
         return TryAgain(f"nothing was heard of it for a session, {self._registration.session_timeout_ms} ms")
 
     def close(self, *, has_offsets: bool) -> None:
-        """From now on what is told is the last. Where there is nothing to tell it may end at once."""
+        """Begin to close: offsets sent from now on are final. Without offsets to send, the session may end at once."""
         self._closing = True
         if not has_offsets:
             self._may_end = True
 
     def receive(self, raw: memoryview, now_s: float) -> Call | None:
-        """A frame; None is the answer to the registration.
+        """Process a frame; return the call, None for the response to the registration.
 
-        One that is looked at too late does not count: this process has been away, and may have been given up.
+        A frame that is read too late does not count: this process was suspended, and the coordinator may have given it
+        up.
         """
         if now_s > self.suspected_s:
             raise self.silence()
@@ -128,7 +129,10 @@ class Session:
         return call
 
     def _see_what_arrived(self, call: Call) -> None:
-        """A first ping comes when those before it were answered; a start, when all have said that they stopped."""
+        """Check whether the last offsets have arrived.
+
+        A ping that is not a retry comes after the ones before were answered; a start, after all consumers have stopped.
+        """
         if self._last_told is Ping:
             self._may_end = self._may_end or (isinstance(call, Ping) and call.num_retries == 0)
         if self._last_told is StopFetcher:

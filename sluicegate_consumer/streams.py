@@ -1,4 +1,4 @@
-"""What is ready to be delivered, by stream: the seam between fetching and whoever iterates."""
+"""The records ready for delivery, by stream: the interface between fetching and iterators."""
 
 import asyncio
 from collections import deque
@@ -12,20 +12,20 @@ from sluicegate_consumer.record import Record
 
 
 class Flow:
-    """Whether records are delivered now, and what else whoever waits for one has to know."""
+    """Whether records may be delivered now, and the error or end of the consumer, for iterators that wait."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self.now = now
-        """Seconds, as those of the event loop."""
+        """Clock in seconds, the same as the event loop's."""
         self.error: Exception | None = None
         self.ended = False
         self.held = False
-        """The application is being told of its partitions first."""
+        """The application is first being notified of its partitions."""
         self._leased_until_s = 0.0
         self._waiting: set[asyncio.Future[None]] = set()
 
     def lease_until(self, time_s: float) -> None:
-        """The coordinator has called. What is assigned may be somebody else's from then on, unless it calls again."""
+        """Allow delivery until then. Later another consumer may own the partitions, unless the coordinator calls."""
         self._leased_until_s = time_s
         self.wake()
 
@@ -56,7 +56,7 @@ class Flow:
         self.wake()
 
     def check(self) -> None:
-        """Raises what has failed, and StopAsyncIteration when the consumer has been closed."""
+        """Raise the consumer's error, or StopAsyncIteration after it has been closed."""
         if self.error is not None:
             raise self.error
         if self.ended:
@@ -64,7 +64,7 @@ class Flow:
 
 
 class StreamQueue:
-    """Partitions of one stream that have records, each with a turn of one batch."""
+    """Partitions of one stream that have records; each delivers one batch in turn."""
 
     def __init__(self) -> None:
         self._ready: deque[PartitionReader] = deque()
@@ -90,7 +90,7 @@ class StreamQueue:
 
 
 class Stream:
-    """An async iterator over the records of one stream, or of several that take turns."""
+    """An async iterator over the records of one stream, or of several in turn."""
 
     def __init__(self, queues: Sequence[StreamQueue], flow: Flow, turn_s: float, *, acknowledge: bool) -> None:
         self._queues = queues
@@ -105,10 +105,10 @@ class Stream:
         return self
 
     async def __anext__(self) -> Record:
-        """Raises the error of the consumer; ends when that is closed."""
+        """Return the next record. Raises the error of the consumer; ends when that is closed."""
         self._acknowledge_last()
         if self._flow.now() > self._turn_ends_s:
-            # Whoever has enough records would never let pings be answered.
+            # Without a pause, an application with enough records would never let pings be answered.
             await asyncio.sleep(0)
             self._turn_ends_s = self._flow.now() + self._turn_s
         while True:
@@ -121,7 +121,7 @@ class Stream:
             self._turn_ends_s = self._flow.now() + self._turn_s
 
     async def take_many(self, records_max: int) -> list[Record]:
-        """At least one, none of which is acknowledged by asking for the next."""
+        """Return at least one record; asking for the next ones acknowledges none of them."""
         found = [await anext(self)]
         self._last = None
         while len(found) < records_max and (record := self._take()) is not None:
@@ -139,7 +139,7 @@ class Stream:
             try:
                 record = queues[self._next_queue].next_record()
             except CorruptRecordsError as error:
-                # Whoever asks again shall not be given what comes after.
+                # The next call must not return the records after the corrupt ones.
                 flow.fail(error)
                 raise
             if record is not None:

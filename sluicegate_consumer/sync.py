@@ -1,4 +1,4 @@
-"""A consumer for applications without an event loop: the other one, run in a thread."""
+"""A consumer for applications without an event loop: runs a `Consumer` in a thread."""
 
 import asyncio
 import threading
@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 
 class SyncConsumer:
-    """Made by a function, which is called in the thread of the event loop:
+    """A consumer whose `Consumer` is created by a function, in the thread of the event loop:
 
         with SyncConsumer(lambda: Consumer("localhost:9092", "billing", topics=["orders"])) as consumer:
             for record in consumer:
                 handle(record)
                 record.acknowledge()
 
-    It is used by one thread, once. Methods of the listener are called in the event loop's, and use the Consumer that
-    was made there: who waits for this one there would wait for ever. Whoever is interrupted may go on and miss nothing.
+    It is used by one thread, once. Listener methods run in the event loop's thread and use the Consumer created there:
+    waiting for the SyncConsumer there would block forever. After an interrupt, iteration may continue without loss.
     """
 
     def __init__(self, make: Callable[[], Consumer]) -> None:
@@ -31,9 +31,9 @@ class SyncConsumer:
         self._running: tuple[asyncio.AbstractEventLoop, Consumer] | None = None
         self._thread: threading.Thread | None = None
         self._taken: list[Record] = []
-        """What has been handed over, the next one last."""
+        """Records that were handed over, the next one last."""
         self._coming: Future[list[Record]] | None = None
-        """What has been asked for, and not been handed over; or why nothing comes any more."""
+        """The request for more records while it is pending, or the reason why there are no more."""
         self._last: Record | None = None
 
     def __enter__(self) -> Self:
@@ -60,7 +60,7 @@ class SyncConsumer:
         self.close()
 
     def close(self) -> None:
-        """As of `Consumer`."""
+        """Close the consumer; see `Consumer.close`."""
         self._check_thread()
         if self._running is not None:
             (loop, consumer), self._running = self._running, None
@@ -78,7 +78,7 @@ class SyncConsumer:
         return self
 
     def __next__(self) -> Record:
-        """Raises ConsumerError where the consumer cannot go on."""
+        """Return the next record. Raises ConsumerError if the consumer cannot continue."""
         self._check_thread()
         loop, consumer = self._in_use()
         if self._last is not None and consumer.acknowledges:
@@ -106,14 +106,14 @@ class SyncConsumer:
         self._coming = None
 
     def commit(self) -> None:
-        """As of `Consumer`."""
+        """Commit the acknowledged offsets; see `Consumer.commit`."""
         self._check_thread()
         loop, consumer = self._in_use()
         _call(loop, consumer.commit())
 
     @property
     def assignment(self) -> Collection[TopicPartition]:
-        """What is read now."""
+        """The partitions that are read now."""
         return self._in_use()[1].assignment
 
     def _check_thread(self) -> None:

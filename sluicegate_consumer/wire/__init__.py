@@ -1,1 +1,1 @@
-"""Bytes and nothing else: the push protocol's frames, the few requests of Kafka's that are needed, record batches."""
+"""Encoding and decoding only: the push protocol's frames, the few Kafka requests needed, record batches."""

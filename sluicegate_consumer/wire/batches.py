@@ -1,6 +1,6 @@
-"""Record batches (message format v2): which are whole, what is to be delivered of them, and their records. Pure.
+"""Record batches (message format v2): splits them, selects those to deliver, and parses their records. Pure.
 
-Raises CorruptRecordsError. Formats before v2 no broker of Sluicegate stores; they are refused.
+Raises CorruptRecordsError. It rejects formats before v2: no broker of Sluicegate stores them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ Parsed = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 
 
 class Batch(NamedTuple):
-    """One that is whole, and whose checksum is right."""
+    """A complete batch with a correct checksum."""
 
     base_offset: int
     last_offset: int
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
 
 
 def split(fetched: memoryview) -> Iterator[Batch]:
-    """The whole batches of what was fetched; a last one that is cut short is left out."""
+    """Yield the complete batches of a fetch; a truncated last batch is left out."""
     at = 0
     while len(fetched) - at >= _HEAD.size:
         _, length = _SIZE.unpack_from(fetched, at)
@@ -72,9 +72,9 @@ def split(fetched: memoryview) -> Iterator[Batch]:
 
 
 def delivered(batches: Sequence[Batch], aborted: Sequence[Aborted], limit: int) -> list[Batch]:
-    """Without control batches, and without what belongs to an aborted transaction.
+    """Return the batches without control batches and without batches of aborted transactions.
 
-    `aborted` is what the broker said with them: none where uncommitted records are wanted.
+    `aborted` is what the broker sent with them: nothing if uncommitted records are wanted.
     """
     begun = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     void: set[int] = set()
@@ -99,7 +99,7 @@ def _is_abort(batch: Batch, limit: int) -> bool:
 
 
 def records(batch: Batch, limit: int) -> Iterator[Parsed]:
-    """One after the other, so that a large batch holds nobody up; unpacked to `limit` bytes at most."""
+    """Yield records one by one, so that a large batch does not block; decompresses to at most `limit` bytes."""
     data = unpack(batch.attributes & _CODEC, batch.packed, limit)
     base_offset, base_ms = batch.base_offset, batch.base_timestamp_ms
     last_delta = batch.last_offset - base_offset
@@ -114,7 +114,7 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
             delta_ms, at = _varint(data, at + 1)
             delta, at = _varint(data, at)
             if not 0 <= delta <= last_delta:
-                # What is delivered would be beyond what is fetched next, and that would be taken for delivered.
+                # Delivering it would move the position beyond the next fetch, which would then count as delivered.
                 raise CorruptRecordsError(f"a record is not within the offsets of the batch at offset {base_offset}")
             key, at = _bytes(data, at)
             value, at = _bytes(data, at)
@@ -136,7 +136,7 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
 
 
 def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Zigzag, as all of a record's numbers are. Most have one byte."""
+    """Read a zigzag varint, as are all numbers of a record. Most have one byte."""
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1

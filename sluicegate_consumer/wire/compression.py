@@ -1,6 +1,6 @@
-"""The codecs of record batches. gzip is in the standard library, the others come with cramjam.
+"""The codecs of record batches. gzip is in the standard library; cramjam has the others.
 
-Pure. Raises CorruptRecordsError for what is no such data, and for what unpacks to more than the limit.
+Pure. Raises CorruptRecordsError for invalid data, and for data that decompresses to more than the limit.
 """
 
 import zlib
@@ -12,11 +12,13 @@ from sluicegate_consumer.errors import CorruptRecordsError
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 _XERIAL = b"\x82SNAPPY\x00"
-"""Java's producers cut snappy into blocks behind this; others send one block."""
+"""Java's producers split snappy data into blocks after this header; other producers send one block."""
 _XERIAL_HEADER_BYTES = 16
 _USUAL_RATIO = 16
-"""A first guess of the space that is needed. What does not fit is unpacked again into the fourfold, up to the limit:
-space is zeroed before it is used, and all of the limit at once would hold the event loop for a tenth of a second."""
+"""First guess of the decompressed size. If it is too small, four times as much is tried, up to the limit.
+
+Buffers are zeroed before use: allocating the whole limit at once would block the event loop for a tenth of a second.
+"""
 _GROWTH = 4
 
 
@@ -72,7 +74,7 @@ def _into(decompress_into: Callable[[memoryview, bytearray], int], packed: memor
         try:
             size = decompress_into(packed, buffer)
         except Exception as error:
-            # cramjam has one kind of error for all that may be wrong.
+            # cramjam has a single error type for everything.
             if "buffer" not in str(error):
                 raise CorruptRecordsError(f"a batch cannot be unpacked: {error}") from error
         else:

@@ -1,6 +1,6 @@
-"""Fetch, versions 4 to 11 and without fetch sessions. Pure.
+"""Fetch, versions 4 to 11, without fetch sessions. Pure.
 
-Those after that name topics by their ids and write fields another way, and bring nothing that is needed here.
+Later versions name topics by ID and encode fields differently, and have nothing that the consumer needs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ _ABORTED = Struct(">qq")
 
 
 class Wanted(NamedTuple):
-    """A partition, from where on, and so many bytes of it (or one batch, however large)."""
+    """A partition to fetch, its start offset, and the maximum number of bytes (or one batch of any size)."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
 
 
 class FetchLimits(NamedTuple):
-    """How long the broker may wait for `bytes_min`, and how much it answers at most."""
+    """How long the broker may wait for `bytes_min`, and the maximum size of its response."""
 
     wait_ms: int
     bytes_min: int
@@ -37,14 +37,14 @@ class FetchLimits(NamedTuple):
 
 
 class Aborted(NamedTuple):
-    """A transaction: what its producer wrote from there to its marker is void."""
+    """An aborted transaction: records of its producer from `first_offset` to its marker are void."""
 
     producer_id: int
     first_offset: int
 
 
 class FetchedPartition(NamedTuple):
-    """`records` is whatever the log has, from the batch of the offset on: batches, the last one perhaps cut short."""
+    """`records` are batches from the one that has the offset, at any position in it; the last may be truncated."""
 
     topic: str
     partition: int
@@ -77,7 +77,7 @@ _WITH_EPOCH, _WITH_LOG_START, _PLAIN = Struct(">iiqqi"), Struct(">iqqi"), Struct
 
 
 def read_fetch(version: int, body: memoryview) -> Sequence[FetchedPartition]:
-    """Raises ProtocolError, also where the request as a whole is refused."""
+    """Parse a Fetch response. Raises ProtocolError, also if the broker rejects the whole request."""
     cursor = Cursor(body)
     cursor.number(INT32)
     if version >= 7:

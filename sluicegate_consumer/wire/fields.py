@@ -1,6 +1,6 @@
-"""Numbers, texts and lists as Kafka's protocol wrote them before its flexible versions; the push protocol does too.
+"""Numbers, strings and lists in Kafka's encoding before flexible versions, which the push protocol uses, too.
 
-Pure. What is read raises ProtocolError where it is cut short; what is written raises ValueError where it is too long.
+Pure. Reading raises ProtocolError if the data is truncated; writing raises ValueError if a value is too long.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ INT16_MAX, INT32_MAX = 0x7FFF, 0x7FFFFFFF
 
 
 class Cursor:
-    """Reads one frame from its beginning to its end."""
+    """Reads one frame from beginning to end."""
 
     __slots__ = ("at", "frame")
 
@@ -39,7 +39,7 @@ class Cursor:
         return self.fixed(layout)[0]
 
     def view(self, length: int) -> memoryview:
-        """The next bytes, without a copy."""
+        """Return the next bytes without a copy."""
         if not 0 <= length <= self.left:
             raise ProtocolError(f"{length} bytes are announced, and {self.left} are left")
         self.at += length
@@ -61,7 +61,7 @@ class Cursor:
             raise ProtocolError("a text is not UTF-8") from None
 
     def items(self, count_layout: Struct, read: Callable[["Cursor"], T]) -> tuple[T, ...]:
-        """A list, behind its count; a null one, which Kafka has in places, is empty."""
+        """Read a list, which begins with its count. A null list, which Kafka uses in places, is empty."""
         count = self.number(count_layout)
         if count > self.left:
             raise ProtocolError(f"a list announces {count} items, and {self.left} bytes are left")
@@ -80,7 +80,7 @@ def text(value: str) -> bytes:
 
 
 def items(count_layout: Struct, parts: Iterable[bytes]) -> bytes:
-    """A list of what has been written already."""
+    """Encode a list of items that are already encoded."""
     listed = list(parts)
     if len(listed) > (INT16_MAX if count_layout is INT16 else INT32_MAX):
         raise ValueError(f"a list of {len(listed)} items is too long")
@@ -88,6 +88,6 @@ def items(count_layout: Struct, parts: Iterable[bytes]) -> bytes:
 
 
 def frame(*parts: bytes) -> bytes:
-    """With its size, which is not counted."""
+    """Join parts to a frame with its size, which does not include the size field."""
     body = b"".join(parts)
     return INT32.pack(len(body)) + body

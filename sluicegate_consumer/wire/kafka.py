@@ -1,7 +1,7 @@
 """The requests of Kafka's protocol that the consumer sends: ApiVersions, Metadata, ListOffsets, OffsetCommit.
 
-Pure. One version of each that every broker since Kafka 2.1 has, none of them flexible; Fetch is in `fetch`. Reading
-raises ProtocolError. Readers get the body of an answer, without its correlation id.
+Pure. It uses one version of each, which every broker since Kafka 2.1 has and none of which is flexible; Fetch is in
+`fetch`. Reading raises ProtocolError. Readers get the body of a response, without its correlation ID.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from sluicegate_consumer.wire.push import Broker
 FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, API_VERSIONS = 1, 2, 3, 8, 18
 LIST_OFFSETS_VERSION, METADATA_VERSION, OFFSET_COMMIT_VERSION, API_VERSIONS_VERSION = 4, 7, 5, 0
 _CONSUMER = INT32.pack(-1)
-"""The replica id of who is none."""
+"""The replica ID of a client that is not a replica."""
 _HEADER = Struct(">hhi")
 _API_RANGE, _PARTITION_HEAD, _LISTED = Struct(">hhh"), Struct(">hiii"), Struct(">ihqqi")
 _COMMITTED = Struct(">ih")
 
 
 class Request(NamedTuple):
-    """A request without the header that its connection gives it."""
+    """A request without the header that its connection adds."""
 
     api_key: int
     version: int
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 def by_topic(parts: Iterable[tuple[str, bytes]]) -> bytes:
-    """What was written of partitions, in their topics, whose order is that of the first of each."""
+    """Group encoded partitions by topic, in the order in which the topics first appear."""
     topics: dict[str, list[bytes]] = {}
     for topic, written in parts:
         topics.setdefault(topic, []).append(written)
@@ -46,7 +46,7 @@ def api_versions_request() -> Request:
 
 
 def read_api_versions(body: memoryview) -> Mapping[int, tuple[int, int]]:
-    """The lowest and the highest version of each API."""
+    """Return the lowest and the highest version of each API."""
     cursor = Cursor(body)
     code = cursor.number(INT16)
     if code:
@@ -56,7 +56,7 @@ def read_api_versions(body: memoryview) -> Mapping[int, tuple[int, int]]:
 
 
 class Leader(NamedTuple):
-    """Of one partition; `node` is -1 where there is none, `error_code` says why."""
+    """The leader of one partition. `node` is -1 if there is none; `error_code` gives the reason."""
 
     error_code: int
     node: int
@@ -64,14 +64,14 @@ class Leader(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """What a broker knows of the topics that it was asked for."""
+    """A broker's information about the requested topics."""
 
     brokers: tuple[Broker, ...]
     leaders: Mapping[tuple[str, int], Leader]
 
 
 def metadata_request(topics: Sequence[str]) -> Request:
-    """It makes no topics."""
+    """Build a Metadata request that does not create topics."""
     return Request(METADATA, METADATA_VERSION, items(INT32, map(text, topics)) + INT8.pack(0))
 
 
@@ -110,7 +110,7 @@ def _partition(cursor: Cursor) -> tuple[int, Leader]:
 
 
 class Sought(NamedTuple):
-    """A partition whose log is asked for its end (-1) or its beginning (-2)."""
+    """A partition whose log end (-1) or log start (-2) is requested."""
 
     topic: str
     partition: int
@@ -125,7 +125,7 @@ def list_offsets_request(sought: Iterable[Sought], *, read_committed: bool) -> R
 
 
 def read_list_offsets(body: memoryview) -> Mapping[tuple[str, int], tuple[int, int]]:
-    """Error code and offset of each."""
+    """Return error code and offset of each partition."""
     cursor = Cursor(body)
     cursor.number(INT32)
     found: dict[tuple[str, int], tuple[int, int]] = {}
@@ -141,7 +141,10 @@ def _listed(cursor: Cursor) -> tuple[int, ...]:
 
 
 def offset_commit_request(group_id: str, member_id: str, offsets: Iterable[tuple[str, int, int]]) -> Request:
-    """Of a member of no generation, as who registered is. Each is topic, partition and offset."""
+    """Build the commit of a member without a generation, like a registered consumer.
+
+    `offsets` are topic, partition and offset.
+    """
     no_metadata = text("")
     parts = ((topic, INT32.pack(number) + INT64.pack(offset) + no_metadata) for topic, number, offset in offsets)
     body = text(group_id) + INT32.pack(-1) + text(member_id) + by_topic(parts)
@@ -149,7 +152,7 @@ def offset_commit_request(group_id: str, member_id: str, offsets: Iterable[tuple
 
 
 def read_offset_commit(body: memoryview) -> Mapping[tuple[str, int], int]:
-    """The error code of each."""
+    """Return the error code of each partition."""
     cursor = Cursor(body)
     cursor.number(INT32)
     found: dict[tuple[str, int], int] = {}

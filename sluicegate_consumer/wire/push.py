@@ -1,6 +1,6 @@
-"""The frames of the push protocol, as docs/reference/push-protocol.md has them. Pure.
+"""The frames of the push protocol, as defined in docs/reference/push-protocol.md. Pure.
 
-Reading raises ProtocolError, writing ValueError where a text or a list is too long.
+Reading raises ProtocolError; writing raises ValueError if a text or a list is too long.
 """
 
 import re
@@ -17,7 +17,7 @@ _PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})", re.ASCII)
 
 
 class Broker(NamedTuple):
-    """Where a broker is reached."""
+    """ID and address of a broker."""
 
     id: int
     host: str
@@ -25,7 +25,7 @@ class Broker(NamedTuple):
 
 
 class ClusterMetadata(NamedTuple):
-    """Who coordinates the group that was asked for, and all brokers that serve."""
+    """The coordinator of the requested group, and all brokers that serve."""
 
     error_code: int
     coordinator_id: int
@@ -33,7 +33,7 @@ class ClusterMetadata(NamedTuple):
 
 
 class PartitionOffset(NamedTuple):
-    """`offset` is that of the next record; below 0 none was read. `leader` is NO_LEADER where it is not known."""
+    """`offset` is that of the next record; below 0 if none was read. `leader` is NO_LEADER if it is unknown."""
 
     topic: str
     partition: int
@@ -42,20 +42,20 @@ class PartitionOffset(NamedTuple):
 
 
 class Ping(NamedTuple):
-    """Are you there?"""
+    """Asks whether the consumer is alive."""
 
     consumer_id: str
     num_retries: int
 
 
 class StopFetcher(NamedTuple):
-    """Stop reading, and say how far you came."""
+    """Asks the consumer to stop reading and to report its positions."""
 
     consumer_id: str
 
 
 class StartFetcher(NamedTuple):
-    """Read this and nothing else: what each stream reads, by its number."""
+    """Assigns exactly these partitions to the streams, by the number of the stream."""
 
     consumer_id: str
     streams: tuple[tuple[int, tuple[PartitionOffset, ...]], ...]
@@ -77,7 +77,7 @@ def read_cluster_metadata(raw: memoryview) -> ClusterMetadata:
 
 
 class Registration(NamedTuple):
-    """What a consumer registers with; the fields of RegisterConsumerRequest in their order."""
+    """The fields of RegisterConsumerRequest, in order."""
 
     group_id: str
     consumer_id: str
@@ -97,7 +97,7 @@ class Registration(NamedTuple):
 
 
 def read_registered(raw: memoryview) -> int:
-    """The error code."""
+    """Return the error code of the response to a registration."""
     cursor = Cursor(raw)
     code = cursor.number(INT16)
     cursor.end()
@@ -105,7 +105,7 @@ def read_registered(raw: memoryview) -> int:
 
 
 def read_call(raw: memoryview) -> Call:
-    """What the coordinator asks."""
+    """Parse a call of the coordinator."""
     cursor = Cursor(raw)
     kind, consumer_id = cursor.number(INT16), cursor.text()
     call: Call
@@ -134,7 +134,7 @@ def start_answer(consumer_id: str) -> bytes:
 
 
 def _answer(kind: int, consumer_id: str, offsets: Iterable[PartitionOffset] | None) -> bytes:
-    """Without an error: a consumer that has failed hangs up."""
+    """Encode an answer without an error: a consumer that has failed closes the connection."""
     told = b"" if offsets is None else items(INT16, map(_offset, offsets))
     return frame(INT16.pack(kind), INT16.pack(0), text(consumer_id), told)
 
