@@ -1,1 +1,1 @@
-"""From the spools that brokers write to Parquet files that anybody can read. Knows the schema, and no broker."""
+"""From the spools of brokers to Parquet files that any tool can read. Knows the schema, and no broker."""

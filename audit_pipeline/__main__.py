@@ -23,14 +23,14 @@ _SHORTEST_INTERVAL_S = 0.01
 _REPORT_DAYS_MAX = 366
 _TIMEOUT_MAX_S = 3600.0
 _GO_ON = ("follow", "land", "keep", "publish", "tail")
-"""They end when they have finished what they are at, `publish` also while a topic has it wait; all others at once."""
+"""Commands that finish their current work on SIGTERM, `publish` even while a topic is slow; all others end at once."""
 
 
 def main(arguments: Sequence[str] | None, stopped: Event) -> int:
-    """Returns the exit code.
+    """Run a command; return the exit code.
 
-    1 when something is wrong with what was found, 2 for a request that makes no sense and for a place that does not
-    answer, 130 when interrupted.
+    1 if something is wrong with what was found, 2 for an invalid request and for a place that does not answer, 130 when
+    interrupted.
     """
     given = parser().parse_args(arguments)
     try:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
         print(f"{error.name} is not installed: pip install '.[audit]' in this project's repository", file=sys.stderr)
         return commands.BAD_USE
     except BrokenPipeError:
-        # Whoever was reading has seen enough (`| head`), and nothing may be written to it at the end either.
+        # The reader has closed the pipe (`| head`): nothing may be written to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return commands.OK
     except (BadUseError, OSError) as error:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all commands, without doing anything."""
+    """Return the parser of all commands, without side effects."""
     made = argparse.ArgumentParser(prog="sluicegate audit", description="The audit log of brokers.")
     found = made.add_subparsers(required=True, metavar="command")
 
@@ -145,7 +145,7 @@ def _add_publish(found: Any) -> None:
 
 
 def _keep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
-    # What `land` would refuse it refuses each time: it is refused here, once.
+    # Arguments that `land` would refuse on each start are refused here, once.
     commands.require_upkeep_for_limits(parser().parse_args(["land", "--follow", *given.land]))
     return commands.keep(given, stopped, now_us)
 
@@ -160,7 +160,7 @@ def _upkeep_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _within(number: Callable[[str], float], least: float, most: float = math.inf) -> Callable[[str], float]:
-    """A mistyped limit must not delete everything: fewer than no days would be all of them."""
+    """Return a parser with limits: a mistyped limit must not delete everything, as a retention below 0 days would."""
 
     def parsed(text: str) -> float:
         try:

@@ -1,10 +1,10 @@
-"""The audit topic: how it is named, kafka:BOOTSTRAP/TOPIC, and what its records look like. Pure.
+"""The audit topic: its name, kafka:BOOTSTRAP/TOPIC, and the format of its records. Pure.
 
 A record is an event: a JSON object with `table` and the fields of that table (docs/reference/audit-events.md), times as
-2026-11-22T05:00:00.123456Z. Its key names the boot, so that a boot is in one partition and in its order. Behind the
-events of a segment comes its end: a record with table `segment` and what the footer of the segment's files says. Events
-without an end behind them are not all there yet, and are published again; so readers drop rows whose key, in the sense
-of the table, they have already.
+2026-11-22T05:00:00.123456Z. Its key names the boot, so that the events of a boot are in one partition and in order. The
+events of a segment are followed by its end: a record with table `segment` and the content of the segment's footer.
+Events without an end after them are incomplete, and are published again. Readers therefore drop rows whose key, in the
+sense of the table, they already have.
 """
 
 import re
@@ -28,7 +28,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class EventRecord(NamedTuple):
-    """`timestamp_ms` is the event's time, but never in the future: a broker would refuse it."""
+    """`timestamp_ms` is the event's time, but never in the future: a broker would reject it."""
 
     key: bytes
     value: bytes
@@ -37,14 +37,14 @@ class EventRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicPlace:
-    """Where a topic is. `bootstrap`: host:port, or several with commas between."""
+    """The address of a topic. `bootstrap` is host:port, or several of them separated by commas."""
 
     bootstrap: str
     topic: str
 
     @classmethod
     def of(cls, source: str) -> Self:
-        """Raises BadUseError."""
+        """Parse kafka:BOOTSTRAP/TOPIC. Raises BadUseError."""
         bootstrap, slash, topic = source.removeprefix(SCHEME).rpartition("/")
         is_whole = source.startswith(SCHEME) and slash and all(":" in each for each in bootstrap.split(","))
         if not is_whole or _TOPIC.fullmatch(topic) is None:
@@ -59,7 +59,7 @@ def is_topic(source: str) -> bool:
 
 
 def event_records(table: str, rows: Iterable[dict[str, Any]], now_ms: int) -> Iterator[EventRecord]:
-    """Of rows as Arrow has them."""
+    """Encode rows in Arrow's form as records."""
     maps = [field.name for field in contract().tables[table].fields if field.type.startswith("map")]
     for row in rows:
         for name in maps:
@@ -76,7 +76,7 @@ def end_record(footer: Footer, now_ms: int) -> EventRecord:
 
 
 def end_of(value: bytes | None) -> Footer | None:
-    """The footer of a segment, if the record is its end. Raises ValueError for one that nobody can read."""
+    """Return the footer of a segment if the record is its end. Raises ValueError for an unreadable end."""
     if value is None or not value.startswith(_END_BEGINS):
         return None
     return footer_of(_decode(value))

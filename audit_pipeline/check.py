@@ -1,4 +1,4 @@
-"""Whether segments have every event once: holes, duplicates, gaps that brokers and landers have told, corrupt files."""
+"""Checks that segments have every event once: finds holes, duplicates, reported gaps and corrupt files."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from audit_pipeline.stored_segment import footers_at, has_gone, row_groups_at
 from audit_pipeline.targets import Target
 
 _LOOKS_MAX = 8
-"""From the second on only what has come since is read, which takes no longer than it took to come."""
+"""Maximum number of passes. From the second on only new files are read, in no more time than they took to come."""
 _OF_SEVERAL = ("hole", "duplicate")
-"""Kinds of findings that files make together."""
+"""Kinds of findings that result from several files."""
 _COVERING = {"rollup", "gap"}
 """Tables whose rows cover the numbers from first_seq to seq."""
 
@@ -28,7 +28,7 @@ Ranges = np.ndarray[Any, Any]
 
 
 class Finding(NamedTuple):
-    """`kind` is hole, duplicate, gap, corrupt, or undecided where files went as fast as they were looked at."""
+    """`kind` is hole, duplicate, gap or corrupt; undecided if files changed as fast as they were checked."""
 
     kind: str
     where: str
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What was looked at, and what is wrong; `events` counts numbers that have an event."""
+    """What was checked, and what is wrong; `events` counts numbers that have an event."""
 
     files: int = 0
     segments: int = 0
@@ -48,9 +48,9 @@ class Report:
 
 
 def check(target: Target) -> Report:
-    """What is landed, merged or deleted meanwhile is looked at again, until nothing has changed that findings are of.
+    """Check a target; repeat for files that landed, were merged or were deleted, until the findings' files are stable.
 
-    Of what could not be told because it went on changing there are findings `undecided`.
+    A finding is `undecided` if its files kept changing.
     """
     looks = _Looks(target)
     paths = segment_paths(target)
@@ -75,12 +75,12 @@ def _undecided(finding: Finding) -> Finding:
 
 
 class _GoneError(Exception):
-    """A file that was listed is not there any more."""
+    """A file that was listed does not exist any more."""
 
 
 @dataclass(slots=True)
 class _Judged:
-    """What the rows of one segment say."""
+    """The result of reading the rows of one segment."""
 
     findings: list[Finding] = field(default_factory=list)
     events: int = 0
@@ -88,7 +88,7 @@ class _Judged:
 
 
 class _Looks:
-    """Looks at one target, one after the other: what was read of files that are still there is not read again."""
+    """Consecutive passes over one target: files that were read and still exist are not read again."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -97,7 +97,7 @@ class _Looks:
         self._judged: dict[tuple[SegmentPath, ...], _Judged] = {}
 
     def look(self, paths: Sequence[SegmentPath]) -> tuple[Report, bool]:
-        """What is found, and whether every file of these was there for as long as it was looked at."""
+        """Return what is found, and whether all these files existed throughout the pass."""
         report = Report(files=len(paths))
         is_whole = self._read_footers(paths, report)
         by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, SegmentPath]] = defaultdict(dict)
@@ -135,7 +135,7 @@ class _Looks:
         return report, is_whole
 
     def _read_footers(self, paths: Sequence[SegmentPath], report: Report) -> bool:
-        """Whether all files were there; those that are damaged are told."""
+        """Read missing footers; return whether all files existed. Damaged files become findings."""
         is_whole = True
         self._footers = {file: self._footers[file] for file in paths if file in self._footers}
         unread = [file for file in paths if file not in self._footers]
@@ -149,19 +149,19 @@ class _Looks:
         return is_whole
 
     def _segment(self, files: Mapping[str, SegmentPath]) -> _Judged:
-        """Raises _GoneError."""
+        """Return the result for one segment, from an earlier pass if possible. Raises _GoneError."""
         key = tuple(sorted(files.values()))
         judged = self._judged.get(key)
         if judged is None:
             told = {table: (file.path, self._footers[file]) for table, file in files.items()}
             judged = _judge(told, self._target)
-            # Arrow says of a store that did not answer that a file is corrupt.
+            # Arrow reports a store that did not answer as a corrupt file, so a corrupt file is read again.
             if all(finding.kind != "corrupt" for finding in judged.findings):
                 self._judged[key] = judged
         return judged
 
     def _vanished(self, paths: Sequence[SegmentPath], deleted: Mapping[Boot, int]) -> Iterator[Finding]:
-        """Files of earlier looks that are not there any more, and whose events are in no file that is."""
+        """Yield findings on files of earlier passes that no longer exist and whose events no remaining file has."""
         there = {file.path for file in paths}
         gone = self._listed - there
         self._listed |= there
@@ -182,7 +182,7 @@ class _Looks:
 
 
 def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
-    """A segment's files are all there, and its events have the numbers that it should have. Raises _GoneError."""
+    """Check that a segment has all its files, and that its events have the expected numbers. Raises _GoneError."""
     footer = next(iter(files.values()))[1]
     where = _shown(footer)
     judged = _Judged()
@@ -197,7 +197,7 @@ def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
         if table not in contract().tables:
             continue
         try:
-            # All columns are read, so that what is damaged is found.
+            # All columns are read, so that any damage is found.
             read, findings = _numbers(table, path, row_groups_at(path, table, target))
         except NoSegmentError as error:
             if has_gone(path, target):
@@ -217,7 +217,7 @@ def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
 
 
 def _numbers(table: str, path: str, groups: Iterable[pa.Table]) -> tuple[Ranges, list[Finding]]:
-    """The numbers that its rows cover."""
+    """Return the numbers that the rows of a file cover, and a finding for each gap."""
     findings: list[Finding] = []
     parts = [np.zeros((0, 2), np.int64)]
     for rows in groups:
@@ -243,7 +243,7 @@ def _sorted(parts: Sequence[Ranges]) -> Ranges:
 
 
 def _compared(covered: Ranges, first_seq: int, last_seq: int, where: str) -> Iterator[Finding]:
-    """Each number from the first to the last has to be covered once."""
+    """Check that each number from the first to the last is covered exactly once."""
     before = np.concatenate([[first_seq - 1], covered[:, 1]])
     after = np.concatenate([covered[:, 0], [last_seq + 1]])
     for place in np.flatnonzero(after != before + 1):
@@ -257,7 +257,7 @@ def _compared(covered: Ranges, first_seq: int, last_seq: int, where: str) -> Ite
 
 
 def _boot(boot: Boot, footers: Iterable[Footer], deleted: int, *, is_latest: bool) -> Iterator[Finding]:
-    """Its segments follow each other from the first number to the last."""
+    """Check that the segments of a boot follow each other from the first number to the last."""
     ordered = sorted(footers, key=lambda footer: footer.first_seq)
     where = "-".join(map(str, boot))
     expected = deleted + 1

@@ -1,4 +1,4 @@
-"""What each command does with its arguments, and its exit code. Shell."""
+"""The actions of the commands, and their exit codes. Shell."""
 
 import argparse
 import csv
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 OK, FOUND_SOMETHING, BAD_USE = 0, 1, 2
 
 DAYS_MAX = 36_500
-"""Of retentions: beyond it no date is left to count from."""
+"""Maximum retention: counting further back would leave the range of dates."""
 
 CELL_CHARS_MAX = 60
-"""Of one value in a table for a terminal."""
+"""Maximum length of one value in a table for a terminal."""
 _POLL_S = 0.2
 _BROKER_POLL_S = 0.1
 _WAIT_FOR_LANDER_S = 1.0
@@ -35,7 +35,7 @@ _DAY_US = 24 * 3_600_000_000
 
 
 def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
-    # pyarrow is loaded by the commands that need it.
+    # Only the commands that need pyarrow load it.
     from audit_pipeline.spool_folder import AlreadyLandingError, landing  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
     from audit_pipeline.unfinished import clean_segments  # noqa: PLC0415
@@ -64,7 +64,7 @@ def _passes(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]
 
     with HourlyUpkeep(lambda is_to_stop: _upkeep(target, given, now_us(), is_to_stop), stopped) as upkeep:
         while True:
-            # Whoever is stopped lands what is complete by then: the spool of a broker that is stopped with it, too.
+            # A stopped lander lands what is complete by then, including the spool of a broker that stops with it.
             is_last = not given.follow or stopped.is_set()
             if stopped.is_set():
                 _wait_for_brokers(given.spools, given.stop_s)
@@ -82,7 +82,7 @@ def keep(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
 
 
 def _wait_for_brokers(spools: Path, timeout_s: float) -> None:
-    """Until none writes here any more; what is not landed by then stays for whoever lands next."""
+    """Wait until no broker writes here any more; the next lander lands what is not complete by then."""
     from audit_pipeline.spool_folder import is_written_to  # noqa: PLC0415
 
     deadline_s = time.monotonic() + timeout_s
@@ -192,7 +192,7 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     _require_folders([*given.spools, *_folders_of(given.target)])
     target = None if given.target is None else open_target(given.target)
     if target is not None and target.file_system.get_file_info(MANIFEST).is_file:
-        # They have tables of the same names, and files of several versions.
+        # Results have tables with the same names, and files of several versions.
         raise BadUseError(
             f"{given.target} has results that `build` has published, and `query` is for events: give what `land` was "
             "given; `report` shows results, and docs/reference/audit-results.md has the SQL that asks them"
@@ -227,8 +227,10 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
 
 
 def cut(text: str) -> str:
-    """At most CELL_CHARS_MAX characters. A client id alone may have 255, which would push all other columns out of the
-    screen."""
+    """Return at most CELL_CHARS_MAX characters of a text.
+
+    A client ID alone may have 255, which would push all other columns off the screen.
+    """
     return text if len(text) <= CELL_CHARS_MAX else text[: CELL_CHARS_MAX - 1] + "…"
 
 
@@ -240,18 +242,18 @@ def no_segments_in(*places: str) -> str:
 
 
 def require_source(uri: str) -> None:
-    """Where segments are read; a store is asked when it is read."""
+    """Raise BadUseError if a source folder does not exist; a store is checked when it is read."""
     _require_folders(_folders_of(uri))
 
 
 def require_upkeep_for_limits(given: argparse.Namespace) -> None:
-    """Of the arguments of `land`."""
+    """Raise BadUseError if the arguments of `land` have limits that only `--upkeep` applies."""
     if not given.upkeep and (given.retention_days, given.quota_bytes) != (None, None):
         raise BadUseError("--retention-days and --quota-bytes delete nothing without --upkeep: say that, too")
 
 
 def _folders_of(target: str | None) -> list[Path]:
-    """The folder that a target is; none where it is a URI, or not given."""
+    """Return the folder of a target; none if it is a URI or not given."""
     return [Path(target)] if target and "://" not in target else []
 
 
@@ -265,7 +267,7 @@ def _require_folders(paths: Iterable[Path]) -> None:
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Whole values, with a line of headings (RFC 4180); an empty field is NULL."""
+    """Print uncut values after a line of headings (RFC 4180); an empty field is NULL."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
@@ -273,7 +275,7 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """For a terminal: a value of more than CELL_CHARS_MAX characters is cut, and ends with an ellipsis."""
+    """Print a table for a terminal; values of more than CELL_CHARS_MAX characters are cut and end with an ellipsis."""
     shown = [list(columns), *([cut(printable(_shown(value))) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
@@ -281,7 +283,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _plain(value: Any) -> float | str:
-    """Sums of integers come as decimals."""
+    """Convert a value to JSON or CSV; sums of integers arrive as decimals."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     return _shown(value)

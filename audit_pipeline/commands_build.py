@@ -1,4 +1,4 @@
-"""What the commands of the pipeline do with their arguments: `build`. Shell."""
+"""The `build` command: its arguments, checks and messages. Shell."""
 
 import argparse
 import json
@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 _ERROR_CHARACTERS: Final = 1000
 _INTERRUPTED: Final = "the build was interrupted, and has published nothing: what was there before is in force"
 _SUMMARY_BYTES_MAX: Final = 4096
-"""What Kubernetes takes as a container's termination message."""
+"""The maximum size of a container's termination message in Kubernetes."""
 
 
 def add_build(found: Any) -> None:
-    """`build` among the commands of `found`, as argparse's add_subparsers returns it."""
+    """Add `build` to the commands of `found`, the result of argparse's add_subparsers."""
     build = found.add_parser("build", help="compute results from landed segments, by Spark, and publish them")
     build.add_argument(
         "--source",
@@ -80,8 +80,8 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
 
 
 def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None]:
-    """What is published; a sentence where the source had nothing, though it had something once."""
-    # Spark is loaded by the commands that need it.
+    """Return what is published, and a message if the source is empty now but was not before."""
+    # Only the commands that need Spark load it.
     from audit_pipeline.jobs.build import BuildRequest, build  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
@@ -126,7 +126,7 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
 
 
 def nothing_in(found: "EventSource", places: Sequence[str], *, is_first: bool) -> str | None:
-    """A sentence where nothing is there. Raises BadUseError when nothing ever was: it would be called complete."""
+    """Return a message if the source is empty now. Raises BadUseError if it always was: it would count as complete."""
     if not found.is_empty:
         return None
     if is_first:
@@ -152,14 +152,14 @@ def _require_sources(sources: Sequence[str]) -> None:
 
 
 def _require_beside(results: str, sources: Sequence[str]) -> None:
-    """What is published would be taken for damaged segments there."""
+    """Raise BadUseError if the results are inside a source, where they would count as damaged segments."""
     for source in sources:
         if _is_within(results, source):
             raise BadUseError(f"the results {results} are within the source {source}: give a folder or URI beside it")
 
 
 def _is_within(place: str, other: str) -> bool:
-    """Both are folders, or URIs with or without options behind a question mark."""
+    """Whether `place` is inside `other`. Both are folders, or URIs with or without options after a question mark."""
     places = [
         Path(each.partition("?")[0])
         if "://" in each and not each.startswith("file://")
@@ -170,7 +170,7 @@ def _is_within(place: str, other: str) -> bool:
 
 
 def told(manifest: Manifest, took_s: float, first: date | None = None, last: date | None = None) -> list[str]:
-    """What there is now, for people. `first` and `last` as they were asked for."""
+    """Describe the published results for users. `first` and `last` are the requested days."""
     days, summary = sorted(manifest.days), manifest.summary
     span = days[0] if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}" if days else "no day"
     lines = [f"published {span} as version {manifest.version} in {took_s:.0f} s"]
@@ -202,7 +202,7 @@ def _outcome(given: argparse.Namespace, manifest: Manifest | None, began_s: floa
 
 
 def _write_summary(path: Path | None, outcome: Mapping[str, Any]) -> None:
-    """Only the error is cut where all of it would be too long: what is cut anywhere else is no JSON any more."""
+    """Write the summary. If it is too long only the error is cut: cutting anything else would break the JSON."""
     if path is None:
         return
     text, error = json.dumps(outcome), outcome["error"]
@@ -213,13 +213,13 @@ def _write_summary(path: Path | None, outcome: Mapping[str, Any]) -> None:
 
 
 def _require_place(summary: Path | None) -> None:
-    """Else what became of the build could be told to nobody when it ends."""
+    """Raise BadUseError if the summary cannot be written; otherwise the result of the build could not be reported."""
     if summary is not None and (summary.is_dir() or not summary.parent.is_dir()):
         raise BadUseError(f"{summary} cannot be written: give as --summary a file in a folder that is there")
 
 
 def _text_of(path: Path, option: str) -> str:
-    """A mark of UTF-8 before it, as editors of Windows write it, is no part of it."""
+    """Read a text without the UTF-8 byte order mark that Windows editors write."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the commands of the pipeline do with their arguments: `follow`. Shell."""
+"""The `follow` command: its arguments, checks and messages. Shell."""
 
 import argparse
 import logging
@@ -20,7 +20,7 @@ _SHORTEST_INTERVAL_S = 0.1
 
 
 def add_follow(found: Any) -> None:
-    """`follow` among the commands of `found`, as argparse's add_subparsers returns it."""
+    """Add `follow` to the commands of `found`, the result of argparse's add_subparsers."""
     follow = found.add_parser("follow", help="roll up what has just come, by Spark's streaming, before `build` does")
     follow.add_argument("--source", required=True, help="a folder that `land` was given, or kafka:HOST:PORT/TOPIC")
     follow.add_argument("--results", required=True, help="the folder that results are published in")
@@ -30,7 +30,7 @@ def add_follow(found: Any) -> None:
 
 
 def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
-    # Spark is loaded by the commands that need it.
+    # Only the commands that need Spark load it.
     from audit_pipeline.jobs.follow import FollowRequest, follow  # noqa: PLC0415
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
     from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
@@ -56,7 +56,7 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
 
 
 def told(live: LiveManifest, folder: Path) -> list[str]:
-    """What there is now, for people."""
+    """Describe the published rollups for users."""
     batches = sum(len(batches) for batches in live.batches.values())
     lines = [f"{live.rows:,} rows of rollups in {batches} batches are in {folder}"]
     for query in sorted(live.late):

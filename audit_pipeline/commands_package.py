@@ -1,4 +1,4 @@
-"""`package`: the pipeline as the files that spark-submit takes, for clusters whose machines do not have it. Shell."""
+"""`package`: the pipeline as files for spark-submit, for clusters whose machines do not have it. Shell."""
 
 import argparse
 import io
@@ -23,11 +23,11 @@ runpy.run_module("audit_pipeline", run_name="__main__", alter_sys=True)
 '''
 _SUFFIXES = (".py", ".json", ".css", ".js", ".properties")
 _TIME = (1980, 1, 1, 0, 0, 0)
-"""The same package makes the same file, byte by byte; zip knows no earlier time."""
+"""Fixed time, so that the same package gives the same file, byte by byte; zip has no earlier time."""
 
 
 def add_package(found: Any) -> None:
-    """`package` among the commands of `found`, as argparse's add_subparsers returns it."""
+    """Add `package` to the commands of `found`, the result of argparse's add_subparsers."""
     package = found.add_parser("package", help=f"make {ARCHIVE} and {PROGRAM}, which spark-submit takes")
     package.add_argument("--out", type=Path, default=Path("dist"), help="the folder that they are put in; dist")
     package.set_defaults(run=package_pipeline)
@@ -47,7 +47,7 @@ def package_pipeline(given: argparse.Namespace, _: Event, __: Callable[[], int])
 
 
 def archive() -> bytes:
-    """A zip file of this package, which Python imports as it is; the schemas are files in it, no links."""
+    """Return a zip file of this package that Python can import directly; schemas are files in it, not links."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
         for path, data in _files(files(__package__), __package__):

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
-    """Raises KeyboardInterrupt when it is to end, was not to follow, and has not published everything."""
+    """Run `publish`. Raises KeyboardInterrupt if it is stopped without `--follow` before everything is published."""
     try:
         return _publish(given, stopped, now_us)
     except StoppedError as error:
@@ -24,7 +24,7 @@ def publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]
 
 
 def _publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
-    # The client library is loaded by the commands that need it.
+    # Only the commands that need the client library load it.
     from audit_pipeline.kafka_events import KafkaEvents, TopicReplacedError  # noqa: PLC0415
     from audit_pipeline.publish import LandedFooters, published_numbers  # noqa: PLC0415
     from audit_pipeline.publish import publish as publish_segments  # noqa: PLC0415
@@ -47,7 +47,7 @@ def _publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int
             if not given.follow:
                 raise
             if isinstance(error, TopicReplacedError):
-                # Another topic has other ends.
+                # A new topic has different ends.
                 there = None
             log.error("%s", error)
         else:

@@ -1,8 +1,8 @@
-"""Compaction: the many small segments of an hour become one, as readers pay for each file.
+"""Compaction: merges the many small segments of an hour into one, because each file costs its readers.
 
-A reader of the plain folder never finds an event twice. While originals are replaced it may find some of them not at
-all, for a moment, or after a kill until somebody compacts again; `check` and `query` take notice of the plan and find
-all. One process at a time may compact or expire what is in a target, see `Target.upkeep`.
+A reader of the plain folder never finds an event twice. While originals are being replaced it may miss some events for
+a moment, or after a kill until the next compaction; `check` and `query` read the plan and find all events. Only one
+process at a time may compact or expire the content of a target, see `Target.upkeep`.
 """
 
 import io
@@ -38,7 +38,7 @@ class _Segment:
 
 
 def compact(target: Target, before_us: int, bytes_max: int, is_stopped: Callable[[], bool] = never) -> int:
-    """Merge segments that began before that moment's hour, to files of so many bytes at most; how many were merged.
+    """Merge segments that began before the hour of `before_us` into files of at most `bytes_max`; return their number.
 
     Raises StoppedError between two files that it reads or writes, but not while originals are replaced.
     """
@@ -60,7 +60,7 @@ def compact(target: Target, before_us: int, bytes_max: int, is_stopped: Callable
 
 
 def finish_interrupted(target: Target) -> None:
-    """Carry on with what a kill has interrupted, or undo it."""
+    """Complete or undo compactions that a kill has interrupted."""
     plans = compaction_plans(target, [stored.path for stored in target.files()])
     for path, plan in plans.items():
         if plan.committed:
@@ -72,7 +72,7 @@ def finish_interrupted(target: Target) -> None:
 
 
 def _mergeable(files: Iterable[SegmentPath], before_us: int, bytes_max: int) -> list[SegmentPath]:
-    """Files of boots' hours that have anything to merge, by what names and sizes say: each footer is a request."""
+    """Return the files of boots' hours that have something to merge, by names and sizes: a footer costs a request."""
     hours: dict[tuple[str, str], dict[tuple[int, int], list[SegmentPath]]] = defaultdict(lambda: defaultdict(list))
     before = hour_of(before_us)
     for file in files:
@@ -88,10 +88,10 @@ def _mergeable(files: Iterable[SegmentPath], before_us: int, bytes_max: int) -> 
 
 
 def _segments(target: Target, files: Sequence[SegmentPath], is_stopped: Callable[[], bool]) -> Iterator[_Segment]:
-    """Whole ones; with others nothing is done.
+    """Yield the complete segments; incomplete ones are not touched.
 
-    Nor with those that came again after they were merged: what was made of them and of others would share events with
-    what they are in already, and of two such files only one counts.
+    Segments that reappeared after they were merged are left out, too. Merged with others they would share events with
+    the file that already has them, and of two such files only one counts.
     """
     found = {
         key: _Segment(footer, {file.table: file for file in parts})
@@ -109,13 +109,13 @@ def _segments(target: Target, files: Sequence[SegmentPath], is_stopped: Callable
 
 
 def _is_in_wider(numbers: tuple[int, int], merged: Iterable[tuple[int, int]]) -> bool:
-    """Whether any of these numbers is in a file that has more of them."""
+    """Whether any of these numbers is in a file with a wider range."""
     low, high = numbers
     return any(first <= high and low <= last and last - first > high - low for first, last in merged)
 
 
 def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segment]]:
-    """Those that follow each other without a hole, are of one hour, and together not too large."""
+    """Yield runs of segments of one hour that follow each other without a hole and fit into `bytes_max` together."""
     hours: dict[tuple[Boot, str], list[_Segment]] = defaultdict(list)
     for segment in segments:
         hours[segment.footer.boot, hour_of(segment.footer.opened_us)].append(segment)
@@ -135,7 +135,7 @@ def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segmen
 
 def _merge(run: Sequence[_Segment], target: Target, is_stopped: Callable[[], bool]) -> None:
     first, last = run[0].footer, run[-1].footer
-    # All but the last one have rows, and the end of a boot is told by the footer of each file.
+    # All but the last segment have rows, and the footer of each file records the end of a boot.
     tables = sorted({table for segment in run for table, rows in segment.footer.rows.items() if rows})
     footer = replace(
         first,
@@ -184,7 +184,7 @@ def _merged(
 
 
 def _replace(plan: CompactionPlan, path: str, target: Target) -> None:
-    """May be begun again wherever it was interrupted."""
+    """Replace originals by merged files; can be repeated wherever it was interrupted."""
     folders = {draft.rpartition("/")[0] for draft, _ in plan.merged}
     there = {stored.path for folder in folders for stored in target.files(folder)}
     if any(draft not in there and name not in there for draft, name in plan.merged):

@@ -1,4 +1,4 @@
-"""The schema of audit events as it is read from its file: tables, their fields, the layout of spools. Pure."""
+"""The schema of audit events, read from its file: tables, their fields, the layout of spools. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
-"""Fields that every table begins with."""
+"""The first fields of every table."""
 
 TIME_MS_MAX = 253_402_300_799_999
-"""The end of the year 9999. Producers may send any number for a time: one beyond this, or before 1970, is none."""
+"""The end of the year 9999. Producers may send any number as a time: later times and times before 1970 are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One kind of event; `key` names a row."""
+    """One kind of event; `key` identifies a row."""
 
     name: str
     meaning: str
@@ -36,7 +36,7 @@ class Table:
 
     @property
     def own_fields(self) -> tuple[Field, ...]:
-        """Those behind the common ones."""
+        """The fields after the common ones."""
         return self.fields[len(COMMON) :]
 
 
@@ -51,7 +51,7 @@ class Contract:
 
 @cache
 def contract() -> Contract:
-    """Version 1."""
+    """Return version 1 of the schema."""
     text = files(__package__).joinpath("audit_event.v1.json").read_text(encoding="utf-8")
     read = json.loads(text)
     tables = {name: _table(name, table) for name, table in read["tables"].items()}
@@ -63,7 +63,7 @@ def _table(name: str, read: Mapping[str, Any]) -> Table:
 
 
 def fields_of(table: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Of a table as a schema's file has it."""
+    """Return the fields of a table in the format of a schema file."""
     return tuple(
         Field(field["name"], field["type"], field["nullable"], field.get("unit", ""), field["meaning"])
         for field in table["fields"]

@@ -1,20 +1,20 @@
-"""What a user is told: of what cannot be done, and of what failed."""
+"""Errors with messages for users: invalid use, and work that was stopped."""
 
 
 class BadUseError(Exception):
-    """The sentence says what to do."""
+    """The request is invalid; the message says what to do."""
 
 
 class StoppedError(Exception):
-    """Whoever waits for it wants no more of it; what it has left undone the next one does."""
+    """The caller has stopped the work; the next run does what is left."""
 
 
 def never() -> bool:
-    """Of what nobody stops."""
+    """A stop condition that is never true."""
     return False
 
 
 def first_line(error: BaseException) -> str:
-    """What it says first, or its name: for a log line, a summary or a status."""
+    """Return the first line of an error's text, or its class name: for a log line, a summary or a status."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

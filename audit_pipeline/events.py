@@ -1,6 +1,6 @@
-"""From a block to its events one by one, as dictionaries by the schema's field names: for people who watch. Pure.
+"""Converts a block to single events, as dictionaries by the schema's field names, for interactive display. Pure.
 
-Slower than `tables` by far, and needs no Arrow.
+Much slower than `tables`, but works without Arrow.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ _REQUEST_ROWS, _PARTITION_ROWS = _Rows("request_row"), _Rows("partition_row")
 
 
 def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
-    """Each event with the name of its table, in the order of their numbers; partitions come behind their request."""
+    """Return each event with the name of its table, ordered by number; partitions follow their request."""
     common = {"cluster_id": header.cluster_id, "broker_id": header.broker_id, "boot_id": header.boot_id}
     requests, partition_rows = _all_rows(block)
     partitions: dict[int, list[dict[str, Any]]] = {}
@@ -57,7 +57,7 @@ def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
 
 
 def _all_rows(block: EventBlock) -> tuple[bytes, bytes]:
-    """Of requests and of partitions, with those that come in pairs."""
+    """Return the rows of requests and of partitions, including those stored in pairs."""
     size, step = _REQUEST_ROWS.size, _REQUEST_ROWS.size + _PARTITION_ROWS.size
     pairs = [block.pair_rows[at : at + step] for at in range(0, len(block.pair_rows), step)]
     requests = block.request_rows + b"".join(pair[:size] for pair in pairs)

@@ -1,4 +1,4 @@
-"""The audit topic by librdkafka. Shell; needs confluent-kafka."""
+"""The audit topic through librdkafka. Shell; needs confluent-kafka."""
 
 import logging
 import time
@@ -19,24 +19,24 @@ _ANSWER_S = 30.0
 _POLL_S = 0.1
 _TAKEN = 10_000
 UNDER_WAY = 10_000
-"""Records that wait for the brokers at most: what is put again, at most, by whoever comes after a kill."""
+"""Maximum number of unacknowledged records, and so of records that are put again after a kill."""
 _UNDER_WAY_KB = 16 * 1024
 _BATCH_BYTES = 256 * 1024
-"""Before compression. A slow connection has to carry a batch within the time after which it is given up."""
+"""Size before compression. A slow connection has to transfer a batch before the batch times out."""
 _TELL_S = 10.0
 _STOP_S = 2.0
 
 
 class TopicError(OSError):
-    """The brokers do not answer, or refuse a record."""
+    """The brokers do not answer, or reject a record."""
 
 
 class TopicReplacedError(TopicError):
-    """What was put into the topic is not in it any more: it was made anew."""
+    """The topic was deleted and created again: the records put into it are lost."""
 
 
 class TopicReader:
-    """What is in the topic, for a moment: close it. Whoever sets `stopped` does not wait for `ends`."""
+    """Reads the topic for a short time; the caller closes it. Setting `stopped` interrupts `ends`."""
 
     def __init__(self, place: TopicPlace, stopped: Event | None = None) -> None:
         self._place = place
@@ -45,7 +45,7 @@ class TopicReader:
             {
                 "bootstrap.servers": place.bootstrap,
                 "client.id": "sluicegate-audit",
-                # The library wants one; nothing is committed and nobody joins.
+                # The library requires a group; nothing is committed and no member joins.
                 "group.id": "sluicegate-audit",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -61,7 +61,7 @@ class TopicReader:
         self._consumer.close()
 
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """By partition the first offset that is there, and the one after the last."""
+        """Return, by partition, the first offset and the one after the last."""
         with self._answers():
             return {
                 each.partition: self._consumer.get_watermark_offsets(each, timeout=_ANSWER_S)
@@ -69,12 +69,12 @@ class TopicReader:
             }
 
     def since(self, ms: int) -> dict[int, int]:
-        """By partition an offset before which all records are older; less than 0 where all are."""
+        """Return, by partition, an offset before which all records are older; negative if all records are."""
         with self._answers():
             return {each.partition: each.offset for each in self._first_since(ms)}
 
     def ends(self, since_ms: int) -> Iterator[Footer]:
-        """Of all segments in the topic whose records are not older than that. Raises StoppedError."""
+        """Yield the ends of all segments whose records are not older than that. Raises StoppedError."""
         with self._answers():
             first = self._first_since(since_ms)
             self._consumer.assign(first)
@@ -83,7 +83,7 @@ class TopicReader:
             while reading:
                 if self._stopped.is_set():
                     raise StoppedError("stopped while it looked for what is in the topic")
-                # It waits for as many as it is asked for.
+                # `consume` waits until it has as many messages as requested.
                 messages = self._consumer.consume(_TAKEN, timeout=_POLL_S)
                 if messages:
                     heard_s = time.monotonic()
@@ -133,7 +133,7 @@ def _end(message: Message) -> Iterator[Footer]:
 
 
 class RecordProducer(Protocol):
-    """confluent_kafka.Producer, as far as it is needed. `produce` raises BufferError when as much waits as may."""
+    """The part of confluent_kafka.Producer in use. `produce` raises BufferError when the queue is full."""
 
     def produce(
         self, topic: str, value: bytes, key: bytes, *, timestamp: int, on_delivery: Callable[..., None]
@@ -147,11 +147,11 @@ class RecordProducer(Protocol):
 
 
 class KafkaEvents:
-    """The topic as `publish` needs it: acks=all and idempotence, so that a record is there once and in its place.
+    """The topic for `publish`, with acks=all and idempotence, so that each record is there once and in order.
 
-    A topic may be as slow as it likes: no more than UNDER_WAY records wait for it, for as long as it takes. When none
-    was acknowledged for `timeout_s`, it `gives_up`, or says so and waits on, which repeats nothing. Behind a record
-    that the brokers refuse none is put. Then and when `stopped` is set, what waits is forgotten.
+    The topic may be slow: at most UNDER_WAY records wait for it, without a limit of time. If no record was acknowledged
+    for `timeout_s`, it either `gives_up`, or logs that and continues to wait, which repeats nothing. No record is put
+    after one that the brokers reject. Then, and when `stopped` is set, waiting records are discarded.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class KafkaEvents:
             yield from reader.ends(since_ms)
 
     def put(self, records: Iterable[EventRecord]) -> None:
-        """Raises StoppedError."""
+        """Put records. Raises StoppedError."""
         producer = self._opened()
         for key, value, timestamp_ms in records:
             self._begin_to_wait()
@@ -195,7 +195,7 @@ class KafkaEvents:
                 except BufferError:
                     self._wait(producer.poll)
                 except KafkaException as error:
-                    # What has failed before says more of it.
+                    # An earlier failure is more specific.
                     self._serve(producer.poll, 0)
                     self._fail(error.args[0])
                     self._raise_failed()
@@ -204,9 +204,9 @@ class KafkaEvents:
         self._raise_failed()
 
     def flush(self) -> None:
-        """Raises StoppedError."""
+        """Wait until all records are acknowledged. Raises StoppedError."""
         while self._producer is not None and self._under_way:
-            # Unlike poll it has the client wait for no more records.
+            # Unlike poll, flush does not let the client wait for more records.
             self._wait(self._producer.flush)
         self._raise_failed()
 
@@ -218,14 +218,14 @@ class KafkaEvents:
                     "bootstrap.servers": self._place.bootstrap,
                     "client.id": "sluicegate-audit",
                     "enable.idempotence": True,
-                    # Else what comes behind a refused record would be put, and again whenever that one is.
+                    # By default records after a rejected one would be put, and put again with each retry.
                     "enable.gapless.guarantee": True,
                     "compression.type": "zstd",
                     "linger.ms": 20,
                     "batch.size": _BATCH_BYTES,
                     "queue.buffering.max.messages": UNDER_WAY,
                     "queue.buffering.max.kbytes": _UNDER_WAY_KB,
-                    # The client would count the time for which a record waits behind others.
+                    # The client would count the time in which a record waits behind others.
                     "message.timeout.ms": 0,
                     "log_level": 3,
                 }
@@ -242,13 +242,13 @@ class KafkaEvents:
             raise self._replaced()
 
     def _begin_to_wait(self) -> None:
-        """An idle time before is no one in which the brokers have not answered."""
+        """Restart the timeout: idle time before does not count as silence of the brokers."""
         if not self._under_way:
             self._heard_s = self._told_s = self._clock()
             self._told = self.acknowledged
 
     def _wait(self, served: Callable[[float], int]) -> None:
-        """For a moment, in which acknowledgements are heard."""
+        """Wait for a moment and process acknowledgements."""
         self._serve(served, _POLL_S)
         self._raise_failed()
         now_s = self._clock()
@@ -271,7 +271,7 @@ class KafkaEvents:
             self._told_s, self._told = now_s, self.acknowledged
 
     def _raise_stopped(self, now_s: float) -> None:
-        """After a moment, in which a segment may come to its end where the topic is not slow."""
+        """Raise StoppedError after a short delay, in which a segment may still complete if the topic is fast."""
         if not self._stopped.is_set():
             return
         if self._stopped_s is None:
@@ -288,7 +288,7 @@ class KafkaEvents:
         if self._failed is not None:
             return
         partition, offset = message.partition(), message.offset()
-        # It is not told of a record that was there already when it was sent once more.
+        # There is no offset for a record that was there already when it was sent again.
         if offset is not None and offset >= 0:
             if offset <= self._last_offsets.get(partition, -1):
                 self._last_offsets = {}
@@ -302,7 +302,7 @@ class KafkaEvents:
         try:
             served(timeout_s)
         except KafkaException as error:
-            # A fatal one, which the client raises wherever it is called next.
+            # A fatal error, which the client raises in any later call.
             self._fail(error.args[0])
 
     def _fail(self, error: KafkaError) -> None:
@@ -320,7 +320,7 @@ class KafkaEvents:
             raise failed
 
     def _drop(self) -> None:
-        """What waits is forgotten. The client tells of each record that it was, which is no failure."""
+        """Discard waiting records. The client reports each of them as purged, which does not count as a failure."""
         if self._producer is not None:
             self._producer.purge()
             self._serve(self._producer.flush, _POLL_S)

@@ -1,7 +1,7 @@
-"""Landing that goes on whatever becomes of it: `land` in a process of its own, begun again whenever it ends. Shell.
+"""Keeps landing running: `land` in a process of its own, restarted whenever it ends. Shell.
 
-It is the process of the container beside a broker. Kubernetes calls a pod ready while all of its containers run, so one
-that ended for want of credentials, or with a library that crashed, would take the broker out of service with it.
+It is the process of the container beside a broker. Kubernetes considers a pod ready while all of its containers run. If
+this one ended for lack of credentials, or because of a crash in a library, the broker would go out of service.
 """
 
 import logging
@@ -19,16 +19,16 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 1.0
 _PAUSE_MAX_S = 60.0
 _STEADY_S = 60.0
-"""One that ran so long is begun again without much of a pause."""
+"""A process that ran at least this long is restarted after a short pause."""
 _POLL_S = 0.5
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def keep(land: Sequence[str], variables: Path | None, stopped: Event) -> None:
-    """Run `python -m audit_pipeline land --follow` with these arguments until `stopped`, and its end.
+    """Run `python -m audit_pipeline land --follow` with these arguments until `stopped`, and wait for its end.
 
-    `variables` is a folder, such as a mounted Secret: each file in it is a variable of the environment. One that comes
-    later or changes begins the process anew. The arguments are right: wrong ones would be refused for ever.
+    `variables` is a folder, such as a mounted Secret: each file in it is an environment variable. A new or changed file
+    restarts the process. The arguments must be valid: invalid ones would fail on every restart.
     """
     command = [sys.executable, "-m", "audit_pipeline", "land", "--follow", *land]
     pause_s = _FIRST_PAUSE_S
@@ -44,7 +44,7 @@ def keep(land: Sequence[str], variables: Path | None, stopped: Event) -> None:
 
 
 def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str | None:
-    """How it ended, if nobody here had it end."""
+    """Return how the process ended, None if this process has ended it."""
     given, problems = read_variables(variables)
     for problem in problems:
         log.warning("%s", problem)
@@ -66,7 +66,7 @@ def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str 
 
 
 def read_variables(folder: Path | None) -> tuple[dict[str, str], list[str]]:
-    """With a sentence on each file that is none. A folder that is not there has none."""
+    """Return the variables, and a message for each file that is not one. A missing folder has no variables."""
     found: dict[str, str] = {}
     problems: list[str] = []
     if folder is None or not folder.is_dir():

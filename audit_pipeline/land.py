@@ -1,6 +1,7 @@
-"""Landing: complete spools become segments, and are deleted when those are durable.
+"""Landing: turns complete spools into segments, and deletes them once the segments are durable.
 
-Whoever is killed anywhere in it and begins again comes to the same files: what is in them depends on the spool alone.
+Landing may be killed anywhere and repeated: it produces the same files, because their content depends on the spool
+only.
 """
 
 import logging
@@ -18,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 class SegmentConflictError(RuntimeError):
-    """A segment is there already and says something else than its spool; both are left as they are."""
+    """A segment exists already and differs from its spool; both are left unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What was done in one pass; `problems` are sentences, each about a spool that stays where it is."""
+    """Result of one pass; `problems` are messages, each about a spool that stays in place."""
 
     spools: int
     files: int
@@ -32,7 +33,7 @@ class Landed:
 
 
 def land(folder: Path, target: Target) -> Landed:
-    """Land all complete spools that are there now. Raises OSError where the target fails."""
+    """Land all spools that are complete now. Raises OSError if the target fails."""
     spools, files, events = 0, 0, 0
     problems: list[str] = []
     for boot_id in boots(folder):
@@ -63,7 +64,7 @@ def land(folder: Path, target: Target) -> Landed:
 
 
 def land_spool(spool: FoundSpool, target: Target) -> list[SegmentFile]:
-    """Put its segment into the target, as far as it is not there yet. Raises SegmentConflictError, OSError."""
+    """Put the spool's segment into the target unless it is there. Raises SegmentConflictError, OSError."""
     gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
     for gap in gaps:
         log.warning(
@@ -84,14 +85,14 @@ def land_spool(spool: FoundSpool, target: Target) -> list[SegmentFile]:
 
 
 def _is_merged(path: str, target: Target) -> bool:
-    """Compaction has its originals deleted: whoever was killed before it deleted the spool must not land it twice."""
+    """Whether compaction has merged and deleted the file: a spool that a kill has left must not land twice."""
     folder, _, name = path.rpartition("/")
     names = (stored.path.rpartition("/")[2].removeprefix(DRAFT_PREFIX) for stored in target.files(folder))
     return is_merged_into(name, names)
 
 
 def _footer_there(path: str, target: Target) -> Footer | None:
-    """Of a segment that is whole; one that is not is written again."""
+    """Return the footer of a complete segment; an incomplete one is written again."""
     try:
         return footer_at(path, target)
     except (FileNotFoundError, NoSegmentError):

@@ -1,4 +1,4 @@
-"""Which files of a target are its segments, also while a compaction is under way or was interrupted."""
+"""Lists the files of a target that are its segments, even while a compaction is running or was interrupted."""
 
 import json
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ _PLAN_SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Files that become others: `merged` are pairs of a draft and the name that it will have.
+    """Files that become others: `merged` are pairs of a draft and its final name.
 
-    Not `committed`, the drafts may be unfinished and count for nothing; committed, they count and `originals` do not.
+    Until the plan is `committed` the drafts may be incomplete and do not count; afterwards they count, and `originals`
+    do not.
     """
 
     originals: tuple[str, ...]
@@ -42,7 +43,7 @@ def is_plan_path(path: str) -> bool:
 
 
 def compaction_plans(target: Target, paths: Sequence[str]) -> dict[str, CompactionPlan]:
-    """Those that are under way or were interrupted, by the path of the plan."""
+    """Return the plans of running and interrupted compactions, by path."""
     found = {}
     for path in paths:
         if is_plan_path(path):
@@ -57,11 +58,11 @@ def compaction_plans(target: Target, paths: Sequence[str]) -> dict[str, Compacti
 
 
 def segment_paths(target: Target) -> list[SegmentPath]:
-    """Every event is in these files once."""
+    """Return the segment files; they have every event exactly once."""
     stored = {each.path: each for each in target.files()}
     plans = [plan for plan in compaction_plans(target, list(stored)).values() if plan.committed]
     left_out = {path for plan in plans for path in plan.originals}
-    # In an object store a draft that was given its name may still be there under both.
+    # In an object store a renamed draft may still exist under both names.
     drafts = {draft for plan in plans for draft, name in plan.merged if name not in stored}
     return [
         SegmentPath(path.partition("/")[0], path, each.size, each.changed_ns)

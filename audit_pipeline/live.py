@@ -1,10 +1,10 @@
-"""What `follow` has published: rollups of what has just come, batch by batch, named by a manifest of their own.
+"""The output of `follow`: rollups of the latest events, batch by batch, named by a manifest of their own.
 
     RESULTS/live/_manifest.json
     RESULTS/live/rollup/event_date=<date>/<query>-<batch>-<part>.parquet
 
-A batch counts when the manifest names it, and then once, however often it is begun. Rows of the same key in several
-batches are to be added up. Each kind of events has a query of its own, with batches of its own.
+A batch counts once the manifest names it, and only once even if it is repeated. Rows with the same key in several
+batches have to be added. Each kind of events has a query of its own, with batches of its own.
 """
 
 import json
@@ -23,14 +23,14 @@ _ANEW: Final = (
     "anew"
 )
 KEPT_US: Final = 2 * 24 * 3_600_000_000
-"""Batches that are older are left to the results of `build`."""
+"""Age after which batches are removed: the results of `build` have their rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveBatch:
-    """`late`: rows that came later than the watermark allows; None until Spark has told, or when it was killed before.
+    """`late`: rows that came later than the watermark allows; None if Spark has not reported it, or was killed before.
 
-    `skewed`: rows with a time in the future. Both are in the results of the next build, as far as they belong there.
+    `skewed`: rows with a time in the future. The results of the next build have both, as far as they belong there.
     """
 
     files: tuple[str, ...]
@@ -41,12 +41,12 @@ class LiveBatch:
 
 
 Batches = Mapping[str, Mapping[str, LiveBatch]]
-"""By query and by number of the batch, as text."""
+"""Batches by query and by number of the batch, as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveManifest:
-    """One version. `late` and `skewed` by query: of all batches, also of those that are not kept any more."""
+    """One version. `late` and `skewed` count, by query, all batches, including those that are not kept any more."""
 
     source: str
     batches: Batches = field(default_factory=dict)
@@ -68,7 +68,7 @@ class LiveManifest:
         return replace(self, batches=_changed(self.batches, query, {str(number): batch}))
 
     def with_told(self, query: str, number: int, late: int, skewed: int) -> "LiveManifest":
-        """What Spark says of a batch when it is done; told again, it changes nothing."""
+        """Return a manifest with Spark's counts of a finished batch; a repeated report changes nothing."""
         batch = self.batches.get(query, {}).get(str(number))
         if batch is None or batch.late is not None:
             return self
@@ -96,12 +96,12 @@ def _changed(batches: Batches, query: str, more: Mapping[str, LiveBatch]) -> Bat
 
 
 def read_live(target: Target) -> LiveManifest | None:
-    """Of the folder `live` of results; None where nothing was published yet. Raises OSError, BadUseError."""
+    """Read the manifest in the folder `live` of results; None before the first. Raises OSError, BadUseError."""
     return read_manifest_file(target, LIVE_MANIFEST, LiveManifest, FORMAT, "the live results", _ANEW)
 
 
 def publish_live(target: Target, manifest: LiveManifest, gone: Iterable[str] = ()) -> None:
-    """From here on readers see this version; `gone` are files that the one before did not name any more."""
+    """Make this version visible to readers, then delete `gone`: files that it no longer names."""
     target.put(LIVE_MANIFEST, manifest.packed())
     for path in gone:
         target.delete(path)

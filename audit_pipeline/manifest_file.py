@@ -1,4 +1,4 @@
-"""Manifests of results, whole and live: a file of JSON that says its format, read in one way."""
+"""Reads the manifests of results, built and live: files of JSON that contain their format."""
 
 from typing import Any, TypeVar
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def read_manifest_file(target: Target, path: str, kind: type[T], wanted: int, results: str, do: str) -> T | None:
-    """None where there is none. `results` are what it is of, `do` what helps where it is damaged.
+    """Read a manifest; None if there is none. `results` names its subject, `do` the remedy if it is damaged.
 
-    Raises OSError, and BadUseError for one that is damaged or of another format than is wanted.
+    Raises OSError, and BadUseError for a damaged one or another format than `wanted`.
     """
     try:
         with target.file_system.open_input_stream(path) as file:

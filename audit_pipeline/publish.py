@@ -1,7 +1,7 @@
-"""Publishing: landed segments become records of a topic, each event once; what is torn off is published again.
+"""Publishing: landed segments become records of a topic, each event once; interrupted segments are published again.
 
-Nothing is kept of it but what the topic says itself: the ends of segments that are in it. Whoever goes on in the same
-process knows more, and goes on with a segment behind those of its rows that the topic has acknowledged.
+The only state is what the topic contains: the ends of its segments. A process that continues after an error also knows
+which rows of a segment the topic has acknowledged, and continues after them.
 """
 
 import logging
@@ -25,34 +25,34 @@ log = logging.getLogger(__name__)
 
 _ROWS = 1024
 _MANY_ROWS = 10_000
-"""A segment with more is told of when it is begun."""
+"""The start of a segment with more rows is logged."""
 _DAY_MS = 24 * 3_600_000
 
 Boot = tuple[str, int, str]
 
 
 class EventTopic(Protocol):
-    """Raises OSError where the topic cannot be had. What had been put by then and was not acknowledged is forgotten."""
+    """Raises OSError if the topic is not available. Records put before and not acknowledged are then discarded."""
 
     @property
     def acknowledged(self) -> int:
-        """How many records are in the topic of those that were put, in their order and from the first one on."""
+        """Number of records put that are in the topic, counted in order from the first one."""
         ...
 
     def ends(self, since_ms: int) -> Iterator[Footer]:
-        """Of all segments in the topic whose records are not older than that."""
+        """Yield the ends of all segments in the topic whose records are not older than that."""
         ...
 
     def put(self, records: Iterable[EventRecord]) -> None: ...
 
     def flush(self) -> None:
-        """All that was put is in the topic, on all replicas that are in sync."""
+        """Wait until all records put are in the topic, on all in-sync replicas."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TornOff:
-    """A segment whose end is not in the topic, and how many of its rows are: the first ones, in the files' order."""
+    """A segment without its end in the topic, and the number of its rows there: the first ones, in the files' order."""
 
     footer: Footer
     files: dict[str, SegmentPath]
@@ -61,22 +61,24 @@ class TornOff:
 
 @dataclass(slots=True)
 class PublishedNumbers:
-    """Which numbers of each boot are in the topic, with an end behind them; and of one segment of it, begun and torn
-    off, how many rows."""
+    """Which numbers of each boot are in the topic, followed by an end.
+
+    For one incomplete segment of each boot, also the number of its rows in the topic.
+    """
 
     _ranges: dict[Boot, NumberRanges] = field(default_factory=lambda: defaultdict(NumberRanges))
     _torn_off: dict[Boot, TornOff] = field(default_factory=dict)
 
     def add(self, footer: Footer) -> None:
         self._ranges[footer.boot].add(footer.first_seq, footer.last_seq)
-        # Its rows were counted without those that were there.
+        # Its rows were counted without those that were already there.
         self._torn_off.pop(footer.boot, None)
 
     def tear_off(self, segment: TornOff) -> None:
         self._torn_off[segment.footer.boot] = segment
 
     def rows_of(self, footer: Footer, files: dict[str, SegmentPath]) -> int:
-        """How many rows are there of a segment that has no end there. Other files may have them in another order."""
+        """Return how many rows of an incomplete segment are there. Different files may order them differently."""
         torn_off = self._torn_off.get(footer.boot)
         is_same = torn_off is not None and (torn_off.footer, torn_off.files) == (footer, files)
         return torn_off.rows if torn_off is not None and is_same else 0
@@ -86,7 +88,7 @@ class PublishedNumbers:
         return ranges is not None and ranges.has(footer.first_seq, footer.last_seq)
 
     def without(self, rows: pa.Table, boot: Boot) -> pa.Table:
-        """Those that are not there: a file may have been merged of segments of which some are."""
+        """Return the rows that are not there: a file may be merged from segments of which some are published."""
         ranges = self._ranges.get(boot)
         if ranges is None:
             return rows
@@ -99,7 +101,7 @@ class PublishedNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was done in one pass; `problems` are sentences, each about a segment that is not in the topic."""
+    """Result of one pass; `problems` are messages, each about a segment that is not in the topic."""
 
     segments: int
     events: int
@@ -107,13 +109,13 @@ class Published:
 
 
 class LandedFooters:
-    """Footers of a target's files by path and size, each read once for as long as its file is there."""
+    """Footers of a target's files by path and size, each read once while its file exists."""
 
     def __init__(self) -> None:
         self._known: dict[SegmentPath, Footer] = {}
 
     def of(self, target: Target, problems: list[str]) -> Iterator[tuple[SegmentPath, Footer]]:
-        """Of all files that are there; those that have none are told in `problems`."""
+        """Yield the footers of all files; files without one are reported in `problems`."""
         known, self._known = self._known, {}
         for file in segment_paths(target):
             try:
@@ -128,10 +130,10 @@ class LandedFooters:
 
 
 def published_numbers(target: Target, topic: EventTopic, footers: LandedFooters | None = None) -> PublishedNumbers:
-    """What is in the topic of that which the target has. Raises OSError."""
+    """Return which of the target's events are in the topic. Raises OSError."""
     found = PublishedNumbers()
     opened_us = [footer.opened_us for footer, _ in _segments(target, footers or LandedFooters(), [])]
-    # Records have times of events, and these may be of another clock's day.
+    # Records have the times of events, which another clock may have put on another day.
     since_ms = min(opened_us) // 1000 - _DAY_MS if opened_us else 0
     for footer in topic.ends(max(0, since_ms)) if opened_us else ():
         found.add(footer)
@@ -141,9 +143,9 @@ def published_numbers(target: Target, topic: EventTopic, footers: LandedFooters 
 def publish(
     target: Target, topic: EventTopic, there: PublishedNumbers, now_ms: int, footers: LandedFooters | None = None
 ) -> Published:
-    """Publish all segments that are not in the topic, and note them in `there`. Raises OSError.
+    """Publish all segments that are not in the topic, and record them in `there`. Raises OSError.
 
-    Whoever comes again and again keeps `footers`, and `there` also when it fails.
+    A caller that repeats this keeps `footers`, and `there` even after an error.
     """
     segments, events = 0, 0
     problems: list[str] = []
@@ -163,7 +165,7 @@ def publish(
 def _segments(
     target: Target, footers: LandedFooters, problems: list[str]
 ) -> list[tuple[Footer, dict[str, SegmentPath]]]:
-    """Whole ones, in the order of their boots and numbers."""
+    """Return the complete segments, ordered by boot and number."""
     found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, dict[str, SegmentPath]]] = {}
     for file, footer in footers.of(target, problems):
         if footer.schema_version != contract().version:
@@ -197,7 +199,7 @@ def _publish(
             for at in range(0, len(rows), _ROWS):
                 topic.put(event_records(table, rows.slice(at, _ROWS).to_pylist(), now_ms))
             events += len(rows)
-        # What is before the end is there before the end is.
+        # The end is put only once everything before it is there.
         topic.flush()
         topic.put([end_record(footer, now_ms)])
         topic.flush()
@@ -212,7 +214,7 @@ def _publish(
 def _rows_behind(
     begin: int, footer: Footer, files: dict[str, SegmentPath], target: Target, there: PublishedNumbers
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Rows that are to be published, by table, without the first so many."""
+    """Yield the rows to publish, by table, without the first `begin` rows."""
     for table in sorted(footer.rows):
         for group in row_groups_at(files[table].path, table, target):
             rows = there.without(group, footer.boot)

@@ -1,12 +1,12 @@
-"""Which files of the results are in force: a manifest that names them all, replaced as a whole.
+"""Which files of the results are in force: a manifest names them all, and is replaced as a whole.
 
     RESULTS/_manifest.json
     RESULTS/<table>/event_date=<date>/<version>-<part>.parquet     facts and daily results
     RESULTS/<table>/<version>-<part>.parquet                       whole results
     RESULTS/_state/<version>.json                                  what the build has seen of its source
 
-Who reads takes the manifest first and then its files: all of one build, none of the next. Files that a manifest no
-longer names stay for GRACE_S, for those who are still reading them.
+Readers read the manifest first and then its files: all of one build, none of the next. Files that a manifest no longer
+names stay for GRACE_S, for readers that still use them.
 """
 
 import json
@@ -34,23 +34,23 @@ GRACE_S = 3600
 WHOLE = ""
 """Stands for the day of a table that is not by day."""
 OBJECTIVES = "objectives"
-"""In the summary: names of those that were asked for. One that no request counted for is in no table."""
+"""Key of the summary: names of the requested objectives. One without any counted request is in no table."""
 STATE_TABLE = "_state"
-"""Where a build remembers what it has seen of its source: kept and superseded as a table is."""
+"""The state of the source as a build has seen it: kept and superseded like a table."""
 NOTE_PREFIX = "_written-"
-"""Names of what tasks of a build tell its driver."""
+"""Prefix of the notes that tasks of a build leave for its driver."""
 DRAFTS = "_drafts"
-"""The folder of what a build is writing, a folder for each table."""
+"""The folder for files that a build is writing, with a folder for each table."""
 PROBE = "_probe"
-"""What is in that folder while a build looks whether executors write into it."""
+"""The entry in that folder by which a build checks whether executors write into it."""
 PAGE, NUMBERS = "report.html", "report.json"
-"""The report, where it was put beside the results."""
+"""The report, if it was put beside the results."""
 _VERSION = r"\d{8}T\d{6}-[0-9a-f]{8}"
 _ROWS = re.compile(rf"([^/]+)/(?:event_date=[^/]+/)?{_VERSION}-\d+{re.escape(SUFFIX)}")
 _STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.json")
 _NOTE = re.compile(rf"{NOTE_PREFIX}{_VERSION}-\w+\.json")
 _DRAFT = re.compile(rf"{_VERSION}-\w+|{PROBE}")
-"""Names that builds give: whatever else is in their folders is of somebody else."""
+"""Names that builds create: anything else in their folders belongs to other writers."""
 _ANEW = (
     "put it back from a copy, or give `build` another --results, where it makes all anew from what its source still "
     "has; these results stay as they are"
@@ -63,10 +63,12 @@ _US = 1_000_000
 class Manifest:
     """One published version.
 
-    `files`: of each table and event-day (ISO, WHOLE where there is none) its files. `days`: what is noted of each day:
-    built_us, settings (of its results) and late (rows of files that came when the day had been over). `pending`: days
-    that were outside of what was asked for, and have to be built. `superseded`: files of former versions, with the time
-    since 1970 at which they were. `summary`: rows that the build wrote, and what the log has and has not of all days.
+    - `files`: the files of each table and event-day (ISO, WHOLE if there is none).
+    - `days`: the record of each day: built_us, settings (of its results) and late (rows that came after the day was
+      over).
+    - `pending`: days outside of the requested range that have to be built.
+    - `superseded`: files of former versions, with the time since 1970 at which they were superseded.
+    - `summary`: rows that the build wrote, and what the log has and lacks over all days.
     """
 
     version: str
@@ -81,11 +83,11 @@ class Manifest:
         return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode()
 
     def of(self, table: str) -> list[str]:
-        """All files of a table, by name."""
+        """Return all files of a table, sorted by name."""
         return sorted(path for paths in self.files.get(table, {}).values() for path in paths)
 
     def state(self, target: Target) -> bytes | None:
-        """What the build that published it has remembered."""
+        """Return the state that the build of this version has stored."""
         for path in self.of(STATE_TABLE):
             with target.file_system.open_input_stream(path) as file:
                 read: bytes = file.read()
@@ -98,15 +100,15 @@ class Manifest:
 
 
 def read_manifest(target: Target) -> Manifest | None:
-    """None where nothing was published yet. Raises OSError, and BadUseError for a damaged one or another format.
+    """Read the manifest; None if nothing is published. Raises OSError; BadUseError if damaged or of another format.
 
-    One that is damaged is not taken for none: a build that began from nothing would remove what it names.
+    A damaged manifest does not count as missing: a build from nothing would remove the files that it names.
     """
     return read_manifest_file(target, MANIFEST, Manifest, FORMAT, "the results", _ANEW)
 
 
 def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
-    """Raises BadUseError where files of these tables are missing or empty, OSError where the store fails."""
+    """Raise BadUseError if files of these tables are missing or empty, OSError if the store fails."""
     sizes = {stored.path: stored.size for stored in target.files()}
     lost = [(table, path) for table in tables for path in manifest.of(table) if not sizes.get(path)]
     if not lost:
@@ -119,21 +121,21 @@ def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -
 
 
 def require_readable(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
-    """Reads all files of these tables. Raises BadUseError for one that is damaged, OSError where the store fails."""
+    """Read all files of these tables. Raises BadUseError for a damaged file, OSError if the store fails."""
     for table in tables:
         for path in manifest.of(table):
             try:
                 with target.file_system.open_input_file(path) as file:
                     pq.read_table(file)
             except (pa.ArrowException, OSError) as error:
-                # Arrow has an OSError for what a page says, too; its number is that of the store.
+                # Arrow raises OSError for a corrupt page, too; only errors of the store have an errno.
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 raise BadUseError(damaged(f"{path} of the results", error, _ANEW)) from None
 
 
 def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
-    """The manifest with what it makes superseded."""
+    """Return the manifest with the files that it supersedes."""
     gone = {} if former is None else {**dict.fromkeys(former.named, manifest.built_us), **former.superseded}
     fresh_us, named = manifest.built_us - GRACE_S * _US, manifest.named
     superseded = {path: us for path, us in gone.items() if path not in named and us >= fresh_us}
@@ -141,9 +143,9 @@ def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
 
 
 def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -> None:
-    """Files of builds that were killed, and those that were superseded long ago.
+    """Remove files of killed builds, and files that were superseded long ago.
 
-    Where nobody knows whether another build is at work, as in an object store, files of the last day stay.
+    Files of the last day stay if other builds cannot be detected, as in an object store.
     """
     target.clean(lambda path: path in {MANIFEST, PAGE, NUMBERS} or _STATE.fullmatch(path) is not None)
     remove_drafts(target, _DRAFT)
@@ -154,7 +156,7 @@ def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -
 
 
 def remove_drafts(target: Target, names: re.Pattern[str]) -> None:
-    """Of what somebody was writing who was killed, the folders of these names."""
+    """Remove the folders of these names that killed builds have left."""
     selector = fs.FileSelector(DRAFTS, allow_not_found=True)
     for path in [info.path for info in target.file_system.get_file_info(selector)]:
         if names.fullmatch(path.rpartition("/")[2]):
@@ -179,23 +181,23 @@ def _is_left_behind(target: Target, path: str, now_us: int) -> bool:
 
 
 def result_file(table: str, day: str, version: str, number: int) -> str:
-    """The path of one file of a table; `day` as ISO, WHOLE for none."""
+    """Return the path of one file of a table; `day` is ISO, WHOLE for none."""
     folder = table if day == WHOLE else f"{table}/event_date={day}"
     return f"{folder}/{version}-{number:05d}{SUFFIX}"
 
 
 def publish(target: Target, manifest: Manifest) -> None:
-    """From here on readers see this version and no other."""
+    """Make this version, and no other, visible to readers."""
     target.put(MANIFEST, manifest.packed())
 
 
 @cache
 def result_schema(table: str) -> pa.Schema:
-    """As Arrow has it; Spark's is results.frames.result_schema."""
+    """Return Arrow's schema of a table; Spark's is results.frames.result_schema."""
     return schema_of(result_tables()[table].fields)
 
 
 def table_of(target: Target, manifest: Manifest, table: str, schema: pa.Schema) -> dataset.Dataset:
-    """The rows of a table as they are published, for Arrow and DuckDB; none where it has no files."""
+    """Return the published rows of a table, for Arrow and DuckDB; none if it has no files."""
     files = manifest.of(table)
     return dataset.dataset(files, schema=schema, format="parquet", filesystem=target.file_system)

@@ -1,4 +1,4 @@
-"""Questions in SQL about all events: those in segments and those that are still in spools. Shell over DuckDB."""
+"""SQL queries over all events, in segments and still in spools. Shell over DuckDB."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class Events:
     def __init__(self, target: Target | None, spools: Sequence[Path] = ()) -> None:
         self._connection = duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
-        # First these: what is landed meanwhile is found there then, and not nowhere.
+        # Spools are read first: events that land meanwhile are then found in segments, and never missed.
         found_in_spools = list(_in_spools(spools))
         landed: dict[str, list[str]] = defaultdict(list)
         for file in [] if target is None else segment_paths(target):
@@ -58,8 +58,8 @@ class Events:
             self._connection.execute(f"CREATE VIEW {table} AS {union}")
 
     def ask(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Names of columns, and rows. Raises duckdb.Error."""
-        # By way of Arrow: DuckDB itself would want another package for times with a zone.
+        """Return the names of the columns, and the rows. Raises duckdb.Error."""
+        # Through Arrow: DuckDB itself would need another package for times with a time zone.
         asked = self._connection.sql(sql)
         if asked is None:
             return [], []
@@ -71,7 +71,7 @@ class Events:
 def _waiting(
     spools: Iterable[tuple[str, dict[str, pa.Table]]], landed: Mapping[str, Collection[str]]
 ) -> dict[str, list[pa.Table]]:
-    """Events by table, of spools whose file is not among those of the table: a spool may be half landed."""
+    """Return the waiting events by table, without files that the table already has: a spool may be half landed."""
     found: dict[str, list[pa.Table]] = defaultdict(list)
     for name, tables in spools:
         for table, rows in tables.items():
@@ -82,14 +82,14 @@ def _waiting(
 
 
 def _in_spools(folders: Iterable[Path]) -> Iterator[tuple[str, dict[str, pa.Table]]]:
-    """Of each spool, also of those that are still written, the name of its segment and its events by table."""
+    """Yield, for each spool including open ones, the name of its segment and its events by table."""
     for folder in folders:
         for boot_id in boots(folder):
             try:
                 for spool in spools_of(folder, boot_id):
                     yield _events_of(spool)
             except (NoSpoolError, OtherVersionError):
-                # The lander tells of it.
+                # The lander reports it.
                 continue
 
 

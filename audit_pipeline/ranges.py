@@ -1,13 +1,13 @@
-"""Whole numbers as ranges of them: which are there. Pure."""
+"""A set of whole numbers, stored as ranges. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 
 class NumberRanges:
-    """Ranges, each from its first number to its last one; those that meet are one.
+    """Ranges from a first to a last number; adjacent ranges are merged.
 
-    Asking takes the logarithm of how many ranges there are, and so does adding behind them all.
+    A query takes logarithmic time in the number of ranges, and so does adding at the end.
     """
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
@@ -25,12 +25,12 @@ class NumberRanges:
         self._lasts[begin:end] = [last]
 
     def has(self, first: int, last: int) -> bool:
-        """Whether every number from first to last is there."""
+        """Whether every number from first to last is in the set."""
         place = bisect_right(self._firsts, first) - 1
         return place >= 0 and last <= self._lasts[place]
 
     def touch(self, first: int, last: int) -> bool:
-        """Whether any number from first to last is there."""
+        """Whether any number from first to last is in the set."""
         place = bisect_left(self._lasts, first)
         return place < len(self._firsts) and self._firsts[place] <= last
 

@@ -1,1 +1,1 @@
-"""Where Spark runs: only here a session is begun, elsewhere it is a parameter."""
+"""The Spark jobs: only this package starts a session; elsewhere it is a parameter."""

@@ -1,10 +1,10 @@
-"""`build`: from events to published results. Shell: it has the session, the clock, and the order of things.
+"""`build`: from events to published results. Shell: it has the session, the clock, and the order of the steps.
 
-    look at the source -> days of which there is something new -> facts of these days -> daily results of these days
-    -> whole results -> publish
+    scan the source -> days with new events -> facts of these days -> daily results of these days -> whole results
+    -> publish
 
-What is computed depends on events and settings alone, so that a build that was killed is begun again, and builds may
-come in any order. Nothing counts before the manifest names it.
+The results depend on events and settings only, so that a killed build can be repeated, and builds may run in any order.
+No file counts before the manifest names it.
 """
 
 import logging
@@ -47,15 +47,15 @@ from audit_pipeline.targets import Target, open_target
 log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE: Final = 20_000_000
-"""Days are built together up to so many rows of events: a day alone may have more."""
+"""Days are built together up to this number of event rows; a single day may have more."""
 _DISK_IS_FULL: Final = "No space left on device"
 _LOOKS_MAX: Final = 5
-"""How often a source is looked at again after reading it has failed."""
+"""How often a source is scanned again after reading it has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What is to be built. `first` and `last` are event-days; None is all. Times are microseconds since 1970."""
+    """What to build. `first` and `last` are event-days; None is all. Times are microseconds since 1970."""
 
     results: str
     settings: Settings
@@ -66,14 +66,13 @@ class BuildRequest:
 
 
 MakeSource = Callable[[bytes | None], EventSource]
-"""From what was remembered of the last look."""
+"""Creates the source from the state that the last scan has stored."""
 
 
 def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, progress: Progress) -> Manifest:
-    """Publishes what there is now, and returns what is published.
+    """Build and publish the results; return the published manifest.
 
-    Raises BadUseError when another build is at work on the same results, OSError when a place is full or
-    does not answer.
+    Raises BadUseError if another build is writing the same results, OSError if a place is full or does not answer.
     """
     target = open_target(request.results)
     target.make()
@@ -83,7 +82,7 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
         try:
             return _Build(spark, request, target, progress).run(make_source)
         except BaseException as error:
-            # A disk that is full would stay so. Whatever Spark writes yet the next build removes.
+            # A full disk would stay full. The next build removes what Spark still writes.
             with suppress(OSError, BadUseError):
                 remove_unpublished(target, read_manifest(target), request.now_us)
             if isinstance(error, PySparkException | Py4JJavaError) and _DISK_IS_FULL in str(error):
@@ -106,9 +105,9 @@ class _Build:
         self._files: dict[str, dict[str, tuple[str, ...]]] = {}
         self._rows: dict[str, int] = {}
         self._sure: set[date] = set()
-        """Days that have all that the last look has found."""
+        """Days that include everything that the last scan has found."""
         self._left_alone: set[date] = set()
-        """Days of which files went while this build was at work: they stay as they were built."""
+        """Days whose files were deleted during this build: their results stay as they were."""
 
     def run(self, make_source: MakeSource) -> Manifest:
         former = read_manifest(self._target)
@@ -126,7 +125,7 @@ class _Build:
         dropped = self._drop_old(noted, asked)
         self._build_daily(days_to_compute(noted, settings), noted)
         self._build_whole(source, asked)
-        # Days beyond the retention, too: it may become longer.
+        # Including days beyond the retention: it may become longer.
         left = (source.touched | pending | dropped) - self._sure
         return self._publish(former, source, noted, [day.isoformat() for day in sorted(left)])
 
@@ -141,7 +140,7 @@ class _Build:
         return datetime.fromtimestamp(self._request.now_us / 1_000_000, UTC).date()
 
     def _build_days(self, source: EventSource, days: Sequence[date]) -> None:
-        """Facts of each of these days."""
+        """Build the facts of these days."""
         self._progress.begin(source.rows_of(days))
         for together in _portions(days, source):
             rows = source.rows_of(together)
@@ -159,10 +158,10 @@ class _Build:
                 source.settle(days)
                 return
             except (PySparkException, Py4JJavaError) as error:
-                # A file whose footer was fine may have a page that is not, and somebody may compact meanwhile.
+                # A file with a valid footer may have a corrupt page, and another process may compact meanwhile.
                 if not looks_left or not source.look_again(days):
                     raise
-                # It may have found more of days that are built already: they are for the next build.
+                # The scan may have found more events of days that are built already: the next build adds them.
                 self._sure.clear()
                 log.warning(
                     "events of %s could not all be read and are read again: %s", _shown(days), first_line(error)
@@ -174,7 +173,7 @@ class _Build:
                     return
 
     def _leave_alone(self, days: Collection[date], before: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
-        """Some tables of them may have been written before another one could not be."""
+        """Restore the files of these days: some tables may have been written before another one failed."""
         self._left_alone.update(days)
         for table, by_day in self._files.items():
             for day in (each.isoformat() for each in days):
@@ -203,14 +202,14 @@ class _Build:
         self._write(whole_results(stored, holes, apart, self._request.settings), [])
 
     def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:
-        """Of these days, or of all."""
+        """Return the stored rows of these days, or of all."""
         by_day = self._files.get(table, {})
         wanted = by_day if days is None else [day.isoformat() for day in days]
         files = [WantedFile(path, 0) for day in sorted(wanted) for path in by_day.get(day, ())]
         return frame_of(self._spark, self._request.results, files, result_schema(table))
 
     def _write(self, frames: Frames, days: Collection[date]) -> None:
-        """Each as files of this version, which take the place of those of these days."""
+        """Write each frame as files of this version, which replace the files of these days."""
         for name, frame in frames.items():
             self._spark.sparkContext.setJobDescription(name)
             table = write_table(frame, name, self._request.results, self._version)
@@ -260,9 +259,9 @@ class _Build:
         return manifest
 
     def _counted(self) -> dict[str, int]:
-        """What the log has and has not, of all days; it is complete where the last three are 0.
+        """Count what the log has and what it lacks, over all days; it is complete if the last three numbers are 0.
 
-        quarantinedFiles are files of which anything was set aside, also those whose day is not known.
+        quarantinedFiles counts files with anything set aside, including files whose day is unknown.
         """
         names = ("events", "missing", "holes")
         (row,) = self._stored("completeness").agg(*(F.sum(name).alias(name) for name in names)).collect()
@@ -271,7 +270,7 @@ class _Build:
 
 
 def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:
-    """Days that follow each other, as many as fit into one go."""
+    """Yield groups of consecutive days that fit into one portion."""
     taken: list[date] = []
     rows = 0
     for day in days:

@@ -23,11 +23,11 @@ from audit_pipeline.results.topic_days import topic_days
 from audit_pipeline.results.traffic import traffic
 
 Frames = Mapping[str, DataFrame]
-"""By the name of the table."""
+"""Frames by the name of the table."""
 
 
 def facts(events: EventFrames, settings: Settings) -> Frames:
-    """Of the events of some days."""
+    """Return the facts of the events of some days."""
     return {
         "rollup": rollup(events),
         "coverage": coverage(events),
@@ -38,7 +38,7 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
 
 
 def daily_results(stored: Frames, settings: Settings) -> Frames:
-    """Of the facts of some days; `topic_days`, a fact too, is made from another one."""
+    """Return the results of the facts of some days; `topic_days`, a fact too, is computed from another fact."""
     of_requests = stored["rollup"]
     return {
         "topic_days": topic_days(of_requests),
@@ -50,7 +50,7 @@ def daily_results(stored: Frames, settings: Settings) -> Frames:
 
 
 def whole_results(stored: Frames, holes: DataFrame, quarantine: DataFrame, settings: Settings) -> Frames:
-    """Of all that is stored by day, and of what is wrong with files."""
+    """Return the results over everything stored by day, and over the faults of files."""
     complete = completeness(stored["coverage"], holes, quarantine)
     return {
         "completeness": complete,

@@ -1,6 +1,6 @@
-"""Which days a build computes, and what it notes of each. Pure.
+"""Which days a build computes, and what it records for each. Pure.
 
-`noted` is what the manifest says of days, by ISO date.
+`noted` is the manifest's record of days, by ISO date.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from audit_pipeline.results.settings import Settings
 Notes = Mapping[str, Mapping[str, Any]]
 
 _OVER_AFTER: Final = timedelta(minutes=15)
-"""A day that was built later than so long after its end was over: what comes then is late."""
+"""Delay after which a day is over. Events that arrive after a build later than that are late."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedDays:
-    """`first` to `last` are asked for, None for all; `oldest` is the first that retention keeps, None for all."""
+    """`first` to `last` are requested, None for all; `oldest` is the first day that retention keeps, None for all."""
 
     first: date | None = None
     last: date | None = None
@@ -32,23 +32,23 @@ class AskedDays:
         )
 
     def drops(self, day: date | None) -> bool:
-        """Whether it is beyond the retention."""
+        """Whether the day is beyond the retention."""
         return self.oldest is not None and day is not None and day < self.oldest
 
 
 def days_to_build(
     touched: set[date], lost: set[date], noted: Notes, asked: AskedDays, settings: Settings
 ) -> list[date]:
-    """Those of which there is something new, and those whose facts were made with other limits of storms.
+    """Return the days that have new events, and those whose facts were made with other storm limits.
 
-    Days whose files have gone stay as they are: they would become less.
+    Days whose files were deleted stay unchanged: a rebuild would lose events.
     """
     others = {date.fromisoformat(day) for day, told in noted.items() if told.get("storms") != storms_mark(settings)}
     return sorted(day for day in (touched | others) - lost if asked.has(day))
 
 
 def days_to_compute(noted: Notes, settings: Settings) -> list[date]:
-    """Those whose results were not computed yet, or with other settings."""
+    """Return the days whose results are not computed yet, or were computed with other settings."""
     wanted = results_mark(settings)
     return sorted(date.fromisoformat(day) for day, told in noted.items() if told.get("settings") != wanted)
 
@@ -56,9 +56,9 @@ def days_to_compute(noted: Notes, settings: Settings) -> list[date]:
 def note_of(
     former: Mapping[str, Any] | None, day: date, built_us: int, new_rows: int, settings: Settings
 ) -> dict[str, Any]:
-    """Of a day whose facts were made now: when, with which limits, and how many rows came after it had been over.
+    """Return the record of a day whose facts were just made: build time, storm limits, and number of late rows.
 
-    `new_rows`: what has come since the day was built before. Its results are not computed yet.
+    `new_rows` is the number of rows since the day was last built. Its results are not computed yet.
     """
     over = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) + _OVER_AFTER
     late = former.get("late", 0) if former else 0
@@ -72,6 +72,6 @@ def storms_mark(settings: Settings) -> str:
 
 
 def results_mark(settings: Settings) -> str:
-    """What daily results depend on beside facts."""
+    """Return the settings that daily results depend on besides facts."""
     made = asdict(settings)
     return repr((made["prices"], made["objectives"]))

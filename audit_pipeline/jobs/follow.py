@@ -1,9 +1,9 @@
-"""`follow`: rollups of what has just come, by Structured Streaming; the next `build` makes the results. Shell.
+"""`follow`: rollups of the latest events, by Structured Streaming; the next `build` makes the results. Shell.
 
-Three queries, each of one kind of rows in the table rollup: requests, partitions (joined with their requests), and
-intervals of level rollup. A row that is more than DELAY behind the newest one that a query has seen is too late for it:
-Spark drops it, and counts it. Rows with a time in the future are left out before, as one of them would make all others
-late. A micro-batch is rolled up by itself, and published by its number: begun again, it is there already.
+There are three queries, each for one kind of rows in the table rollup: requests, partitions (joined with their
+requests), and intervals of level rollup. A row that is more than DELAY behind the newest row that a query has seen is
+too late: Spark drops and counts it. Rows with a time in the future are left out before, because one of them would make
+all others late. A micro-batch is rolled up by itself and published under its number: a repeated batch is already there.
 """
 
 import logging
@@ -37,24 +37,24 @@ _CHECKPOINT: Final = "_checkpoint"
 _BATCH: Final = r"[a-z]+-\d{9,}"
 _ROWS: Final = re.compile(rf"rollup/event_date=[^/]+/{_BATCH}-\d+{re.escape(SUFFIX)}")
 _DRAFT: Final = re.compile(rf"{_BATCH}-rollup|{PROBE}")
-"""Names that batches give: whatever else is there is of somebody else."""
+"""Names that batches create: anything else there belongs to other writers."""
 _LOOK_S: Final = 0.2
 _SKEWED: Final = "skewed"
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 _STREAMING: Final = {
-    # State of ten minutes may be more than the heap has room for.
+    # The state of ten minutes may exceed the heap.
     "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 
 
 RollUp = Callable[[DataFrame], DataFrame]
-"""From what a micro-batch has to rows of the table rollup."""
+"""Converts a micro-batch to rows of the table rollup."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowRequest:
-    """`results` is a folder. Without `interval_s` it ends when all has been read that is there."""
+    """`results` is a folder. Without `interval_s` the job ends when it has read everything that exists."""
 
     source: str
     results: Path
@@ -62,7 +62,7 @@ class FollowRequest:
 
 
 def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: Callable[[], int]) -> LiveManifest:
-    """Publishes what has come, and returns what is published. Raises BadUseError, OSError, and what Spark does."""
+    """Publish new rollups; return what is published. Raises BadUseError, OSError, and what Spark raises."""
     folder = request.results / LIVE
     target = FolderTarget(folder)
     target.make()
@@ -103,7 +103,7 @@ class _Live:
         self._remove_unpublished()
 
     def _remove_unpublished(self) -> None:
-        """Of batches that were killed."""
+        """Remove the files of batches that were killed."""
         self._target.clean(lambda path: path == LIVE_MANIFEST)
         remove_drafts(self._target, _DRAFT)
         named = set(self.manifest.files)
@@ -113,13 +113,14 @@ class _Live:
 
     def put(self, query: str, number: int, frame: DataFrame, rolled_up: RollUp) -> None:
         if self.manifest.has(query, number):
-            # Spark was killed before it could note that. What it knows of rows that were there it needs again.
+            # Spark was killed before it recorded this batch. It still needs the rows, to update its state of known
+            # rows.
             frame.write.format("noop").mode("overwrite").save()
             return
-        # It is asked more than once for the rows, and would change its state each time.
+        # The rows are read more than once, and each read would change Spark's state.
         frame.persist()
         try:
-            # Behind the last data comes a batch without any, which moves the watermark.
+            # After the last data comes an empty batch, which advances the watermark.
             batch = (
                 LiveBatch((), 0, self._now_us()) if frame.isEmpty() else self._write(query, number, rolled_up(frame))
             )
@@ -135,7 +136,7 @@ class _Live:
         return LiveBatch(files, written.rows, self._now_us())
 
     def tell(self, query: str, number: int, late: int, skewed: int) -> None:
-        """Of a batch that has ended."""
+        """Record and log the late and skewed rows of a finished batch."""
         if late:
             log.warning("%d rows of %s came later than %s: the next build has them", late, query, DELAY)
         if skewed:
@@ -156,7 +157,7 @@ class _Query:
     name: str
     frame: Callable[[SparkSession, str], tuple[DataFrame, RollUp]]
     told: int = -1
-    """The last batch whose progress was taken notice of."""
+    """The last batch whose progress was processed."""
 
     def begin(self, spark: SparkSession, live: _Live) -> StreamingQuery:
         stream, rolled_up = self.frame(spark, live.request.source)
@@ -169,7 +170,7 @@ class _Query:
 
     def take_notice(self, query: StreamingQuery, live: _Live) -> None:
         for progress in query.recentProgress:
-            # One that has no batch tells that there is nothing new.
+            # A progress report without a batch means that there is nothing new.
             if progress.batchId > self.told and "addBatch" in progress.durationMs:
                 late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
                 skewed = sum(row[_SKEWED] for row in progress.observedMetrics.values())
@@ -178,7 +179,7 @@ class _Query:
 
 
 def _attend(running: Iterable[tuple[_Query, StreamingQuery]], live: _Live, stopped: Event) -> None:
-    """Until all have ended, or until somebody stops them; one that fails ends all."""
+    """Wait until all queries have ended or `stopped` is set; a query that fails ends all."""
     queries = list(running)
     try:
         while all(query.isActive for _, query in queries) and not stopped.wait(_LOOK_S):
@@ -195,7 +196,7 @@ def _attend(running: Iterable[tuple[_Query, StreamingQuery]], live: _Live, stopp
 
 
 def _in_time(spark: SparkSession, source: str, table: str) -> DataFrame:
-    """Events that are not in the future, with the watermark; those that are are counted."""
+    """Return the events that are not in the future, with the watermark; events in the future are counted."""
     found = stream_of(spark, source, table)
     is_skewed = F.unix_micros("ts") > F.col("seen_us") + CLOCK_AHEAD_US
     counted = found.observe(f"{table}-{_SKEWED}", F.count(F.when(is_skewed, 1)).alias(_SKEWED))
@@ -203,7 +204,7 @@ def _in_time(spark: SparkSession, source: str, table: str) -> DataFrame:
 
 
 def _once(frame: DataFrame, table: str) -> DataFrame:
-    """A topic may have an event twice, and state is kept of this only as long as the time is among its key."""
+    """Drop duplicates, which a topic may have. The key includes the time, so that Spark can expire this state."""
     return frame.dropDuplicates([*contract().tables[table].key, "ts"])
 
 
@@ -215,7 +216,7 @@ def _requests(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
 
 
 def _partitions(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
-    """Rows of both tables come apart; they are joined as long as they are no more than DELAY apart."""
+    """Join rows of both tables, which arrive separately; they are joined if they are at most DELAY apart."""
     key = [*NUMBERED, "ts"]
     sides = []
     for table in ("partition", "request"):
@@ -241,7 +242,7 @@ def _intervals(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
 
 
 def _rolled_up(spark: SparkSession, **frames: DataFrame) -> DataFrame:
-    """As `build` does it; tables that are not given are empty."""
+    """Roll up like `build`; tables that are not given are empty."""
     given = {
         table: frames[table] if table in frames else spark.createDataFrame([], event_schema(table))
         for table in contract().tables

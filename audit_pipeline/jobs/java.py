@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark can run on, before pyspark fails to start one with a trace of its own."""
+"""Checks that there is a Java that Spark can run on, before pyspark fails to start one with a stack trace."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _VERSION: Final = re.compile(r'version "([^"]+)"')
 
 
 def require_java(environment: Mapping[str, str]) -> None:
-    """Of JAVA_HOME, else of PATH, as Spark's own scripts look for it. Raises BadUseError, which says what to do."""
+    """Check the Java in JAVA_HOME, else on PATH, like Spark's scripts. Raises BadUseError, which says what to do."""
     home = environment.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
     if found is None or not os.access(found, os.X_OK):
@@ -30,7 +30,7 @@ def require_java(environment: Mapping[str, str]) -> None:
 
 
 def _release(java: str) -> str:
-    """What it says of itself."""
+    """Return the version that Java reports."""
     try:
         told = subprocess.run(
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False

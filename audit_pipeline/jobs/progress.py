@@ -1,4 +1,4 @@
-"""What a job says of itself while it lasts: where a build is and how long it may take yet, what was followed."""
+"""The progress messages of a job: how far a build is and how long it may still take; batches that were followed."""
 
 import logging
 from collections.abc import Callable
@@ -8,13 +8,15 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 _TELL_US: Final = 5_000_000
-"""Batches are told no more often."""
+"""Minimum time between two messages on batches."""
 
 
 class Progress:
-    """`monotonic` in seconds. What is left is estimated by the rows of events that are left, at the rate so far or at
-    that of the last build, and by what the last build needed beside reading events; of a first build nothing is known
-    before it has read some."""
+    """`monotonic` returns seconds.
+
+    The remaining time is estimated from the rows of events left and the rate so far, or that of the last build. The
+    time that the last build needed for other work is added. A first build has no estimate before it has read some rows.
+    """
 
     def __init__(
         self, monotonic: Callable[[], float], rows_per_s: float | None = None, beside_s: float | None = None
@@ -28,16 +30,16 @@ class Progress:
 
     @property
     def rows_per_s(self) -> float | None:
-        """Of this build while it read events, of the former one where it had nothing to read; None when neither has."""
+        """Rate of this build while reading events, or of the last build if it had nothing to read; None if unknown."""
         return self._done / self._reading_s if self._done and self._reading_s > 0 else self._former_rows_per_s
 
     @property
     def beside_s(self) -> float:
-        """So far, other than reading events."""
+        """Time so far for work other than reading events."""
         return self._monotonic() - self._began_s - self._reading_s
 
     def begin(self, rows: int) -> None:
-        """So many rows of events are to be read."""
+        """Set the number of event rows to read."""
         self._rows = rows
 
     def step(self, what: str, rows: int) -> None:
@@ -46,7 +48,7 @@ class Progress:
         log.info("%s%s%s", what, told, self._left() if rows else "")
 
     def done(self, rows: int) -> None:
-        """The step before was reading so many rows of events."""
+        """Record that the last step has read this number of event rows."""
         self._done += rows
         self._reading_s += self._monotonic() - self._step_s
 
@@ -58,7 +60,7 @@ class Progress:
 
 
 class BatchNews:
-    """A line for batches that were published, of any thread; several that come at once have one together."""
+    """Logs batches that were published, from any thread; several in short succession share one line."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
@@ -67,7 +69,7 @@ class BatchNews:
         self._batches = self._rows = 0
 
     def published(self, rows: int) -> None:
-        """A batch without rows is no news."""
+        """Count a batch; a batch without rows is not logged."""
         if not rows:
             return
         with self._lock:

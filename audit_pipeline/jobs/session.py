@@ -1,4 +1,4 @@
-"""The Spark session of a job: set so that it runs the same on a laptop, in a pod and by spark-submit."""
+"""The Spark session of a job, configured to run the same on a laptop, in a pod and by spark-submit."""
 
 import logging
 import os
@@ -22,13 +22,13 @@ _ALWAYS: Final = {
     # A page that does not match its checksum is an error, not numbers.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
-    # Else times are 96 bits long, which others do not read.
+    # By default times have 96 bits, which other readers do not support.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # Days are small: a file and a task for each core of each of them would cost more than what is in it.
+    # Days are small: a file and a task for each core and day would cost more than their content.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
-    # Which files there are is known, one by one: no job has to look for them.
+    # The list of files is known: no job has to discover them.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 LOCAL_CONFIG: Final = {
@@ -39,19 +39,19 @@ LOCAL_CONFIG: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
 }
-"""Where nobody has said otherwise: a job that spark-submit starts has its own."""
+"""Defaults, except for a job that spark-submit starts: it has its own."""
 _LOGGING: Final = "log4j2.properties"
 _JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:CompileThresholdScaling=5"
-"""Else Java takes half the processor time of a build of a minute to compile what it runs a few times."""
+"""By default Java spends half the CPU time of a one-minute build on compiling code that it runs a few times."""
 
 
 @contextmanager
 def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session, stopped at the end. One that is there already is used, and left as it was.
+    """Yield a session and stop it at the end. An active session is used instead, and left unchanged.
 
-    `config` is Spark's own, such as spark.master. Python workers are of the interpreter that runs this, but for a job
-    that spark-submit has started: its executors are on other machines, where Spark's own settings say which it is.
-    Raises BadUseError where there is no Java that it can run on.
+    `config` is Spark's own, such as spark.master. Python workers use the interpreter that runs this. With spark-submit,
+    executors are on other machines, where Spark's own settings choose the interpreter. Raises BadUseError if there is
+    no suitable Java.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -70,7 +70,7 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
         builder = builder.config(
             "spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={logging_config}"
         )
-    # What py4j logs with a trace it raises as well; some of it it says by the root logger.
+    # py4j raises what it logs with a stack trace; some of it goes to the root logger.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(is_not_of_py4j)
     with own_interrupts():
@@ -88,10 +88,10 @@ def is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Ctrl-C does afterwards what it did before.
+    """Restore the handler of Ctrl-C afterwards.
 
-    pyspark takes it for itself, to cancel jobs by the very connection that it has just cut short: a command that ends
-    in its own way would not be told, and the others would end in traces.
+    pyspark replaces it to cancel jobs over the very connection that Ctrl-C has just interrupted. A command with its own
+    way to end would not be notified, and others would end with stack traces.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
-"""Writes a frame as Parquet files of a target, and tells which files these are. Shell.
+"""Writes a frame as Parquet files of a target, and returns their names. Shell.
 
-Into a folder Spark writes by itself. What it has written is given its name afterwards, so that nothing has a name in
-the results that is not whole. Into an object store Arrow puts them (store_sink). Which files count is known at the end,
-and published with everything else of a build.
+Spark writes to a folder directly; its files are renamed afterwards, so that only complete files have a name in the
+results. Arrow puts files into an object store (store_sink). The list of files is known at the end, and published with
+the rest of a build.
 """
 
 from collections.abc import Mapping
@@ -20,23 +20,23 @@ from audit_pipeline.results.tables import ResultTable, result_tables
 from audit_pipeline.targets import SUFFIX, Target, open_target
 
 _DAY = "of_day"
-"""The column that Spark makes folders of: event_date stays in the files."""
+"""The column that Spark partitions folders by: event_date stays in the files."""
 _PROBE = f"{DRAFTS}/{PROBE}"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one table of a build became: its files by event-day (ISO; WHOLE for none), and how many rows these have."""
+    """Result of writing one table: its files by event-day (ISO; WHOLE for none), and the number of rows in them."""
 
     files: Mapping[str, tuple[str, ...]]
     rows: int
 
 
 def prepare(spark: SparkSession, target: Target) -> None:
-    """Once, before the first `write_table` of a session.
+    """Prepare a session, once before its first `write_table`.
 
-    Raises BadUseError where executors have another folder of that name: what they wrote there would be lost, and Spark
-    would not say so.
+    Raises BadUseError if executors have a different folder of that name: what they wrote there would be lost without an
+    error from Spark.
     """
     register(spark)
     folder = target.local_path(_PROBE)
@@ -52,7 +52,7 @@ def prepare(spark: SparkSession, target: Target) -> None:
 
 
 def write_table(frame: DataFrame, table: str, results: str, version: str) -> Written:
-    """The frame as files of that table; nobody reads them until they are published."""
+    """Write the frame as files of that table; they are not read until they are published."""
     definition = result_tables()[table]
     target = open_target(results)
     draft = f"{DRAFTS}/{version}-{table}"
@@ -69,7 +69,7 @@ def write_table(frame: DataFrame, table: str, results: str, version: str) -> Wri
 
 
 def _order(table: ResultTable) -> tuple[str, ...]:
-    """By time, so that readers find it by statistics; a sort by the whole key would cost more than it gives."""
+    """Return the sort order: by time, for readers' use of statistics. Sorting by the whole key would not pay off."""
     return table.key[:2] if table.is_by_day else table.key
 
 
@@ -83,7 +83,7 @@ def _write_by_spark(frame: DataFrame, table: ResultTable, folder: Path) -> None:
 
 
 def _placed(table: ResultTable, target: Target, draft: str, folder: Path, version: str) -> list[PutFile]:
-    """What Spark has written into the draft, which is that folder, by the names that it has in the results."""
+    """Move what Spark has written into the draft `folder` to its names in the results."""
     put = []
     for number, file in enumerate(sorted(folder.rglob(f"*{SUFFIX}"))):
         day = file.parent.name.partition("=")[2] if table.is_by_day else WHOLE
@@ -97,5 +97,5 @@ def _placed(table: ResultTable, target: Target, draft: str, folder: Path, versio
 
 
 def _as_spark_takes_it(folder: Path) -> str:
-    """Of a URI it would decode nothing, and write what has a space in its name into another folder."""
+    """Return the URI of a folder, not encoded: Spark does not decode it, and would write to another folder."""
     return f"file://{folder}"

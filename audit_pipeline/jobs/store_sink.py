@@ -1,7 +1,7 @@
-"""Rows of a frame as Parquet objects of a store, put by Spark's tasks through Arrow. Shell.
+"""Writes rows of a frame as Parquet objects to a store, from Spark's tasks through Arrow. Shell.
 
-Spark's own connectors of object stores are jars that weigh more than Spark itself. A task puts its objects when it has
-all of its rows; one that is begun again puts the same ones.
+Spark's own connectors for object stores are jars larger than Spark itself. A task puts its objects once it has all of
+its rows; a repeated task puts the same objects.
 """
 
 import io
@@ -27,7 +27,7 @@ _ROW_GROUP_ROWS = 256 * 1024
 
 
 class PutFile(NamedTuple):
-    """A file of results; `day` as ISO, WHOLE for none."""
+    """A file of results; `day` is ISO, WHOLE for none."""
 
     day: str
     path: str
@@ -35,12 +35,12 @@ class PutFile(NamedTuple):
 
 
 def register(spark: SparkSession) -> None:
-    """Once, before the first `put_rows` of a session."""
+    """Register the sink with a session, once before its first `put_rows`."""
     spark.dataSource.register(_ResultsSink)
 
 
 def put_rows(frame: DataFrame, table: str, results: str, version: str) -> list[PutFile]:
-    """The rows of a table as objects of the store that `results` is the URI of."""
+    """Write the rows of a table as objects to the store at the URI `results`."""
     note = f"{NOTE_PREFIX}{version}-{table}.json"
     writer = frame.write.format(_FORMAT).mode("append").option("uri", results).option("table", table)
     writer.option("version", version).option("note", note).save()
@@ -53,7 +53,7 @@ def put_rows(frame: DataFrame, table: str, results: str, version: str) -> list[P
 
 @dataclass
 class _Put(WriterCommitMessage):
-    """What one task has put."""
+    """The files that one task has put."""
 
     files: list[PutFile]
 
@@ -92,12 +92,12 @@ class _ResultsWriter(DataSourceArrowWriter):
         return PutFile(day, path, file.rows)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """This runs in a process of its own, too: what it knows the driver has to read."""
+        """Store the list of files in a note: this also runs in a process of its own, and the driver has to read it."""
         parts = [message.files for message in messages if isinstance(message, _Put)]
         open_target(self._uri).put(self._note, json.dumps(parts).encode())
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was put is no part of any manifest, and a later build removes it."""
+        """Do nothing: the objects are not in any manifest, and a later build removes them."""
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

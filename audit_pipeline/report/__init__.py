@@ -1,9 +1,6 @@
-"""A page for people, made of published results: `python -m audit_pipeline report`. Reads by DuckDB, knows no Spark.
+"""The report page, made from published results: `python -m audit_pipeline report`. Reads with DuckDB, without Spark.
 
-asking      what is published, by SQL                    (the only part that reads)
-figures/    SQL to dataclasses: what there is to show; report.json is just these
-answers/    what a reader wants first, in sentences
-sections/   figures to HTML
-plots/      numbers to SVG
-page        the whole page, with page.css and page.js in it
+asking      queries published results in SQL             (the only part that reads) figures/    SQL to dataclasses: the
+data to show; report.json consists of these answers/    the most important answers, in sentences sections/   figures to
+HTML plots/      numbers to SVG page        the whole page, with page.css and page.js in it
 """

@@ -1,1 +1,1 @@
-"""What a reader wants first, in sentences: is the audit complete, what changed, who caused the last storm. Pure."""
+"""The answers at the top, in sentences: is the audit complete, what changed, who caused the last storm. Pure."""

@@ -1,4 +1,4 @@
-"""An answer, and the sentences that it is made of. Pure."""
+"""An answer, and the sentences that it consists of. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from audit_pipeline.report.markup import visible
 
 
 class Name(str):
-    """A part of a sentence that somebody else chose."""
+    """A part of a sentence that contains a user's name for something, such as a topic."""
 
     __slots__ = ()
 
@@ -21,12 +21,12 @@ class Tone(StrEnum):
 
 
 Sentence = tuple[str, ...]
-"""Parts to be put together as they are."""
+"""Parts that are joined without change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A line of numbers: now, before, and the difference."""
+    """A row of numbers: now, before, and the difference."""
 
     what: str
     now: str
@@ -43,7 +43,7 @@ class Answer:
     compared: tuple[Compared, ...] = ()
 
     def as_text(self) -> str:
-        """A line for a terminal."""
+        """Return one line for a terminal."""
         return visible(f"{self.question} {''.join(self.verdict)}. {''.join(self.sentences[0])}")
 
     def as_json(self) -> dict[str, Any]:
