@@ -1,7 +1,7 @@
-"""Retention: segments that are too old, or do not fit into the quota, are deleted from the first one on.
+"""Retention: deletes segments that are too old, or exceed the quota, from the first one on.
 
-Up to which number a boot's events were deleted is noted before, so that `check` does not take it for a loss. One
-process at a time may compact or expire what is in a target, see `Target.upkeep`.
+The last deleted number of a boot is recorded before, so that `check` does not report a loss. Only one process at a time
+may compact or expire the content of a target, see `Target.upkeep`.
 """
 
 import json
@@ -27,7 +27,7 @@ class RetentionLimits:
 
 
 def expired(target: Target) -> dict[Boot, int]:
-    """By boot: the last number that was deleted."""
+    """Return the last deleted number of each boot."""
     try:
         with target.file_system.open_input_stream(EXPIRED) as file:
             noted = json.loads(file.read())
@@ -37,9 +37,9 @@ def expired(target: Target) -> dict[Boot, int]:
 
 
 def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], bool] = never) -> int:
-    """Delete what is beyond the limits; how many files that were. Of a boot all goes that is before what goes.
+    """Delete what exceeds the limits; return the number of files.
 
-    Raises StoppedError between two files.
+    The deleted segments of a boot are always its first ones. Raises StoppedError between two files.
     """
     files = segment_paths(target)
     through = expired(target)
@@ -50,7 +50,7 @@ def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], boo
     kept: set[Boot] = set()
     for hour, members in _by_hour([file for file in files if file not in going], target, is_stopped):
         is_too_much = limits.bytes_max is not None and left > limits.bytes_max
-        # An hour that nothing is to go of is not read, nor is any that follows: each footer is a request.
+        # An hour without anything to delete is not read, nor are later ones: each footer costs a request.
         if (before is None or hour >= before) and not is_too_much:
             break
         segments = by_segment(members, target, is_stopped)
@@ -77,7 +77,7 @@ def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], boo
 def _half_deleted(
     files: Iterable[SegmentPath], through: Mapping[Boot, int], target: Target, is_stopped: Callable[[], bool]
 ) -> list[SegmentPath]:
-    """What a deletion that was interrupted has left: of each boot the first files, up to one that was to stay."""
+    """Return what an interrupted deletion has left: the first files of each boot, up to one that was to stay."""
     noted = {boot_name(*boot): seq for boot, seq in through.items()}
     boots: dict[str, list[tuple[SegmentName, SegmentPath]]] = defaultdict(list)
     for file in files:
@@ -89,7 +89,7 @@ def _half_deleted(
         for _, file in sorted(members, key=lambda each: (each[0].low, each[0].high)):
             (footer,) = footers_at([file.path], target, is_stopped)
             if not isinstance(footer, Footer):
-                # `check` tells of it.
+                # `check` reports it.
                 continue
             if footer.last_seq > noted[boot]:
                 break
@@ -100,7 +100,7 @@ def _half_deleted(
 def _by_hour(
     files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
 ) -> list[tuple[str, list[SegmentPath]]]:
-    """From the oldest on. Of one that somebody has given another name its footer tells the hour."""
+    """Group files by hour, the oldest first. The hour of a renamed file comes from its footer."""
     hours: dict[str, list[SegmentPath]] = defaultdict(list)
     others = []
     for file in files:

@@ -1,4 +1,4 @@
-"""Segments: the Parquet files that one spool becomes, their names, and what their footers say. Pure.
+"""Segments: the Parquet files made from one spool, their names, and the content of their footers. Pure.
 
     <table>/arrival_date=2026-11-22/arrival_hour=05/<cluster>-<broker>-<boot>-<segment>.parquet
 
@@ -28,15 +28,15 @@ _GOES_ON = "next"
 
 
 class NoSegmentError(ValueError):
-    """A file that is no whole segment; the sentence says why."""
+    """The file is not a complete segment; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What each file of a segment says of the whole segment; `rows` by table.
+    """What each file of a segment stores about the whole segment; `rows` by table.
 
-    `segments` has the numbers of the first and the last spool that it is made of. `end` says how the last one ended:
-    next (another follows), stopped (the broker was stopped) or killed.
+    `segments` has the numbers of the first and the last spool in it. `end` is how the last one ended: next (another
+    follows), stopped (the broker was stopped) or killed.
     """
 
     schema_version: int
@@ -58,7 +58,7 @@ class Footer:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A file to be written under `path`."""
+    """A file to write to `path`."""
 
     path: str
     footer: Footer
@@ -66,7 +66,7 @@ class SegmentFile:
 
 
 def boot_name(cluster_id: str, broker_id: int, boot_id: str) -> str:
-    # Spark takes no notice of files whose names begin with _ or a dot, and ids of clusters may.
+    # Spark ignores files whose names begin with _ or a dot, and cluster IDs may begin with these.
     shown = f"-{cluster_id}" if cluster_id[:1] in "_." else cluster_id
     return f"{shown}-{broker_id}-{boot_id}"
 
@@ -82,8 +82,10 @@ _PATH = re.compile(
 
 
 def told_by_path(path: str) -> tuple[date, str, int] | None:
-    """The day on which a file was begun, its cluster and its broker, as far as its path says what `folder_of` and
-    `segment_name` make of them: all there is to know of one whose footer cannot be read."""
+    """Return the day on which a file was begun, its cluster and its broker, None if the path has another form.
+
+    `folder_of` and `segment_name` make the path. It is the only information on a file whose footer cannot be read.
+    """
     found = _PATH.fullmatch(path)
     try:
         return None if found is None else (date.fromisoformat(found[1]), found[2], int(found[3]))
@@ -96,7 +98,7 @@ _NAMED = re.compile(rf"[^/]+/({_HOUR})/{DRAFT_PREFIX}?(.+?)-(\d{{8,12}})(?:-(\d{
 
 
 class SegmentName(NamedTuple):
-    """What a path says: `hour` as text that sorts by time, `boot` as `boot_name` has it, first and last spool."""
+    """The parts of a path: `hour` as text that sorts by time, `boot` as in `boot_name`, first and last spool."""
 
     hour: str
     boot: str
@@ -105,13 +107,13 @@ class SegmentName(NamedTuple):
 
 
 def named_by(path: str) -> SegmentName | None:
-    """None for a path that nobody of us makes. A draft has the name that it will have."""
+    """Return the parts of a path, None if the pipeline does not make such paths. A draft has its final name."""
     found = _NAMED.fullmatch(path)
     return None if found is None else SegmentName(found[1], found[2], int(found[3]), int(found[4] or found[3]))
 
 
 def is_segment_path(path: str) -> bool:
-    """Whether a file of a segment is put there, or what compaction makes before it is one."""
+    """Whether the path is that of a segment's file, or of what compaction makes before it is one."""
     return path.partition("/")[0] in contract().tables and told_by_path(path) is not None
 
 
@@ -120,7 +122,7 @@ _MERGED = re.compile(rf"(.*-)(\d+)-(\d+){re.escape(SUFFIX)}")
 
 
 def is_merged_into(name: str, others: Iterable[str]) -> bool:
-    """Whether one of these files was made of several segments, among them the one of this name."""
+    """Whether one of these files was merged from several segments, including the one of this name."""
     one = _ONE.fullmatch(name)
     found = [_MERGED.fullmatch(other) for other in others] if one is not None else []
     return one is not None and any(
@@ -133,15 +135,15 @@ def folder_of(table: str, opened_us: int) -> str:
 
 
 def hour_of(opened_us: int) -> str:
-    """As SegmentName has it: text that sorts by time."""
+    """Return the hour as in SegmentName: text that sorts by time."""
     hour = datetime.fromtimestamp(opened_us / 1_000_000, UTC)
     return f"arrival_date={hour:%Y-%m-%d}/arrival_hour={hour:%H}"
 
 
 def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) -> list[SegmentFile]:
-    """The files of a complete spool; none when it has no events.
+    """Return the files of a complete spool; none if it has no events.
 
-    Where a boot ends with such a one behind others, a file without rows says so: what is landed of it is all there is.
+    If a boot ends with an empty spool after others, a file without rows marks the end: the boot is then fully landed.
     """
     header, missing = content.header, tuple(gaps)
     how = content.end.how if content.end is not None else "killed" if ended else _GOES_ON
@@ -178,7 +180,7 @@ def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) ->
 
 
 def packed(rows: pa.Table, footer: Footer) -> bytes:
-    """A Parquet file; the same rows give the same bytes with the same version of Arrow."""
+    """Return a Parquet file; the same rows give the same bytes with the same version of Arrow."""
     sink = io.BytesIO()
     with SegmentWriter(sink, footer) as writer:
         writer.write(rows)
@@ -186,7 +188,7 @@ def packed(rows: pa.Table, footer: Footer) -> bytes:
 
 
 class SegmentWriter:
-    """One file of a segment, written in pieces; every `write` makes a row group, or several."""
+    """One file of a segment, written in pieces; every `write` makes one or more row groups."""
 
     def __init__(self, sink: IO[bytes], footer: Footer) -> None:
         self._sink = sink
@@ -226,7 +228,7 @@ _DELTA = frozenset({"seq", "ts", "base_offset", "last_offset", "base_ts", "max_t
 
 
 def read_footer(metadata: pq.FileMetaData) -> Footer:
-    """Raises NoSegmentError."""
+    """Return the footer of a file. Raises NoSegmentError."""
     told = (metadata.metadata or {}).get(FOOTER_KEY)
     if told is None:
         raise NoSegmentError("it is a Parquet file, but not of an audit log")
@@ -234,5 +236,5 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
         fields: dict[str, Any] = json.loads(told)
         return Footer(**{**fields, "segments": tuple(fields["segments"])})
     except (ValueError, KeyError, TypeError) as error:
-        # No checksum is over it.
+        # No checksum covers the footer's content.
         raise NoSegmentError(f"what its footer says is damaged: {error}") from error

@@ -1,7 +1,7 @@
-"""Spool files: from bytes to a header, blocks and what is wrong with them. Pure.
+"""Parses spool files into a header, blocks and damages. Pure.
 
-A file may still be written, end anywhere because the machine lost power, or be damaged anywhere: whatever is whole is
-found, and the rest is told.
+A file may still be written, end anywhere because of a power loss, or be damaged anywhere: all complete blocks are
+found, and the rest is reported.
 """
 
 from collections.abc import Iterator
@@ -19,26 +19,26 @@ _MAGIC: bytes = _SPOOL["magic"].encode()
 _MARK: bytes = _SPOOL["block_mark"].encode()
 _RESERVED = Struct("<QI")
 HEAD_BYTES = len(_MAGIC) + _RESERVED.size
-"""In front of the first block."""
+"""Size of the part before the first block."""
 _BLOCK_HEAD = Struct("<4sII")
 _decode = msgspec.msgpack.Decoder(tuple).decode
 
 SUFFIX = ".spool"
 UNKNOWN_SEQ = 0
-"""The first number of a file that lost its header, where no file before it tells."""
+"""First number of a file without a header, if no earlier file provides it."""
 
 
 class NoSpoolError(ValueError):
-    """Nothing says whose events these are."""
+    """The origin of the events is unknown: there is no header."""
 
 
 class OtherVersionError(ValueError):
-    """The spool was written by a broker of another version than this reader knows."""
+    """The spool was written by a broker with a schema version that this reader does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a spool says of itself."""
+    """The header of a spool."""
 
     schema_version: int
     cluster_id: str
@@ -78,7 +78,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are no whole block."""
+    """Bytes that are not a complete block."""
 
     offset: int
     length: int
@@ -86,9 +86,9 @@ class Damage:
 
 @dataclass(slots=True)
 class SpoolContent:
-    """All that is whole in a file.
+    """All complete parts of a file.
 
-    `reserved` is the highest number that may have been given to an event, None where that is damaged.
+    `reserved` is the highest number that may have been assigned to an event, None if it is damaged.
     """
 
     reserved: int | None
@@ -99,9 +99,9 @@ class SpoolContent:
 
 
 def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
-    """`instead` is taken for a header that is not whole.
+    """Parse a spool; `instead` replaces a header that is not complete.
 
-    Raises NoSpoolError when there is neither, and OtherVersionError.
+    Raises NoSpoolError if there is neither, and OtherVersionError.
     """
     header: Header | None = None
     events: list[EventBlock] = []
@@ -114,7 +114,7 @@ def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
             case Header():
                 header = found
             case EventBlock():
-                # A piece of a file that is in it twice brings no event a second time.
+                # A part of a file that occurs twice in it does not yield events twice.
                 if not events or found.first_seq > events[-1].last_seq:
                     events.append(found)
             case End():
@@ -128,7 +128,7 @@ def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
 
 
 def read_header(data: bytes) -> Header | None:
-    """Of a spool, or of a lock file."""
+    """Return the header of a spool or of a lock file."""
     for at in (HEAD_BYTES, 0):
         found, _ = _block(data, at)
         if isinstance(found, Header):
@@ -137,8 +137,9 @@ def read_header(data: bytes) -> Header | None:
 
 
 def whole_blocks(data: bytes, at: int = 0) -> Iterator[tuple[Header | EventBlock | End | Damage, int]]:
-    """From the beginning of a block on: each with where it ends, and what is damaged in front of one; up to what is not
-    whole, as of a file that is being written.
+    """Yield each block from `at` on, with its end, and each damage before a block.
+
+    It stops at incomplete data at the end, as in a file that is being written.
     """
     damaged_from: int | None = None
     while 0 <= at < len(data):
@@ -164,7 +165,7 @@ def _reserved(data: bytes) -> int | None:
 
 
 def blocks(data: bytes, at: int) -> Iterator[Header | EventBlock | End | Damage]:
-    """All whole blocks from there on. Behind a damaged one the next whole one is looked for."""
+    """Yield all complete blocks from `at` on. After a damaged one the next complete one is searched."""
     for found, end in whole_blocks(data, at):
         yield found
         at = end
@@ -173,9 +174,9 @@ def blocks(data: bytes, at: int) -> Iterator[Header | EventBlock | End | Damage]
 
 
 def _following(data: bytes, at: int) -> int:
-    """Where the next block may begin behind a damaged one; -1 if none does.
+    """Return where the next block may begin after a damaged one; -1 if there is none.
 
-    What clients have named is not searched for blocks, as far as the damaged one still says how long it is.
+    If the damaged block still has its length, its content, which clients influence, is not searched for blocks.
     """
     if data.startswith(_MARK, at) and len(data) - at >= _BLOCK_HEAD.size:
         end = at + _BLOCK_HEAD.size + int(_BLOCK_HEAD.unpack_from(data, at)[1])
@@ -185,7 +186,7 @@ def _following(data: bytes, at: int) -> int:
 
 
 def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]:
-    """The block that begins there and where it ends, if it is whole."""
+    """Return the block that begins at `at` and its end, if it is complete."""
     if len(data) - at < _BLOCK_HEAD.size:
         return None, at
     mark, length, checksum = _BLOCK_HEAD.unpack_from(data, at)
@@ -200,7 +201,7 @@ def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]
         version = fields[0] if kind == "header" else contract().version
         block = _KINDS[kind](*fields) if version == contract().version else None
     except (msgspec.DecodeError, ValueError, TypeError, LookupError):
-        # The checksum of nothing is zero: behind a mark, zeros that a power loss leaves match it.
+        # The checksum of no bytes is zero: zeros after a mark, left by a power loss, match it.
         return None, at
     if block is None:
         raise OtherVersionError(f"it has schema version {version}, and this reader knows {contract().version}")

@@ -1,4 +1,4 @@
-"""The folder that a broker writes its spools to, as the lander finds it."""
+"""The folder that a broker writes its spools to, as seen by the lander."""
 
 import fcntl
 import os
@@ -20,9 +20,9 @@ class AlreadyLandingError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class FoundSpool:
-    """One file. `until_seq` is the last number that belongs into it, where the next file tells it.
+    """One file. `until_seq` is the last number that belongs into it, if the next file shows it.
 
-    `is_complete`: nothing will be added. `ended`: it is the last one, and its broker does not run any more.
+    `is_complete`: nothing will be added. `ended`: it is the last one, and its broker has stopped.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class FoundSpool:
 
 @contextmanager
 def landing(folder: Path) -> Iterator[None]:
-    """Keep other landers away for as long as this lasts. Raises AlreadyLandingError, and BadUseError."""
+    """Exclude other landers for the duration of the context. Raises AlreadyLandingError, and BadUseError."""
     try:
         opened = (folder / _LANDER_LOCK).open("w")
     except OSError as error:
@@ -50,19 +50,19 @@ def landing(folder: Path) -> Iterator[None]:
 
 
 def boots(folder: Path) -> list[str]:
-    """The boots that have spools or a lock here, in order of time."""
+    """Return the boots that have spools or a lock here, in order of time."""
     names = [path.name for path in folder.iterdir()]
     spools = {name.rpartition("-")[0] for name in names if name.endswith(SUFFIX)}
     return sorted(spools | {name.removesuffix(_LOCK_SUFFIX) for name in names if name.endswith(_LOCK_SUFFIX)})
 
 
 def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
-    """Those of one boot in their order, each read when it is asked for: together they may be large.
+    """Yield the spools of one boot in order, each read on demand: together they may be large.
 
-    Raises NoSpoolError when nothing says whose one of them is, or its name says something else, and OtherVersionError.
+    Raises NoSpoolError if the origin of a spool is unknown or contradicts its name, and OtherVersionError.
     """
     lock = folder / f"{boot_id}{_LOCK_SUFFIX}"
-    # First this: what is read of a broker that has ended is all that there is.
+    # The lock is checked first: what is read after the broker has ended is complete.
     ended = not _is_running(lock)
     identity = _identity(lock)
     paths = sorted(folder.glob(f"{boot_id}-*{SUFFIX}"))
@@ -76,7 +76,7 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
         try:
             content = _read(path.read_bytes(), instead)
         except FileNotFoundError:
-            # A lander was quicker, and those before it are landed, too.
+            # Another lander was faster, and has landed the earlier ones, too.
             continue
         if content is None and (ended or not is_last):
             raise NoSpoolError(f"{path} does not say whose it is, and neither does {lock}")
@@ -93,7 +93,7 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
 
 
 def _read(data: bytes, instead: Header | None) -> SpoolContent | None:
-    """None when it has no header."""
+    """Return the content of a spool, None if it has no header."""
     try:
         return read_spool(data, instead)
     except NoSpoolError:
@@ -101,17 +101,17 @@ def _read(data: bytes, instead: Header | None) -> SpoolContent | None:
 
 
 def _was_never_begun(content: SpoolContent, before: SpoolContent | None) -> bool:
-    """A file whose broker could not write its header, and went on with the one before."""
+    """Whether the broker could not write the header of this file, and continued with the one before."""
     return not content.blocks and before is not None and before.end is None
 
 
 def is_written_to(folder: Path) -> bool:
-    """Whether a broker runs that writes spools here."""
+    """Whether a running broker writes spools here."""
     return any(_is_running(path) for path in folder.glob(f"*{_LOCK_SUFFIX}"))
 
 
 def forget_behind(last: FoundSpool) -> None:
-    """What lies behind the last spool of a boot that has ended was never begun, which only that one shows."""
+    """Delete the files after the last spool of an ended boot: they were never begun, which only that spool shows."""
     boot_id = last.path.name.rpartition("-")[0]
     for path in last.path.parent.glob(f"{boot_id}-*{SUFFIX}"):
         if path.name > last.path.name:
@@ -119,13 +119,13 @@ def forget_behind(last: FoundSpool) -> None:
 
 
 def forget_boot(folder: Path, boot_id: str) -> None:
-    """All of a boot is landed; one that runs may still be about to begin its first spool.
+    """Delete the rest of a boot that is landed completely; a running one may still begin its first spool.
 
     Raises NoSpoolError and OtherVersionError.
     """
     if _is_running(folder / f"{boot_id}{_LOCK_SUFFIX}"):
         return
-    # It may have run when its spools were looked at, and have written one before it ended.
+    # The broker may have been running when its spools were listed, and have written one before it ended.
     if next(spools_of(folder, boot_id), None) is not None:
         return
     for path in folder.glob(f"{boot_id}-*{SUFFIX}"):
@@ -155,7 +155,7 @@ def _identity(lock: Path) -> Header | None:
 
 
 def _header_of(path: Path, identity: Header | None, before: SpoolContent | None) -> Header | None:
-    """What the header of a file should say, from its name, its broker's lock and the file before it."""
+    """Return the expected header of a file, from its name, its broker's lock and the file before it."""
     known = before.header if before is not None else identity
     if known is None:
         return None

@@ -1,4 +1,4 @@
-"""What one file of a segment says, as it lies in a target. Damage is told in one way, whatever Arrow calls it."""
+"""Reads one file of a segment in a target. Damage is reported in one way, whatever error Arrow raises."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,17 +15,17 @@ from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
 
 Boot = tuple[str, int, str]
-"""Cluster, broker and boot id."""
+"""Cluster, broker and boot ID."""
 
 LOOKS_AT_ONCE: Final = 8
-"""A store takes its time for each request, and answers several."""
+"""Concurrent reads: a store is slow for each request, but handles several at once."""
 
 _DAMAGED = (OSError, ValueError, pa.ArrowException)
-"""Arrow says the same of a store that does not answer: who can should write the file again, and the store will tell."""
+"""Arrow raises the same for a store that does not answer: callers that can write the file again get its error then."""
 
 
 def footer_at(path: str, target: Target) -> Footer:
-    """Raises FileNotFoundError and NoSegmentError."""
+    """Return the footer of a file. Raises FileNotFoundError and NoSegmentError."""
     try:
         with target.file_system.open_input_file(path) as file:
             return read_footer(pq.read_metadata(file))
@@ -38,7 +38,7 @@ def footer_at(path: str, target: Target) -> Footer:
 def footers_at(
     paths: Sequence[str], target: Target, is_stopped: Callable[[], bool] = never
 ) -> list[Footer | FileNotFoundError | NoSegmentError]:
-    """Of each of these files its footer, or why there is none. Raises StoppedError."""
+    """Return the footer of each file, or the reason why there is none. Raises StoppedError."""
 
     def read(path: str) -> Footer | FileNotFoundError | NoSegmentError:
         if is_stopped():
@@ -55,7 +55,7 @@ def footers_at(
 def with_footers(
     files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
 ) -> Iterator[tuple[SegmentPath, Footer]]:
-    """Those of these files that have one; of the others `check` tells. Raises StoppedError."""
+    """Yield the files that have a footer; `check` reports the others. Raises StoppedError."""
     for file, found in zip(files, footers_at([file.path for file in files], target, is_stopped), strict=True):
         if isinstance(found, Footer):
             yield file, found
@@ -64,7 +64,7 @@ def with_footers(
 def by_segment(
     files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
 ) -> dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]]:
-    """These files by the boot and the numbers of the segment that they are of, with its footer. Raises StoppedError."""
+    """Group files by the boot and the numbers of their segment, with its footer. Raises StoppedError."""
     found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]] = {}
     for file, footer in with_footers(files, target, is_stopped):
         found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
@@ -72,7 +72,7 @@ def by_segment(
 
 
 def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
-    """All rows, all columns, a piece at a time: a merged file may have tens of millions. Raises NoSegmentError."""
+    """Yield all rows with all columns in pieces: a merged file may have tens of millions. Raises NoSegmentError."""
     try:
         with target.file_system.open_input_file(path) as file:
             opened = pq.ParquetFile(file, page_checksum_verification=True)
@@ -86,5 +86,5 @@ def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
 
 
 def has_gone(path: str, target: Target) -> bool:
-    """Whether the file is not there any more. Raises OSError."""
+    """Whether the file does not exist any more. Raises OSError."""
     return bool(target.file_system.get_file_info(path).type == fs.FileType.NotFound)

@@ -1,6 +1,6 @@
-"""From the blocks of a spool to Arrow tables in the schema's types, and to the numbers that nothing tells of. Pure.
+"""Converts the blocks of a spool to Arrow tables with the schema's types, and finds missing numbers. Pure.
 
-What comes out depends on the spool alone, so that landing it again gives the same.
+The result depends on the spool only, so that landing it again gives the same files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def schema_of(fields: Iterable[Field]) -> pa.Schema:
 
 
 def tables_of(content: SpoolContent, gaps: Sequence["Gap"] = ()) -> dict[str, pa.Table]:
-    """Tables that have rows, by name; `gaps` are rows beside those of the spool."""
+    """Return the tables that have rows, by name; `gaps` are added to the rows of the spool."""
     header, blocks = content.header, content.blocks
     requests, partitions = _rows(blocks, "request"), _rows(blocks, "partition")
     found = {
@@ -71,7 +71,7 @@ def _table(name: str, columns: Columns, common: tuple[str | int, ...]) -> pa.Tab
     rows = len(columns["seq"])
     for column, value in zip(COMMON[:-1], common, strict=True):
         columns[column] = _same(value, rows, schema.field(column).type)
-    # Strings stay as places in a list of them, which is what is written: the type in the file is the schema's.
+    # Strings stay dictionary-encoded, which is what is written: the type in the file is the schema's.
     arrays = [columns[field.name] for field in schema]
     fields = [field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -85,7 +85,7 @@ def _same(value: str | int, rows: int, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of all blocks in the order of their numbers; `block` says of each which block it is of."""
+    """Rows of all blocks ordered by their numbers; `block` is the index of each row's block."""
 
     rows: np.ndarray[Any, Any]
     block: np.ndarray[Any, Any]
@@ -93,7 +93,7 @@ class _Rows:
 
 
 def _rows(blocks: Sequence[EventBlock], name: str) -> _Rows:
-    """Of requests or of partitions: those by themselves, and those in pairs."""
+    """Return the rows of requests or of partitions, both single and in pairs."""
     kind = _REQUEST_ROW if name == "request" else _PARTITION_ROW
     single = [block.request_rows if name == "request" else block.partition_rows for block in blocks]
     paired = [block.pair_rows for block in blocks]
@@ -163,7 +163,7 @@ def _us(seconds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _known(values: np.ndarray[Any, Any]) -> pa.Array:
-    """None where the row has -1."""
+    """Return the values, None for -1."""
     return pa.array(np.ascontiguousarray(values), mask=values == _NONE)
 
 
@@ -175,7 +175,7 @@ def _producers_time(ms: np.ndarray[Any, Any]) -> pa.Array:
 def _places(
     lists: Sequence[Sequence[Any]], block: np.ndarray[Any, Any], place: np.ndarray[Any, Any]
 ) -> tuple[list[Any], np.ndarray[Any, Any]]:
-    """What each block has listed, once, and for each row where it is in that list."""
+    """Return the distinct items of the blocks' lists, and the index of each row's item."""
     known: dict[Any, int] = {}
     moved: list[int] = []
     begins = [0]
@@ -203,7 +203,7 @@ def _client_columns(places: tuple[list[Any], np.ndarray[Any, Any]]) -> Columns:
 
 
 def _strings(values: Sequence[str], place: np.ndarray[Any, Any]) -> pa.Array:
-    """None where the place is negative."""
+    """Return a dictionary array, with None for negative indexes."""
     return pa.DictionaryArray.from_arrays(pa.array(place, mask=place < 0), pa.array(values, pa.string()))
 
 
@@ -221,7 +221,7 @@ def _refusals(blocks: Sequence[EventBlock], block: np.ndarray[Any, Any], place: 
 
 
 def _others(blocks: Sequence[EventBlock], gaps: Sequence["Gap"], api_names: Mapping[int, str]) -> dict[str, Columns]:
-    """Tables whose rows come as their values."""
+    """Return the tables whose rows are stored as values."""
     rows: dict[str, list[Sequence[Any]]] = {}
     for block in blocks:
         for table, *values in block.others:
@@ -245,7 +245,7 @@ def _column(field: Field, values: Sequence[Any]) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers that no event of a spool has; `ts` in microseconds."""
+    """Numbers without an event in a spool; `ts` in microseconds."""
 
     first_seq: int
     last_seq: int
@@ -255,16 +255,16 @@ class Gap:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """In the table's order from seq on."""
+        """The values in the table's order from seq on."""
         count = self.last_seq - self.first_seq + 1
         return (self.last_seq, self.first_seq, self.ts, count, self.reason, self.detail)
 
 
 def gaps_of(content: SpoolContent, until_seq: int | None, *, ended: bool) -> Iterator[Gap]:
-    """What the file should have and has not.
+    """Yield the numbers that the file should have and lacks.
 
-    `until_seq` is the last number that belongs into it, where that is known from elsewhere; `ended` says that its
-    broker does not run any more.
+    `until_seq` is the last number that belongs into it, if it is known from elsewhere; `ended` means that its broker
+    has stopped.
     """
     ts, expected = content.header.opened_us, content.header.first_seq
     where = "; ".join(f"{damage.length} bytes from {damage.offset}" for damage in content.damages)

@@ -1,4 +1,4 @@
-"""Events as brokers write them: follows the spools of a folder. Shell."""
+"""Shows events as brokers write them: follows the spools of a folder. Shell."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class SpoolTail:
-    """Reads on where it has stopped, in each spool of these folders; one that is not there yet is empty."""
+    """Continues reading where it stopped, in each spool of these folders; a missing folder counts as empty."""
 
     def __init__(self, folders: Sequence[Path], *, from_start: bool) -> None:
         self._folders = folders
@@ -26,7 +26,7 @@ class SpoolTail:
                 pass
 
     def blocks(self) -> Iterator[tuple[Header, EventBlock]]:
-        """What has come since the last time."""
+        """Yield the blocks that are new since the last call."""
         paths = [path for folder in self._folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
         for gone in self._read_to.keys() - set(paths):
             del self._read_to[gone]
@@ -62,7 +62,7 @@ def follow(
     pause: Callable[[], bool],
     is_stopped: Callable[[], bool] = never,
 ) -> Iterator[str]:
-    """Lines, until `pause`, which waits a moment when all is shown, says that it is enough, or until it is stopped."""
+    """Yield lines until it is stopped, or until `pause` returns True; `pause` waits when everything is shown."""
     while True:
         for header, block in tail.blocks():
             for table, event in events_of(header, block):
@@ -86,7 +86,7 @@ def as_line(table: str, event: Event) -> str:
 
 
 def printable(text: str) -> str:
-    """In one line, and without what moves a terminal's cursor: clients name themselves and topics as they like."""
+    """Escape line breaks and control characters, which clients may use in the names that they choose."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

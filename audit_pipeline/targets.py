@@ -1,6 +1,6 @@
-"""Where segments are: a folder, or an object store by Arrow's file systems.
+"""The places of segments: a folder, or an object store through Arrow's file systems.
 
-What is written appears whole or not at all. Paths are relative to the target and have forward slashes.
+A file appears complete or not at all. Paths are relative to the target and have forward slashes.
 """
 
 import fcntl
@@ -19,13 +19,13 @@ from audit_pipeline.errors import BadUseError
 
 SUFFIX = ".parquet"
 DRAFT_PREFIX = "_"
-"""Spark takes no notice of files whose names begin so."""
+"""Spark ignores files whose names begin with it."""
 TOPIC_SCHEME: Final = "kafka:"
-"""What begins so names a topic, and no place of files."""
+"""Prefix of names of topics, which are not places of files."""
 
 
 class Stored(NamedTuple):
-    """`changed_ns` is when it was written, where the store says so."""
+    """`changed_ns` is when the file was written, if the store reports it."""
 
     path: str
     size: int
@@ -33,7 +33,7 @@ class Stored(NamedTuple):
 
 
 class Target(Protocol):
-    """Raises OSError where the store fails."""
+    """Raises OSError if the store fails."""
 
     @property
     def file_system(self) -> fs.FileSystem:
@@ -42,54 +42,54 @@ class Target(Protocol):
 
     @property
     def sees_others(self) -> bool:
-        """Whether `upkeep` knows of others that are at work."""
+        """Whether `upkeep` detects other processes."""
         ...
 
     def local_path(self, path: str) -> Path | None:
-        """For others that read and write files, such as Spark; None in an object store."""
+        """Return a path for other programs that read and write files, such as Spark; None in an object store."""
         ...
 
     def make(self) -> None:
-        """Ready to be written to."""
+        """Create the target if necessary, so that it can be written."""
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Replaces a file of that name. It is durable when this returns."""
+        """Write a file, replacing one of that name. It is durable when this returns."""
         ...
 
     def place(self, path: str, to: str) -> None:
-        """Give a file of somebody else its name, below any folder. It is durable under it when this returns."""
+        """Move a file that another program has written to its name, in any folder. It is durable when this returns."""
         ...
 
     def rename(self, path: str, to: str) -> None: ...
 
     def delete(self, path: str) -> None:
-        """One that is gone already is no mistake."""
+        """Delete a file; a missing one is ignored."""
         ...
 
     def remove_folder(self, path: str) -> None:
-        """With all that is in it; one that is not there is no mistake."""
+        """Remove a folder with its content; a missing one is ignored."""
         ...
 
     def files(self, folder: str = "") -> Iterator[Stored]:
-        """All files below a folder, by name; drafts too."""
+        """Yield all files below a folder, sorted by name, including drafts."""
         ...
 
     def upkeep(self) -> AbstractContextManager[bool]:
-        """Whether nobody else compacts, expires or builds for as long as this lasts; True where nobody can know."""
+        """Yield whether no other process compacts, expires or builds meanwhile; True if that cannot be detected."""
         ...
 
     def clean(self, is_put: Callable[[str], bool], unchanged_s: float = 0.0) -> None:
-        """Remove unfinished files of writers that were killed: nobody who still writes takes longer than that.
+        """Remove unfinished files of killed writers: those unchanged for `unchanged_s`. Active writers need less time.
 
-        `is_put` tells paths that the caller puts here: what looks unfinished and would become another file is somebody
-        else's, and stays.
+        `is_put` selects the paths that the caller writes here. An unfinished file of any other path belongs to another
+        program, and stays.
         """
         ...
 
 
 def open_target(uri: str) -> Target:
-    """Of a path, or of a URI as pyarrow.fs.FileSystem.from_uri has them (s3://bucket/path?endpoint_override=...).
+    """Open a path, or a URI of pyarrow.fs.FileSystem.from_uri (s3://bucket/path?endpoint_override=...).
 
     Raises BadUseError.
     """
@@ -113,7 +113,7 @@ def open_target(uri: str) -> Target:
 
 
 def _folder(name: str) -> Path:
-    """One that is there, or that can be made."""
+    """Return a folder that exists or can be created. Raises BadUseError."""
     path = Path(name).absolute()
     for each in (path, *path.parents):
         if each.exists() and not each.is_dir():
@@ -127,7 +127,7 @@ class FolderTarget:
     sees_others: Final = True
 
     def __init__(self, root: Path) -> None:
-        # Of a relative path with a colon Arrow makes a URI, and ends the process.
+        # Arrow parses a relative path with a colon as a URI, and ends the process.
         self._root = root.absolute()
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(self._root), fs.LocalFileSystem())
 
@@ -140,8 +140,8 @@ class FolderTarget:
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
         self._make_folder(target.parent)
-        # Whoever else lands the same spool has another draft, and in the end the same file. In containers all have the
-        # same process id.
+        # Other landers of the same spool have different drafts, and finally the same file. Containers all have the same
+        # process ID, so the name is random.
         draft = target.with_name(f"{DRAFT_PREFIX}{target.name}.{int.from_bytes(os.urandom(8))}")
         with draft.open("wb") as file:
             file.write(data)
@@ -181,7 +181,7 @@ class FolderTarget:
         except BlockingIOError:
             is_alone = False
         except OSError:
-            # A file system without locks of folders.
+            # The file system does not support locks on folders.
             is_alone = True
         try:
             yield is_alone
@@ -194,7 +194,7 @@ class FolderTarget:
             becomes = found.relative_to(self._root).with_name(name) if name else None
             if becomes is None or not (number.isascii() and number.isdecimal() and is_put(becomes.as_posix())):
                 continue
-            # It may become what it is a draft of meanwhile.
+            # Its writer may rename it meanwhile.
             with suppress(FileNotFoundError):
                 if found.is_file() and time.time() - found.stat().st_mtime >= unchanged_s:
                     found.unlink()
@@ -210,7 +210,7 @@ class FolderTarget:
 
 
 class StoreTarget:
-    """An object store: an object appears when it has been uploaded as a whole."""
+    """An object store: an object appears once it has been uploaded completely."""
 
     sees_others: Final = False
 
@@ -221,13 +221,13 @@ class StoreTarget:
         return None
 
     def make(self) -> None:
-        """There are no folders: names only look as if."""
+        """Do nothing: an object store has no folders, only names that look like paths."""
 
     def upkeep(self) -> AbstractContextManager[bool]:
         return nullcontext(True)
 
     def clean(self, is_put: Callable[[str], bool], unchanged_s: float = 0.0) -> None:
-        """What was not uploaded as a whole is not there."""
+        """Do nothing: an incomplete upload leaves no object."""
 
     def put(self, path: str, data: bytes) -> None:
         with self.file_system.open_output_stream(path) as stream:
@@ -260,7 +260,7 @@ def _files(file_system: fs.FileSystem, folder: str) -> Iterator[Stored]:
 
 
 def _sync(path: Path) -> None:
-    """A file, or which files a folder has."""
+    """Flush a file, or the list of files in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

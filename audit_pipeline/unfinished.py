@@ -1,4 +1,4 @@
-"""What landers and `upkeep` have left unfinished where segments are. Shell."""
+"""Removes the unfinished files of landers and `upkeep` from a target. Shell."""
 
 from audit_pipeline.listing import is_plan_path
 from audit_pipeline.retention import EXPIRED
@@ -7,7 +7,7 @@ from audit_pipeline.targets import Target
 
 
 def clean_segments(target: Target, unchanged_s: float = 0.0) -> None:
-    """Remove it where nobody has written to it for so long; a folder may have files of others, which stay."""
+    """Remove unfinished files unchanged for `unchanged_s`; files of other programs in a folder stay."""
     target.clean(_is_put, unchanged_s)
 
 

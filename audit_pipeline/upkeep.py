@@ -1,4 +1,4 @@
-"""Upkeep beside landing: a broker's spools are full in minutes, and a store may be looked after for longer. Shell."""
+"""Upkeep concurrent with landing: it may take longer than the minutes in which a broker's spools fill up. Shell."""
 
 import logging
 from collections.abc import Callable
@@ -13,10 +13,10 @@ UPKEEP_S: Final = 3600.0
 
 
 class HourlyUpkeep:
-    """Upkeep in a thread of its own, begun once an hour and never twice at a time.
+    """Upkeep in a thread of its own, started once an hour and never twice at a time.
 
-    `upkeep` is told by a function whether it is to stop, and returns an exit code. What it raises, `begin` and `finish`
-    raise.
+    `upkeep` is passed a function that returns whether to stop, and returns an exit code. `begin` and `finish` raise its
+    exceptions.
     """
 
     def __init__(self, upkeep: Callable[[Callable[[], bool]], int], stopped: Event) -> None:
@@ -38,7 +38,7 @@ class HourlyUpkeep:
             log.error("upkeep has failed, too: %r", failure)
 
     def begin(self, now_us: int) -> None:
-        """If it is time, and the one before has ended."""
+        """Start upkeep if it is due and the last run has ended."""
         if self._running is not None:
             if not self._running.done():
                 return
@@ -49,7 +49,7 @@ class HourlyUpkeep:
             self._running = self._pool.submit(self._upkeep, self._is_to_stop)
 
     def finish(self) -> int:
-        """Wait for the one that runs, if any: its exit code."""
+        """Wait for a running upkeep, if any; return its exit code."""
         return 0 if self._running is None else self._running.result()
 
     def _is_to_stop(self) -> bool:

@@ -1,4 +1,4 @@
-"""Published results by SQL: one view for each table, of one version of the results. Shell over DuckDB."""
+"""SQL over published results: one view for each table, all of one version of the results. Shell over DuckDB."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,10 +23,9 @@ MEMORY = "1GB"
 
 
 class PublishedTables:
-    """All tables of the version of the results that was in force when this was made; tables without files are empty.
+    """All tables of the version of the results that was in force at creation; tables without files are empty.
 
-    Raises BadUseError where nothing is published, and where a file of it is missing or damaged; OSError where the store
-    fails.
+    Raises BadUseError if nothing is published, or a file is missing or damaged; OSError if the store fails.
     """
 
     def __init__(self, target: Target) -> None:
@@ -44,15 +43,15 @@ class PublishedTables:
             self._connection.register(table, rows)
 
     def ask(self, sql: str, **given: Any) -> list[dict[str, Any]]:
-        """Rows by names of columns; `$name` in the SQL is what is given by that name."""
+        """Return rows by names of columns; `$name` in the SQL stands for the argument of that name."""
         named = {name: value for name, value in given.items() if f"${name}" in sql}
-        # By way of Arrow: DuckDB itself would want another package for times with a zone.
+        # Through Arrow: DuckDB itself would need another package for times with a time zone.
         with self._damage_told():
             found: list[dict[str, Any]] = self._connection.sql(sql, params=named).to_arrow_table().to_pylist()
         return found
 
     def make(self, sql: str, **given: Any) -> None:
-        """A view or table of its own for what is asked later."""
+        """Create a view or table for later queries."""
         named = {name: value for name, value in given.items() if f"${name}" in sql}
         with self._damage_told():
             self._connection.execute(sql, named)
@@ -62,6 +61,6 @@ class PublishedTables:
         try:
             yield
         except (duckdb.Error, pa.ArrowException, OSError):
-            # Neither says which file it was.
+            # None of these errors names the file.
             require_readable(self._target, self.manifest, list(result_tables()))
             raise

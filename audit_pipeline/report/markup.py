@@ -1,11 +1,11 @@
-"""HTML and SVG that is safe whatever it says: only Markup goes in as it is, any other text is escaped. Pure."""
+"""HTML and SVG that is safe for any content: only Markup is inserted unchanged, other text is escaped. Pure."""
 
 from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
 LONG = 90
-"""Names above this are cut where they are shown."""
+"""Longer names are cut where they are shown."""
 _VOID = frozenset({"br", "input", "link", "meta"})
 
 
@@ -16,7 +16,7 @@ class Markup(str):
 
 
 Child: TypeAlias = "str | Iterable[Child] | None"
-"""Iterables are put in one after another; None is nothing."""
+"""Iterables are inserted item by item; None is nothing."""
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
@@ -30,14 +30,14 @@ def together(*children: Child) -> Markup:
 
 
 def visible(text: str) -> str:
-    """What cannot be seen, or turns what is around it, is shown as its number: names are whatever clients call them."""
+    """Replace invisible and direction-changing characters by their codes: clients choose the names that are shown."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def named(text: str) -> Markup:
-    """A name that somebody else chose: apart from the text around it, whichever way it is written.
+    """Return a name that a user chose, isolated from the text around it, whatever its writing direction.
 
-    Of a long one as much is shown as there is room for, and all of it to who points at it.
+    A long name is cut to the available width, and shown in full when the pointer is on it.
     """
     return tag("bdi", text, class_="name long" if len(text) > LONG else "name")
 

@@ -1,4 +1,4 @@
-"""The whole page: one file that needs no other, and that no name can make run anything. Pure but for its own texts."""
+"""The whole page: a single file, in which no name can run code. Pure except for reading its own CSS and JS."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ _SECTIONS = (
 
 def page(report: Report, answers: Sequence[Answer]) -> str:
     style, script = _text("page.css"), _text("page.js")
-    # Only these two: should a name ever come in as HTML after all, nothing in it is run, loaded or styled.
+    # Only these two are allowed: even if a name got in as HTML, nothing in it would be run, loaded or styled.
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

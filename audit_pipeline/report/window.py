@@ -1,4 +1,4 @@
-"""Which times a report is about: what is shown, and which two stretches of one length are compared. Pure.
+"""The times of a report: what is shown, and which two stretches of the same length are compared. Pure.
 
 Times are microseconds since 1970 (UTC), stretches are half-open.
 """
@@ -13,16 +13,16 @@ HOUR_US = 60 * MINUTE_US
 DAY_US = 24 * HOUR_US
 
 POINTS_MAX = 180
-"""Of a line over time."""
+"""Maximum number of points of a line over time."""
 _BY_MINUTES_US = 3 * HOUR_US
-"""What is longer is told in windows of ten minutes, as the tables have them."""
+"""Longer stretches are shown in windows of ten minutes, like those of the tables."""
 _STEPS_US = (
     MINUTE_US,
     *(minutes * MINUTE_US for minutes in (10, 20, 30)),
     *(hours * HOUR_US for hours in (1, 2, 3, 6, 12, 24)),
 )
 _BEGUN_LATE = 100
-"""A stretch may lack so small a part of its beginning: one in so many."""
+"""A stretch may lack at most this fraction of its beginning: one in 100."""
 _SHORTER_US = (
     *(hours * HOUR_US for hours in (12, 6, 3, 1)),
     *(minutes * MINUTE_US for minutes in (30, 10, 5, 2, 1)),
@@ -31,7 +31,7 @@ _SHORTER_US = (
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From a moment until just before another one."""
+    """A stretch from a time to just before another."""
 
     from_us: int
     to_us: int
@@ -58,9 +58,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """`covered` is all that the audit log has. `last` and `before` are None where too little is there to compare.
+    """`covered` is everything in the audit log. `last` and `before` are None if there is too little to compare.
 
-    `grain_us` is what numbers over time are made of, `step_us` (a multiple of it) is the distance of two points.
+    `grain_us` is the resolution of numbers over time; `step_us`, a multiple of it, is the distance of two points.
     """
 
     covered: Span
@@ -72,7 +72,7 @@ class Windows:
 
 
 def windows(first_us: int, last_us: int, days: int) -> Windows:
-    """Of a log whose first and last events were then, with at most so many days (UTC) shown."""
+    """Return the windows of a log with these first and last events, with at most `days` days (UTC) shown."""
     covered = Span(first_us, last_us + 1)
     shown = Span(max(first_us, _days_back(last_us, days - 1)), covered.to_us)
     grain_us = MINUTE_US if shown.length_us <= _BY_MINUTES_US else 10 * MINUTE_US
@@ -86,7 +86,7 @@ def windows(first_us: int, last_us: int, days: int) -> Windows:
 
 
 def _compared(first_us: int, end_us: int, days: int, grain_us: int) -> tuple[Span, Span] | None:
-    """The longest two: days begin at midnight, and what of the last one is not over is not counted before either."""
+    """Return the longest pair: days begin at midnight, and the rest of an unfinished last day counts in neither."""
     for count in range(days, 0, -1):
         last = Span(_days_back(end_us - 1, count - 1), end_us)
         before = last.earlier(count * DAY_US)

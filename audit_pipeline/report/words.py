@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and lists as a person reads them. Pure."""
+"""Numbers, sizes, times and lists in readable form. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def count(number: int) -> str:
 
 
 def about(number: int) -> str:
-    """Short, for sentences: 12.3 million."""
+    """Return a short number for sentences: 12.3 million."""
     for size, name in _LARGE:
         if abs(number) >= size:
             return f"{number / size:.3g} {name}" if abs(number) < 1000 * size else f"{number / size:,.0f} {name}"
@@ -30,18 +30,18 @@ def number_of(number: int, one: str, many: str | None = None) -> str:
 
 
 def three_digits(value: float) -> str:
-    """With three digits that count, and without a mantissa."""
+    """Return a number with three significant digits, without an exponent."""
     if value == 0:
         return "0"
     if abs(value) >= 99.95:
         return f"{value:,.0f}"
-    # What rounds up to the next power of ten has a digit less.
+    # A value that rounds up to the next power of ten has one decimal less.
     digits = min(_DIGITS_MAX, 2 - math.floor(math.log10(abs(value) * 1.0005)))
     return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def size_unit(largest: float) -> tuple[float, str]:
-    """What bytes are divided by, and the unit's name, so that the largest is below 1024."""
+    """Return the divisor for bytes and the name of its unit, so that the largest value is below 1024."""
     power = 0
     while largest >= 1024 ** (power + 1) and power + 1 < len(_SIZES):
         power += 1
@@ -68,7 +68,7 @@ def latency(microseconds: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Never 100 % of what is not all, and never 0 % of what is not nothing."""
+    """Return a percentage, never 100 % for less than all, and never 0 % for more than nothing."""
     hundredths = share * 100
     if 0 < hundredths < 0.001:
         return "less than 0.001 %"
@@ -88,7 +88,7 @@ def change(now: float, before: float) -> str:
 
 
 def length(length_us: int) -> str:
-    """The two largest units of it: 2 d 4 h."""
+    """Return a length in its two largest units: 2 d 4 h."""
     parts = []
     for unit_us, name in ((DAY_US, "d"), (HOUR_US, "h"), (MINUTE_US, "min"), (SECOND_US, "s")):
         if length_us >= unit_us:
@@ -119,7 +119,7 @@ def span(stretch: Span) -> str:
 
 
 def listed(names: Sequence[str], total: int | None = None) -> str:
-    """`a, b and c`, at most NAMED_MAX of them, and how many there are beside these."""
+    """Return `a, b and c`, at most NAMED_MAX of them, and the number of the others."""
     named = list(names[:NAMED_MAX])
     others = (len(names) if total is None else total) - len(named)
     if others:

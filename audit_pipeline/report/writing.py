@@ -1,4 +1,4 @@
-"""From published results to a page and its JSON beside it. Shell."""
+"""Writes the page and its JSON from published results. Shell."""
 
 import os
 from collections.abc import Iterable
@@ -26,14 +26,14 @@ class Rendered(NamedTuple):
 
 
 def rendered(results: Target, days: int = DAYS) -> Rendered:
-    """Of the last days. Raises BadUseError where nothing is published, OSError where the store fails."""
+    """Render the last `days` days. Raises BadUseError if nothing is published, OSError if the store fails."""
     report = report_of(PublishedTables(results), days)
     answers = answers_of(report)
     return Rendered(page(report, answers), as_json(report, [answer.as_json() for answer in answers]), answers)
 
 
 def write_report(results: Target, out: Path, days: int = DAYS) -> Iterable[Answer]:
-    """The page, and beside it a file of its name that ends with .json. Each appears whole."""
+    """Write the page, and beside it the JSON under the same name with .json. Each file appears complete."""
     if out.suffix == ".json" or out.is_dir():
         raise BadUseError(f"{out} is no file for a page: give one such as report.html")
     if not out.parent.is_dir():
@@ -50,7 +50,7 @@ def write_report(results: Target, out: Path, days: int = DAYS) -> Iterable[Answe
 
 
 def put_report(results: Target, days: int = DAYS) -> Iterable[Answer]:
-    """The page and its JSON beside the results themselves."""
+    """Put the page and its JSON beside the results."""
     made = rendered(results, days)
     results.put(NUMBERS, made.numbers.encode())
     results.put(PAGE, made.page.encode())

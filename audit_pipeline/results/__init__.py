@@ -1,1 +1,1 @@
-"""Answers from the audit log: their tables, and pure functions from DataFrames to DataFrames that make them."""
+"""Answers from the audit log: their tables, and the pure functions between DataFrames that compute them."""

@@ -1,4 +1,4 @@
-"""The buckets of 4 percent that histograms of times have, for who has Spark and who has not. Pure.
+"""The 4 percent buckets of latency histograms, for code with and without Spark. Pure.
 
 Bucket b holds the times in microseconds up to 1.04 ^ b and above 1.04 ^ (b - 1); bucket 0 those up to 1.
 """
@@ -11,16 +11,19 @@ _LARGEST: Final = 2**63 - 1
 
 
 def _power(bucket: int) -> int:
-    """round(1.04 ^ bucket), exactly."""
+    """Return round(1.04 ^ bucket), exactly."""
     numerator: int = 26**bucket
     denominator: int = 25**bucket
     return (2 * numerator + denominator) // (2 * denominator)
 
 
 BUCKET_US: Final = tuple(takewhile(lambda value: value <= _LARGEST, map(_power, count())))
-"""What stands for the times of each bucket: where it ends, in whole microseconds. Engines round powers differently."""
+"""The value that stands for the times of a bucket: its end, in whole microseconds.
+
+It is a table because engines round powers differently.
+"""
 
 
 def end_us(bucket: int) -> int:
-    """See BUCKET_US. A bucket that no broker can have counted is taken for the nearest that there is."""
+    """Return the end of a bucket, see BUCKET_US. An impossible bucket counts as the nearest existing one."""
     return BUCKET_US[min(max(bucket, 0), len(BUCKET_US) - 1)]

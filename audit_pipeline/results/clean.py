@@ -1,6 +1,6 @@
-"""Events of some days: what else is in the files of these days is left for the days that it belongs to. Pure.
+"""Selects the events of some days: other events in their files are left for the days that they belong to. Pure.
 
-Whole files, and rows with impossible times, were set aside before (sources.catalogue).
+Damaged files, and rows with impossible times, were set aside before (sources.catalogue).
 """
 
 from collections.abc import Collection
@@ -13,12 +13,12 @@ from audit_pipeline.results.frames import EventFrames
 
 
 def of_days(events: EventFrames, days: Collection[date]) -> EventFrames:
-    """Rows whose ts is of one of these days, with event_date as one more column."""
+    """Return the rows whose ts is on one of these days, with event_date as an additional column."""
     return EventFrames(*(_of_days(frame, days) for frame in events))
 
 
 def _of_days(frame: DataFrame, days: Collection[date]) -> DataFrame:
-    # The range is what Parquet's statistics are asked for.
+    # Parquet's statistics can be used for the range.
     first = datetime.combine(min(days), time(), UTC)
     after = datetime.combine(max(days) + timedelta(days=1), time(), UTC)
     within = frame.where((F.col("ts") >= F.lit(first)) & (F.col("ts") < F.lit(after)))

@@ -1,4 +1,4 @@
-"""Whether the audit log is complete: what is missing by what brokers say, by its numbers, or set aside. Pure."""
+"""Whether the audit log is complete: gaps that brokers reported, missing numbers, and set-aside files. Pure."""
 
 from functools import reduce
 from typing import Final
@@ -13,7 +13,7 @@ _COUNTS: Final = ("events", "gaps", "missing", "holes", "duplicates", "quarantin
 
 
 def completeness(coverage: DataFrame, holes: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """`holes`: event_date, cluster_id, broker_id, holes. A broker's day has a row where one of the three knows it."""
+    """Return a row for each day of a broker in any of the frames. `holes`: event_date, cluster_id, broker_id, holes."""
     is_known = reduce(Column.__and__, (F.col(name).isNotNull() for name in _BROKER_DAY))
     is_duplicate, is_clock = F.col("reason") == "duplicate", F.col("reason") == "clock"
     set_aside = quarantine.where(is_known).select(

@@ -1,4 +1,4 @@
-"""What was produced to topics against what a mirror produced to their copies. Pure."""
+"""Compares records produced to topics with those that a mirror produced to their copies. Pure."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -46,7 +46,7 @@ def correctness(mirror_buckets: DataFrame, mirrors: Sequence[Mirror], completene
 
 
 def _sides(mirror: Mirror) -> tuple[Column, Column]:
-    """What a row of a topic is to a mirror: its source, its copy, both (of different topics) or nothing."""
+    """Return the role of a topic's row for a mirror: source, copy, both (of different topics) or neither."""
     topic = F.col("topic")
     original = F.substring(topic, F.lit(len(mirror.prefix) + 1), F.length(topic))
     is_source = (F.col("cluster_id") == mirror.source_cluster) & _is_mirrored(topic, mirror)

@@ -1,4 +1,4 @@
-"""What a day cost, by who caused it. Pure."""
+"""The cost of a day, by the principal that caused it. Pure."""
 
 from functools import reduce
 from typing import Final
@@ -16,7 +16,7 @@ _ENTRY = "struct<principal:string,resource:string,quantity:bigint>"
 
 
 def cost(rollup: DataFrame, inventory_hours: DataFrame, prices: Prices | None) -> DataFrame:
-    """What topics hold is entered without a name first; what is named for it is taken off there again."""
+    """Compute the costs. Storage is first entered without a name, and then moved to principals by their shares."""
     held = inventory_hours.groupBy(*_TOPIC).agg(
         F.sum("replica_bytes").alias("storage"), F.sum("partitions").alias("partitions")
     )
@@ -48,7 +48,7 @@ def _caused(rollup: DataFrame, held: DataFrame) -> DataFrame:
 
 
 def _taken_over(who: Column, resource: str) -> tuple[Column, Column]:
-    """The share of one that produced. Products of two int64 need decimals."""
+    """Return the share of a principal that produced, and its counter-entry. Products of two int64 need decimals."""
     quantity, produced = (F.col(name).cast("decimal(19,0)") for name in (resource, "produced"))
     whole = F.call_function("div", quantity * produced, F.col("all_produced").cast("decimal(38,0)"))
     has_share = who.isNotNull() & (F.col("produced") > 0) & F.col(resource).isNotNull()

@@ -1,4 +1,4 @@
-"""What the audit log of each broker has of a day, and what it says is missing. Pure."""
+"""What the audit log of each broker has of a day, and what it reports as missing. Pure."""
 
 from functools import reduce
 
@@ -9,7 +9,7 @@ from audit_pipeline.results.frames import NUMBERED, EventFrames, as_table
 
 
 def coverage(events: EventFrames) -> DataFrame:
-    """Each number of an event counts once: partitions have that of their request, rows of an interval share theirs."""
+    """Count each number once: partitions share that of their request, rows of an interval share theirs."""
     intervals = events.rollup.groupBy(*NUMBERED).agg(
         F.min("ts").alias("ts"), F.max(F.col("seq") - F.col("first_seq") + 1).alias("numbers")
     )

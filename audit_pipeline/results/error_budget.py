@@ -10,7 +10,7 @@ from audit_pipeline.results.settings import Objective
 
 
 def error_budget(objectives_result: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
-    """Target and window are those that the objectives have now, whatever they were when a day was built."""
+    """Compute the budgets. Target and window are the current ones, even if they were different when a day was built."""
     to_date = F.max("event_date").over(Window.partitionBy("cluster_id"))
     known = objectives_result.select(
         "event_date",
@@ -32,6 +32,6 @@ def error_budget(objectives_result: DataFrame, objectives: Sequence[Objective]) 
 
 
 def _of_each(objectives: Sequence[Objective], kind: str, value: Callable[[Objective], float]) -> Column:
-    """Null for an objective that is not there any more."""
+    """Return a value of each objective, null for an objective that was removed."""
     values = (F.when(F.col("objective") == each.name, F.lit(value(each))) for each in objectives)
     return F.coalesce(*values, F.lit(None)).cast(kind)

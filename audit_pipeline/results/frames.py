@@ -1,4 +1,4 @@
-"""What frames of events and of results look like in Spark. Pure; needs no session."""
+"""The schemas of event and result frames in Spark. Pure; needs no session."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -36,10 +36,10 @@ _TYPES: dict[str, DataType] = {
 }
 
 CLIENT = ("listener", "principal", "client_id", "client_ip", "software_name", "software_version")
-"""What tells one client from another, as far as it lasts longer than a connection."""
+"""Columns that identify a client beyond a single connection."""
 
 NUMBERED = ("cluster_id", "broker_id", "boot_id", "seq")
-"""What tells one event from another; rows of partition have it from their request."""
+"""Columns that identify an event; rows of partition have those of their request."""
 
 
 class EventFrames(NamedTuple):
@@ -62,7 +62,7 @@ def result_schema(table: str) -> StructType:
 
 
 def as_table(frame: DataFrame, table: str) -> DataFrame:
-    """The columns of a result in its order and types. Raises AnalysisException where one is missing."""
+    """Return the columns of a result in its order and types. Raises AnalysisException if one is missing."""
     return frame.select(*(F.col(field.name).cast(field.dataType).alias(field.name) for field in result_schema(table)))
 
 

@@ -1,7 +1,7 @@
-"""Histograms of times by buckets of 4 percent: how they are counted, merged and asked for percentiles. Pure.
+"""Latency histograms with 4 percent buckets: counting, merging and percentiles. Pure.
 
-Engines agree on the bucket of a time (results.buckets): no whole number of microseconds below 13 hours is so near to a
-power of 1.04 that the last digit of a logarithm would matter.
+All engines agree on the bucket of a time (results.buckets): no whole number of microseconds below 13 hours is so close
+to a power of 1.04 that the last digit of a logarithm would matter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ from audit_pipeline.results.buckets import BUCKET_US, GAMMA
 
 
 def bucket_of(us: Column) -> Column:
-    """The bucket of a time in microseconds."""
+    """Return the bucket of a time in microseconds."""
     return F.when(us <= 1, F.lit(0)).otherwise(F.ceil(F.log(us) / F.lit(log(GAMMA)))).cast("smallint")
 
 
 def last_bucket_within(us: float) -> int:
-    """The last bucket of which all times are within so many microseconds."""
+    """Return the last bucket whose times are all within `us` microseconds."""
     return floor(log(us) / log(GAMMA))
 
 
 def bucket_us(bucket: Column) -> Column:
-    """As buckets.end_us: a bucket that no broker can have counted is taken for the nearest that there is."""
+    """Return the end of a bucket, like buckets.end_us: an impossible bucket counts as the nearest existing one."""
     last = len(BUCKET_US) - 1
     known = F.when(bucket < 0, F.lit(0)).when(bucket > last, F.lit(last)).otherwise(bucket.cast("int"))
     ends = F.expr("array(" + ",".join(f"{value}L" for value in BUCKET_US) + ")")
@@ -32,14 +32,14 @@ def bucket_us(bucket: Column) -> Column:
 
 
 def merged(frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Of rows of `rollup`: the histogram of each key, a row for each bucket: `key`, bucket, requests."""
+    """Merge rows of `rollup` to the histogram of each key, with a row for each bucket: `key`, bucket, requests."""
     return frame.where(F.col("bucket").isNotNull()).groupBy(*key, "bucket").agg(F.sum("measured").alias("requests"))
 
 
 def percentiles(buckets: DataFrame, key: Sequence[str], percents: Mapping[str, int]) -> DataFrame:
-    """Of merged histograms: `key`, requests, and a column for each of `percents`, in microseconds.
+    """Return the percentiles of merged histograms: `key`, requests, and a column (us) for each of `percents`.
 
-    A percentile is the end of the first bucket that has at least this percentage of requests in it and below.
+    A percentile is the end of the first bucket at which the cumulative share of requests reaches the percentage.
     """
     ordered = F.array_sort(F.collect_list(F.struct("bucket", "requests")))
     grouped = buckets.where(F.col("requests") > 0).groupBy(*key)

@@ -1,4 +1,4 @@
-"""Topics that are there, with when clients last used them and how much of that time the audit log covers. Pure."""
+"""Existing topics, the time of their last use, and how much of that time the audit log covers. Pure."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _TOPIC: Final = ("cluster_id", "topic")
 def idle_topics(
     topic_days: DataFrame, inventory_hours: DataFrame, coverage: DataFrame, completeness: DataFrame
 ) -> DataFrame:
-    """A topic that nobody uses is in no event but the inventory: what is there begins from that."""
+    """Compute idle topics, beginning with the inventory: no other event mentions an unused topic."""
     last_used = topic_days.groupBy(*_TOPIC).agg(
         F.max("last_produced").alias("last_produced"), F.max("last_fetched").alias("last_fetched")
     )
@@ -37,7 +37,7 @@ def idle_topics(
 
 
 def _there(inventory_hours: DataFrame) -> DataFrame:
-    """An hour that has just begun may have told of some topics only: that before it counts too."""
+    """Return the existing topics of the newest hour and the one before: an hour that has just begun may lack some."""
     told = inventory_hours.groupBy(*_TOPIC).agg(
         F.max("hour").alias("hour"),
         F.max_by("partitions", "hour").alias("partitions"),

@@ -1,4 +1,4 @@
-"""Topics as brokers told of them in each hour. Pure."""
+"""Topics as brokers reported them in each hour. Pure."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
@@ -10,7 +10,7 @@ _TOPIC = ("event_date", "hour", "cluster_id", "topic")
 
 
 def inventory_hours(inventory: DataFrame) -> DataFrame:
-    """Brokers tell about once an hour: one that restarts tells twice in the same hour, and counts once."""
+    """Count each report once: brokers report about hourly, and one that restarts reports twice in an hour."""
     hour = begun(F.col("ts"), 3600)
     told = inventory.withColumns({"hour": hour, "event_date": F.to_date(hour)})
     last = F.max_by(F.struct("bytes", "is_leader"), F.struct("boot_id", "seq"))

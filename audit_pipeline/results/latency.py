@@ -14,7 +14,7 @@ _KEY: Final = ("event_date", "window_start", "cluster_id", "api", "dimension", "
 
 
 def latency(rollup: DataFrame) -> DataFrame:
-    """Rows that count requests are of two dimensions, rows of topics of one."""
+    """Compute latencies. Rows that count requests have two dimensions, rows of topics have one."""
     of_requests = F.array(_named("api", F.lit("")), _named("principal", F.col("principal")))
     of_topic = F.array(_named("topic", F.col("topic")))
     timed = rollup.where(~F.col("is_follower") & F.col("bucket").isNotNull()).select(

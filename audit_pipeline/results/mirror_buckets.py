@@ -1,4 +1,4 @@
-"""Records produced, by ten minutes of their own time: what mirrors are compared with. Pure."""
+"""Records produced, by ten minutes of their own time: the input of the comparison with mirrors. Pure."""
 
 from typing import Final
 
@@ -10,9 +10,9 @@ from audit_pipeline.results.tables import WINDOW_MINUTES
 from audit_pipeline.results.times import after, begun
 
 GUARD_S: Final = 2
-"""Records within a batch are out of order by as much: its first timestamp need not be its least."""
+"""Tolerance for records out of order within a batch: its first timestamp need not be the lowest."""
 BUCKETS_MAX: Final = 144
-"""A day. A batch with records of longer ago is counted where it ends, and in so many buckets as possible."""
+"""A day. A batch with older records is counted where it ends, and in this number of possible buckets."""
 
 _BUCKET_S: Final = WINDOW_MINUTES * 60
 _PRODUCE: Final = 0
@@ -20,7 +20,7 @@ _TOPIC = ("event_date", "cluster_id", "topic")
 
 
 def mirror_buckets(partition: DataFrame) -> DataFrame:
-    """Batches are added up by the buckets that they reach from and to before they are laid out over these."""
+    """Count records by bucket. Batches with the same first and last bucket are summed before they are expanded."""
     is_produced = (F.col("api_key") == _PRODUCE) & (F.col("error_code") == 0) & (F.col("records") > 0)
     has_time = F.col("base_ts").isNotNull() & F.col("max_ts").isNotNull()
     reach = partition.where(is_produced & has_time).select(

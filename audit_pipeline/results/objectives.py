@@ -14,12 +14,12 @@ _KEY = ("event_date", "cluster_id", "objective", "target")
 
 
 def objectives(rollup: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
-    """One row of rollup may count for several objectives."""
+    """Count requests by objective; one row of rollup may count for several objectives."""
     counted = rollup.where(~F.col("is_follower") & F.col("is_measured")).select(
         "event_date", "cluster_id", "requests", "errors", F.inline(_met(objectives))
     )
     days = counted.groupBy(*_KEY).agg(*(F.sum(name).alias(name) for name in ("requests", "errors", "in_time")))
-    # Histograms of level rollup have requests with errors in them: no more are good than had none.
+    # Histograms of level rollup include requests with errors: the good ones are at most those without an error.
     good = F.least(F.col("in_time"), F.col("requests") - F.col("errors"))
     bad = F.col("requests") - good
     burn = bad.cast("double") / (F.col("requests").cast("double") * (F.lit(1.0) - F.col("target")))
@@ -28,7 +28,7 @@ def objectives(rollup: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
 
 
 def _met(objectives: Sequence[Objective]) -> Column:
-    """Those that the row counts for, each with how many of its requests were in time."""
+    """Return the objectives that the row counts for, each with the number of its requests that were in time."""
     none = F.lit(None).cast("struct<objective:string,target:double,in_time:bigint>")
     met = (F.when(_counts_for(objective), _in_time(objective)) for objective in objectives)
     return F.array_compact(F.array(none, *met))

@@ -1,7 +1,7 @@
-"""The fact `rollup`: requests of one minute, client, API, topic and bucket of service time, added up. Pure.
+"""The fact `rollup`: sums of requests by minute, client, API, topic and bucket of service time. Pure.
 
-The histogram is rows and not a map, so that one aggregation of numbers makes it, which Spark does in place; collecting
-maps of millions of groups takes it twenty times as long.
+The histogram has rows instead of a map, so that a single aggregation of numbers computes it, which Spark does in place.
+Collecting maps of millions of groups takes Spark twenty times as long.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -16,12 +16,12 @@ _KEY = (
     *("minute", "client_ip", "topic", "client_id", "principal", "api", "software_name", "software_version", "bucket"),
     *("listener", "is_follower", "is_measured", "cluster_id", "event_date"),
 )
-"""What tells rows apart soonest comes first: Spark sorts by a prefix of the first column, and compares the others."""
+"""The most selective columns come first: Spark sorts by a prefix of the first column, and compares the others."""
 _SUMS = ("requests", "errors", "request_bytes", "response_bytes", "records", "total_us_sum", "measured")
 
 
 def rollup(events: EventFrames) -> DataFrame:
-    """Of events of any days, with their event_date."""
+    """Compute the rollup of the events of any days, with their event_date."""
     requests = _requests(events.request)
     parts = requests.select(*_KEY, *_SUMS, "total_us_max")
     parts = parts.unionByName(_partitions(events.partition, requests)).unionByName(_intervals(events.rollup))
@@ -36,7 +36,7 @@ def _long(number: int) -> Column:
 
 
 def _requests(request: DataFrame) -> DataFrame:
-    """Each as a row of its own, still with its number and with what its partitions take from it."""
+    """Return each request as a row, with its number and the columns that its partitions need."""
     is_error = (F.col("error_code") != 0) | (F.col("ending") != "answered")
     waited_us = F.when(F.col("api_key") == _FETCH, F.col("wait_us")).otherwise(0)
     return request.withColumn("service_bucket", bucket_of(F.col("total_us") - waited_us)).select(
@@ -62,7 +62,7 @@ def _requests(request: DataFrame) -> DataFrame:
 
 
 def _partitions(partition: DataFrame, requests: DataFrame) -> DataFrame:
-    """Each with the client of its request; of one whose request was set aside the client is not known."""
+    """Return each partition with the client of its request; unknown if the request was set aside."""
     known = requests.select(*NUMBERED, *CLIENT, "api", "is_follower", "is_measured", "service_bucket")
     of_api = F.when(F.col("api_key") == _PRODUCE, F.lit("Produce")).otherwise(F.lit("Fetch"))
     is_error = F.col("error_code") != 0
@@ -93,7 +93,7 @@ def _partitions(partition: DataFrame, requests: DataFrame) -> DataFrame:
 
 
 def _intervals(rollup_events: DataFrame) -> DataFrame:
-    """Intervals of level rollup: a row for the sums of each, and one for each bucket of its histogram."""
+    """Return rows for intervals of level rollup: one for the sums of each, and one for each bucket of its histogram."""
     is_measured = F.col("topic").isNull() & (F.col("api_key") != _FETCH)
     of_sums = F.struct(F.lit(None).cast("smallint").alias("bucket"), _long(0).alias("measured"))
     entries = F.transform(

@@ -1,6 +1,6 @@
-"""What the one who asks may say: prices, objectives (SLOs), mirrors, and when connections are a storm. Pure.
+"""The settings of a build: prices, objectives (SLOs), mirrors, and limits of connection storms. Pure.
 
-Each is a JSON file; `read_*` take its text and raise BadUseError with what is wrong and where.
+Each is a JSON file; the `read_*` functions take its text and raise BadUseError with the problem and its place.
 """
 
 import json
@@ -18,11 +18,13 @@ RESOURCES: Final = {
     "storage": ("storage_per_gib_month", 2**30 * 730),
     "partitions": ("partition_per_hour", 1),
 }
-"""Of each resource that costs: its key in the price file, and how many of its units (bytes, requests, byte-hours,
-partition-hours) that price is for. A month has 730 hours."""
+"""For each resource with a price: its key in the price file, and the number of units that the price is for.
+
+Units are bytes, requests, byte-hours and partition-hours. A month has 730 hours.
+"""
 
 WINDOW_DAYS: Final = 30
-"""Of an objective that does not say over how many days it is."""
+"""Default window of an objective."""
 
 APIS: Final = (
     "AcceptLogLoss", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
@@ -36,7 +38,7 @@ APIS: Final = (
     "OffsetFetch", "OffsetForLeaderEpoch", "Ping", "Produce", "PushTelemetry", "RegisterConsumer",
     "ReplicaRange", "StartFetcher", "StopFetcher", "SyncGroup", "UnregisterBroker", "UpdateFeatures",
 )  # fmt: skip
-"""Kafka's names of those that brokers serve, and this project's names of its own, as events have them."""
+"""Kafka's names of the APIs that brokers serve, and this project's names of its own APIs, as in events."""
 
 OBJECTIVES_MAX: Final = 50
 MIRRORS_MAX: Final = 20
@@ -46,7 +48,7 @@ MIRROR_TOPICS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`price` of each resource, in `currency`, for as many units as RESOURCES says."""
+    """`price` of each resource in `currency`, for the number of units in RESOURCES."""
 
     currency: str
     price: Mapping[str, float]
@@ -54,9 +56,9 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A share `target` of the requests is to be answered without error within `latency_ms`, over `window_days`.
+    """A share `target` of the requests must be answered without error within `latency_ms`, over `window_days`.
 
-    `cluster_id`, `topic` and `principal` are None where all count.
+    `cluster_id`, `topic` and `principal` are None if all count.
     """
 
     name: str
@@ -71,9 +73,9 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Topics of one cluster that something copies to another, where their names begin with `prefix`.
+    """Topics of one cluster that a mirror copies to another, where their names begin with `prefix`.
 
-    `topics`: names, or beginnings of names with a star behind; none are all. Names of the source that begin with an
+    `topics` are names, or prefixes of names followed by a star; none means all. Names of the source that begin with an
     underscore never count.
     """
 
@@ -86,17 +88,17 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True)
 class StormLimits:
-    """What makes ten seconds of a listener stormy; one of both is enough."""
+    """When ten seconds of a listener are stormy: reaching either limit is enough."""
 
     connections: int = 200
-    """Accepted and refused together."""
+    """Accepted and refused connections together."""
     held: int = 20
-    """Limited and refused together."""
+    """Limited and refused connections together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All that results depend on but events."""
+    """Everything that results depend on except events."""
 
     prices: Prices | None = None
     objectives: tuple[Objective, ...] = ()
@@ -105,7 +107,7 @@ class Settings:
 
 
 def read_prices(text: str) -> Prices:
-    """{"currency": "EUR", "ingress_per_gib": 0.02, ...}; what is not named costs nothing."""
+    """Parse {"currency": "EUR", "ingress_per_gib": 0.02, ...}; a missing resource costs nothing."""
     read = _object(_json(text, "prices"), "prices")
     keys = {key: resource for resource, (key, _) in RESOURCES.items()}
     _only(read, {"currency", *keys}, "prices")
@@ -115,7 +117,7 @@ def read_prices(text: str) -> Prices:
 
 
 def read_objectives(text: str) -> tuple[Objective, ...]:
-    """{"objectives": [{"name": "orders", "api": "Produce", "latency_ms": 50, "target": 0.999, ...}]}."""
+    """Parse {"objectives": [{"name": "orders", "api": "Produce", "latency_ms": 50, "target": 0.999, ...}]}."""
     found = []
     for number, each in enumerate(_list(_json(text, "objectives"), "objectives", OBJECTIVES_MAX)):
         where = f"objectives[{number}]"
@@ -142,7 +144,7 @@ def read_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def read_mirrors(text: str) -> tuple[Mirror, ...]:
-    """{"mirrors": [{"name": "eu", "source_cluster": "...", "mirror_cluster": "...", "prefix": "eu."}]}."""
+    """Parse {"mirrors": [{"name": "eu", "source_cluster": "...", "mirror_cluster": "...", "prefix": "eu."}]}."""
     found = []
     for number, each in enumerate(_list(_json(text, "mirrors"), "mirrors", MIRRORS_MAX)):
         where = f"mirrors[{number}]"
@@ -167,7 +169,7 @@ def read_mirrors(text: str) -> tuple[Mirror, ...]:
 
 
 def read_storms(text: str) -> StormLimits:
-    """{"connections": 200, "held": 20}; what is not named is as StormLimits has it."""
+    """Parse {"connections": 200, "held": 20}; missing values are the defaults of StormLimits."""
     read = _object(_json(text, "storms"), "storms")
     _only(read, {field.name for field in fields(StormLimits)}, "storms")
     for key, value in read.items():

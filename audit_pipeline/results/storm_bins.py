@@ -1,4 +1,4 @@
-"""Connections of ten seconds by client, of bins in which it was stormy. Pure."""
+"""Connections in stormy bins of ten seconds, by client. Pure."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _ATTEMPTS: Final = ("accepted", "limited", "refused")
 
 
 def storm_bins(connection: DataFrame, request: DataFrame, limits: StormLimits) -> DataFrame:
-    """Requests are only looked at where a storm needs them: bins and connections of storms are few, and broadcast."""
+    """Count connections. Requests are read only for storms: their bins and connections are few, and broadcast."""
     attempts = connection.where(F.col("event").isin(*_ATTEMPTS)).select(
         F.to_date("ts").alias("event_date"),
         begun(F.col("ts"), BIN_S).alias("bin"),
@@ -30,7 +30,7 @@ def storm_bins(connection: DataFrame, request: DataFrame, limits: StormLimits) -
         *(F.when(F.col("event") == name, 1).otherwise(0).alias(name) for name in _ATTEMPTS),
     )
     stormy = attempts.join(F.broadcast(_stormy(attempts, limits)), [*_BIN], how="left_semi")
-    # Connections that were refused have no id: they are added up here, and are no hot key of the join.
+    # Refused connections have no ID: they are summed here, so that they do not become a hot key of the join.
     connections = stormy.groupBy(*_BIN, *_CONNECTION[2:], *CLIENT[1:], "limit_met").agg(*_sums())
     told = _told(connections, connection, request)
     known = connections.join(told, [*_CONNECTION], how="left").withColumns(
@@ -47,7 +47,7 @@ def _stormy(attempts: DataFrame, limits: StormLimits) -> DataFrame:
 
 
 def _told(connections: DataFrame, connection: DataFrame, request: DataFrame) -> DataFrame:
-    """Who was on the connections: as their ends tell it, else their first requests. An accepted one tells little."""
+    """Return the client of each connection, from its end, else its first request: acceptance reveals little."""
     ends = _telling(connection.where(F.col("event") == "closed"), is_end=True)
     tellings = ends.unionByName(_telling(request, is_end=False))
     wanted = connections.where(F.col("connection_id").isNotNull()).select(*_CONNECTION)

@@ -1,4 +1,4 @@
-"""Episodes of connection storms: who took part, who was the source, and what others had of it. Pure."""
+"""Connection storms: participants, source, and effects on other clients. Pure."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from audit_pipeline.results.tables import BIN_S
 from audit_pipeline.results.times import after, begun
 
 CALM_S: Final = 60
-"""A calm that is longer ends an episode."""
+"""A longer calm ends a storm."""
 BEFORE_MINUTES: Final = 10
 
 _STORM: Final = ("cluster_id", "listener", "started")
@@ -24,7 +24,7 @@ def storm_sources(storm_bins: DataFrame) -> DataFrame:
 
 
 def storms(storm_bins: DataFrame, rollup: DataFrame) -> DataFrame:
-    """Of rollup only the minutes of storms are read on: none where there was none."""
+    """Compute the storms. Only the minutes of storms are read from rollup."""
     bins = _with_start(storm_bins)
     found = (
         _totals(bins)
@@ -64,7 +64,7 @@ def _limits(bins: DataFrame) -> DataFrame:
 
 
 def _sources(clients: DataFrame) -> DataFrame:
-    """The address first, and then the client behind it: one that is refused tells nothing but its address."""
+    """Return the address with most attempts, then the client behind it: a refused connection shows only its address."""
     by_name = (part for name in CLIENT if name not in ("listener", "client_ip") for part in _null_last(name))
     first = F.struct(-F.col("accepted"), -_held(), *by_name)
     addresses = clients.groupBy(*_STORM, "client_ip").agg(

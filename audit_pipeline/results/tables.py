@@ -1,7 +1,7 @@
-"""The tables that the pipeline makes, as schemas/audit_result.v1.json defines them. Pure; knows nothing of Spark.
+"""The tables that the pipeline produces, as defined in schemas/audit_result.v1.json. Pure; independent of Spark.
 
-Facts are made from events, one event-day (UTC) at a time; results are made from facts only.
-docs/reference/audit-results.md and the schemas of Spark and Arrow are made from this.
+Facts are computed from events, one event-day (UTC) at a time; results are computed from facts only.
+docs/reference/audit-results.md and the schemas of Spark and Arrow are generated from this.
 """
 
 import json
@@ -15,30 +15,30 @@ from typing import Any, Final
 from audit_pipeline.contract import Field, fields_of
 
 UNKNOWN: Final = "(unknown)"
-"""Stands for the client of a partition's row whose request is not there: its file was set aside."""
+"""Stands for the client of a partition's row whose request is missing because its file was set aside."""
 NONE: Final = "(none)"
-"""Stands for the name of what has none, such as a client id that was not sent."""
+"""Stands for a missing name, such as a client ID that was not sent."""
 
 WINDOW_MINUTES: Final = 10
 """Windows of traffic and latency, and buckets of the comparison with mirrors."""
 BIN_S: Final = 10
-"""Bins that connections are counted in."""
+"""Bins in which connections are counted."""
 
 
 class Kind(StrEnum):
-    """How a table comes to be."""
+    """How a table is computed."""
 
     FACT = "fact"
     """From the events of one day."""
     DAILY = "daily result"
     """From the facts of one day."""
     WHOLE = "whole result"
-    """From the facts of all days that are kept; made anew by each build."""
+    """From the facts of all days that are kept; computed again by each build."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """One table. `key` names a row; in facts and daily results its first field is event_date."""
+    """One table. `key` identifies a row; in facts and daily results its first field is event_date."""
 
     name: str
     kind: Kind
@@ -53,7 +53,7 @@ class ResultTable:
 
 @cache
 def result_definition() -> Mapping[str, Any]:
-    """schemas/audit_result.v1.json as it is written."""
+    """Return the content of schemas/audit_result.v1.json."""
     text = files(__package__).joinpath("audit_result.v1.json").read_text(encoding="utf-8")
     read: dict[str, Any] = json.loads(text)
     return read
@@ -61,7 +61,7 @@ def result_definition() -> Mapping[str, Any]:
 
 @cache
 def result_tables() -> Mapping[str, ResultTable]:
-    """By name, facts first. Types are those of audit events, and date and double."""
+    """Return the tables by name, facts first. Types are those of audit events, and date and double."""
     return {name: _table(name, read) for name, read in result_definition()["tables"].items()}
 
 

@@ -1,4 +1,4 @@
-"""What clients did to each topic on a day. Pure."""
+"""The use of each topic by clients on a day. Pure."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
@@ -7,7 +7,7 @@ from audit_pipeline.results.frames import as_table
 
 
 def topic_days(rollup: DataFrame) -> DataFrame:
-    """A topic that clients only had errors of has a row, with nothing produced and nothing fetched."""
+    """Compute the use. A topic with errors only has a row, with nothing produced and nothing fetched."""
     by_clients = rollup.where(F.col("topic").isNotNull() & ~F.col("is_follower"))
     used = by_clients.groupBy("event_date", "cluster_id", "topic").agg(
         _last_minute_with("request_bytes").alias("last_produced"),

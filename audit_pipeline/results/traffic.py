@@ -1,4 +1,4 @@
-"""Traffic of ten minutes by one dimension at a time. Pure."""
+"""Traffic in windows of ten minutes, by one dimension at a time. Pure."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from audit_pipeline.results.times import begun
 _WINDOW: Final = ("event_date", "window_start", "cluster_id", "is_follower")
 _COUNTS: Final = ("requests", "errors", "request_bytes", "response_bytes", "records")
 _DIMENSIONS: Final = ("listener", "principal", "client_id", "client_ip", "software", "api", "topic")
-"""And cluster, which has no name."""
+"""Dimensions with names; cluster is another one, without a name."""
 
 
 def traffic(rollup: DataFrame) -> DataFrame:
@@ -24,7 +24,7 @@ def traffic(rollup: DataFrame) -> DataFrame:
             "software": F.coalesce(software, F.lit(NONE)),
         }
     )
-    # Grouping sets make eight rows of each: minutes and buckets of the histogram are added up before that.
+    # Grouping sets make eight rows of each: minutes and buckets of the histogram are summed before.
     clients = named.groupBy(*_WINDOW, *_DIMENSIONS).agg(*(F.sum(name).alias(name) for name in _COUNTS))
     dimensions = clients.groupingSets(
         [[*_WINDOW], *([*_WINDOW, dimension] for dimension in _DIMENSIONS)], *_WINDOW, *_DIMENSIONS

@@ -1,1 +1,1 @@
-"""Where events come from: landed segments, and a topic."""
+"""The sources of events: landed segments, and a topic."""

@@ -1,6 +1,6 @@
-"""Which files of segments count, which are set aside and why, and which days they have events of. Pure.
+"""Which files of segments count, which are set aside and why, and on which days they have events. Pure.
 
-Definitions of what is set aside are those of the table `quarantine`, of holes those of `completeness`.
+The table `quarantine` defines what is set aside, the table `completeness` defines holes.
 """
 
 from collections import defaultdict
@@ -16,20 +16,20 @@ DAY_US = 24 * 3_600_000_000
 CLOCK_BACK_US = 7 * DAY_US
 CLOCK_AHEAD_US = 5 * 60_000_000
 LOST = "lost"
-"""The reason of `quarantine` of files that had gone before a day of theirs was built: `event_date` is that day."""
+"""The reason in `quarantine` for files that were deleted before a day of theirs was built: `event_date` is that day."""
 
 Boot = tuple[str, int, str]
 Ranges = dict[tuple[str, Boot], NumberRanges]
-"""By table and boot: the spools that files were made of."""
+"""By table and boot: the spools that the files were made from."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """One file of a segment, as its footer and its columns' statistics tell it.
+    """One file of a segment, as described by its footer and its columns' statistics.
 
-    `low` to `high` are the spools that it was made of. Times in microseconds since 1970: `ts_min` and `ts_max` are of
-    rows with a possible time (both None without any), `clock_rows` how many have an impossible one. `fault` is a reason
-    of `quarantine` for which all of it is set aside. `is_present` is false when its file has gone.
+    `low` to `high` are the spools that it was made from. Times are microseconds since 1970: `ts_min` and `ts_max` are
+    those of rows with a possible time (both None without any), `clock_rows` counts those with an impossible one.
+    `fault` is the reason in `quarantine` if the whole file is set aside. `is_present` is false if the file was deleted.
     """
 
     source: str
@@ -56,11 +56,11 @@ class SegmentEntry:
     detail: str | None = None
     is_present: bool = True
     unbuilt: tuple[date, ...] = ()
-    """Days that it has events of and that were not built with them yet, or never will be."""
+    """Days with events of the file that were not built with it yet, or never will be."""
     counts: bool = True
-    """False of what was left out at the last look, such as a copy."""
+    """False for a file that was left out at the last scan, such as a copy."""
     changed_ns: int | None = None
-    """When the file was written, as its place says; None where it does not."""
+    """When the file was written, according to its store; None if the store does not report it."""
 
     @property
     def boot(self) -> Boot:
@@ -68,16 +68,16 @@ class SegmentEntry:
 
     @property
     def earliest_us(self) -> int:
-        """Rows before it have an impossible time."""
+        """Rows with an earlier time have an impossible time."""
         return self.opened_us - CLOCK_BACK_US
 
     @property
     def latest_us(self) -> int:
-        """Rows behind it have an impossible time."""
+        """Rows with a later time have an impossible time."""
         return self.closed_us + CLOCK_AHEAD_US
 
     def days(self) -> set[date]:
-        """Event-days that its rows may be of."""
+        """Return the event-days that its rows may have."""
         if self.ts_min is None or self.ts_max is None or self.fault is not None:
             return set()
         first, last = day_of(self.ts_min), day_of(self.ts_max)
@@ -98,7 +98,7 @@ class SetAside(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Numbers that nothing tells of, by the day that they count for."""
+    """Numbers without an event or a gap, by the day that they count for."""
 
     event_date: date
     cluster_id: str
@@ -117,9 +117,9 @@ def set_aside(entry: SegmentEntry, reason: str, detail: str | None, rows: int | 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All files that are known: `entries` count, of `apart` nothing does. `told`: all whose footer can be read.
+    """All known files: `entries` count, `apart` are set aside. `told` are all files with a readable footer.
 
-    `left_out` are those of which some events are in files that count and others are not.
+    `left_out` are files with some events that other counting files have, too, and some that none has.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -128,13 +128,13 @@ class Catalogue:
     left_out: tuple[SegmentEntry, ...] = ()
 
     def touching(self, days: Iterable[date]) -> list[SegmentEntry]:
-        """Files that are there and may have events of these days."""
+        """Return the files that exist and may have events of these days."""
         found = {id(entry): entry for day in days for entry in self._present_by_day.get(day, ())}
         return sorted(found.values(), key=_order)
 
     @cached_property
     def _present_by_day(self) -> Mapping[date, Sequence[SegmentEntry]]:
-        """A year has many files, and is asked for day by day."""
+        """Index by day: a year has many files, and is queried day by day."""
         found: dict[date, list[SegmentEntry]] = defaultdict(list)
         for entry in self.entries:
             if entry.is_present:
@@ -144,9 +144,9 @@ class Catalogue:
 
 
 def catalogue(present: Sequence[SegmentEntry], former: Sequence[SegmentEntry], unread: Sequence[SetAside]) -> Catalogue:
-    """Of the files that are there, and of those that were when the last build looked.
+    """Build the catalogue of the existing files, and of those that existed at the last build.
 
-    `unread` are those whose footer says nothing. Files that have gone count as long as no other file has their events.
+    `unread` are files without a readable footer. Deleted files count as long as no other file has their events.
     """
     kept: list[SegmentEntry] = []
     left_out: list[SegmentEntry] = []
@@ -181,9 +181,9 @@ def _order(entry: SegmentEntry) -> tuple[str, Boot, int, int, str, str]:
 
 
 def _without_repeats(entries: Iterable[SegmentEntry]) -> tuple[list[SegmentEntry], list[tuple[SegmentEntry, SetAside]]]:
-    """From the first spool on, the widest file counts that shares none with one that counts already.
+    """Select the files that count: from the first spool on, the widest file without a spool of those before.
 
-    The others were merged into it, or are copies, or nobody knows: of a file only all rows count, or none.
+    The other files were merged into these, are copies, or are unclear: a file counts with all of its rows or with none.
     """
     kept: list[SegmentEntry] = []
     others: list[tuple[SegmentEntry, SegmentEntry]] = []
@@ -211,7 +211,7 @@ def _gone(there: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> Iter
 
 
 def _with_unbuilt(kept: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> list[SegmentEntry]:
-    """Of files that are new all their days; of others those that were of what they are made of, or a part of."""
+    """Set the unbuilt days: all days of new files, and of other files the unbuilt days of their spools."""
     before = list(former)
     known = _ranges(before)
     unbuilt: dict[tuple[str, Boot, date], NumberRanges] = defaultdict(NumberRanges)
@@ -232,7 +232,7 @@ def _with_unbuilt(kept: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) 
 
 
 def built_with(entries: Iterable[SegmentEntry], days: Iterable[date]) -> list[SegmentEntry]:
-    """The entries when these days have been built with all of them that are there."""
+    """Return the entries after these days have been built with all existing files."""
     built = set(days)
     return [
         replace(entry, unbuilt=tuple(day for day in entry.unbuilt if day not in built))
@@ -243,7 +243,7 @@ def built_with(entries: Iterable[SegmentEntry], days: Iterable[date]) -> list[Se
 
 
 def _with_what_results_have(apart: Iterable[SetAside], gone: Iterable[SegmentEntry]) -> list[SetAside]:
-    """What is damaged now and was not when days were built with it is in their results, and its row says so."""
+    """Complete the rows of files that became damaged after days were built with them: the results have their events."""
     counted = {entry.path: sorted(entry.days().difference(entry.unbuilt)) for entry in gone}
     return [
         each._replace(
@@ -256,7 +256,7 @@ def _with_what_results_have(apart: Iterable[SetAside], gone: Iterable[SegmentEnt
 
 
 def _without_results(entries: Iterable[SegmentEntry], lost: Container[date]) -> Iterator[SetAside]:
-    """Files, by day, that came when others of the day had gone, and those that went before the day was built."""
+    """Yield, by day, files that came after others of the day were deleted, and those deleted before it was built."""
     for entry in entries:
         for day in entry.unbuilt:
             if not entry.is_present:
@@ -280,20 +280,20 @@ def _ranges(entries: Iterable[SegmentEntry]) -> Ranges:
 
 
 def _are_all_in(ranges: Ranges, table: str, entry: SegmentEntry) -> bool:
-    """Whether files of this table were made of all the spools that the entry's was made of."""
+    """Whether files of this table were made from all the spools that the entry was made from."""
     of_boot = ranges.get((table, entry.boot))
     return of_boot is not None and of_boot.has(entry.low, entry.high)
 
 
 def is_new(entry: SegmentEntry, known: Ranges) -> bool:
-    """Whether the file is there, and these spools were not all known."""
+    """Whether the file exists and some of its spools are new."""
     return entry.is_present and not _are_all_in(known, entry.table, entry)
 
 
 def touched_days(found: Catalogue, former: Iterable[SegmentEntry]) -> set[date]:
-    """Days that were not built with all files that are there, and those built with files that are left out now.
+    """Return the days that lack existing files, and those built with files that are left out now.
 
-    But for days whose files have gone: they stay as they are until these are back.
+    Days with deleted files are excluded: they stay unchanged until these files are back.
     """
     counted = {(entry.source, entry.path) for entry in former}
     now_less = {day for each in found.left_out if (each.source, each.path) in counted for day in each.days()}
@@ -302,14 +302,14 @@ def touched_days(found: Catalogue, former: Iterable[SegmentEntry]) -> set[date]:
 
 
 def days_that_lost(entries: Iterable[SegmentEntry]) -> set[date]:
-    """Days that were built with files which have gone: built anew they would be less than they are."""
+    """Return the days that were built with files that are deleted now: a new build would have fewer events."""
     return {day for entry in entries if not entry.is_present for day in entry.days().difference(entry.unbuilt)}
 
 
 def holes(found: Catalogue, deleted: Mapping[Boot, int]) -> list[Hole]:
-    """Numbers between segments, rows of files that are not there, and one for a boot that goes on without an end.
+    """Count numbers between segments, rows of missing files, and one for a boot that lacks its end.
 
-    `deleted`: by boot the last number that retention took.
+    `deleted` is, by boot, the last number that retention deleted.
     """
     counted: dict[tuple[date, str, int], int] = defaultdict(int)
     names = {(entry.table, _name(entry.path)) for entry in found.told}
@@ -333,7 +333,7 @@ def holes(found: Catalogue, deleted: Mapping[Boot, int]) -> list[Hole]:
 
 
 def _missing_files(entry: SegmentEntry, names: Container[tuple[str, str]], ranges: Ranges) -> Iterator[int]:
-    """Rows of the segment's tables that have no file, as the footer of this one tells them."""
+    """Yield the row counts of tables that have no file, according to the footer of this one."""
     if entry.is_present:
         name = _name(entry.path)
         for table, rows in entry.siblings.items():

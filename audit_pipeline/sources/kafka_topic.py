@@ -1,7 +1,7 @@
-"""The audit topic as a source of events, by Spark's own connector for Kafka: `--source kafka:BOOTSTRAP/TOPIC`.
+"""The audit topic as a source of events, through Spark's connector for Kafka: `--source kafka:BOOTSTRAP/TOPIC`.
 
-What the end of a segment says takes the place of its files' footers, and what is in the topic of it that of their
-statistics. An end is looked at once: offsets up to which the topic was looked through are remembered.
+The end of a segment replaces the footers of its files, and the segment's records replace their statistics. Each end is
+read once: the offsets up to which the topic was scanned are stored.
 """
 
 import json
@@ -38,18 +38,18 @@ Offsets = Mapping[int, int]
 
 
 class TopicRecords(Protocol):
-    """Raises OSError when the brokers do not answer, BadUseError when there is no such topic."""
+    """Raises OSError if the brokers do not answer, BadUseError if the topic does not exist."""
 
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """By partition the first offset that is there, and the one after the last."""
+        """Return, by partition, the first offset and the one after the last."""
         ...
 
     def since(self, ms: int) -> dict[int, int]:
-        """By partition an offset before which all records are older; less than 0 where all are."""
+        """Return, by partition, an offset before which all records are older; negative if all records are."""
         ...
 
     def frame(self, first: Offsets, end: Offsets) -> DataFrame:
-        """Records from these offsets up to those: partition, offset, timestamp_us, and value as text."""
+        """Return the records from `first` to before `end`: partition, offset, timestamp_us, and value as text."""
         ...
 
 
@@ -64,14 +64,14 @@ class TopicEntry:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """`offsets`: by partition the one up to which ends of segments were looked for."""
+    """The stored state. `offsets`: by partition the offset up to which ends of segments were read."""
 
     offsets: dict[int, int] = field(default_factory=dict)
     entries: tuple[TopicEntry, ...] = ()
 
 
 class AuditTopic(SegmentsLook):
-    """One look at a topic. Raises OSError when its brokers do not answer, BadUseError when it is none of ours."""
+    """One scan of a topic. Raises OSError if its brokers do not answer, BadUseError if it is missing or replaced."""
 
     def __init__(self, source: str, records: TopicRecords, remembered: bytes | None, now_us: int) -> None:
         self._source = source
@@ -89,7 +89,7 @@ class AuditTopic(SegmentsLook):
 
     @property
     def holes(self) -> Sequence[Hole]:
-        """What was before the first segment of a boot is taken for deleted where the topic has lost its beginning."""
+        """Holes. If the topic has lost its beginning, numbers before the first segment of a boot count as deleted."""
         deleted: dict[tuple[str, int, str], int] = {}
         if any(self._low.values()):
             for entry in self.found.told:
@@ -112,7 +112,7 @@ class AuditTopic(SegmentsLook):
         return EventFrames(**{table: events_of(records, table, wanted) for table in contract().tables})
 
     def look_again(self, days: Collection[date]) -> bool:
-        """Brokers have checked what is in a topic."""
+        """Return False: brokers have validated the content of a topic."""
         return False
 
     def remembered(self) -> bytes:
@@ -123,12 +123,12 @@ class AuditTopic(SegmentsLook):
         return msgspec.json.encode(Remembered(self._high, entries))
 
     def _still(self, each: TopicEntry) -> TopicEntry:
-        """The topic's retention may have taken its rows, or some."""
+        """Mark an entry as absent if the topic's retention has deleted some of its rows."""
         is_there = each.first_offset >= self._low.get(each.partition, 0)
         return each if is_there else replace(each, entry=replace(each.entry, is_present=False))
 
     def _new(self) -> list[TopicEntry]:
-        """Segments whose ends were not there at the last look, by table."""
+        """Return the segments whose ends are new since the last scan, by table."""
         for partition, offset in self._former.offsets.items():
             if offset > self._high.get(partition, 0):
                 raise BadUseError(
@@ -144,7 +144,7 @@ class AuditTopic(SegmentsLook):
             footer = end_of(row.value.encode())
             if footer is None:
                 continue
-            # A broker's clock may have been ahead: then records have the time at which they were published.
+            # If a broker's clock was ahead, records have the time at which they were published.
             ended_us = min(footer.opened_us, row.timestamp_us)
             oldest_us = ended_us if not made else min(oldest_us, ended_us)
             made += (TopicEntry(each, row.partition, row.offset) for each in entries_of(self._source, footer))
@@ -154,7 +154,7 @@ class AuditTopic(SegmentsLook):
         asked = [each.entry for each in made if each.entry.rows and each.entry.fault is None]
         if not asked:
             return made
-        # Rows that are older have an impossible time, and these are counted as far as the topic still has them.
+        # Older rows have an impossible time; they are counted as far as the topic still has them.
         records = self._frame(self._since(oldest_us - CLOCK_BACK_US - DAY_US))
         places = {each.path: number for number, each in enumerate(asked)}
         there = {each.number: each for each in counted(records, asked)}
@@ -182,12 +182,12 @@ class AuditTopic(SegmentsLook):
         return {partition: first[partition] if first[partition] >= 0 else self._high[partition] for partition in first}
 
     def _frame(self, first: Offsets) -> DataFrame:
-        """From these offsets to where the topic ended at this look."""
+        """Return the records from these offsets to the end of the topic at this scan."""
         return self._topic.frame({each: min(first.get(each, 0), high) for each, high in self._high.items()}, self._high)
 
 
 class KafkaRecords:
-    """A topic by Spark's connector, and by a client for what the connector does not tell."""
+    """A topic read through Spark's connector, and through a client for what the connector does not provide."""
 
     def __init__(self, spark: SparkSession, place: TopicPlace) -> None:
         self._spark = spark
@@ -224,7 +224,7 @@ def _offsets(topic: str, offsets: Offsets) -> str:
 
 
 def entries_of(source: str, footer: Footer) -> Iterable[SegmentEntry]:
-    """As if of the files that were published."""
+    """Yield the entries of a segment as if its files were landed."""
     low, high = footer.segments
     number = f"{low:08d}" if low == high else f"{low:08d}-{high:08d}"
     name = segment_name(footer.cluster_id, footer.broker_id, footer.boot_id, number)
@@ -234,7 +234,7 @@ def entries_of(source: str, footer: Footer) -> Iterable[SegmentEntry]:
 
 
 def _widest(entries: Iterable[TopicEntry]) -> list[TopicEntry]:
-    """Each once: a segment may be published twice, and again when it was merged with others."""
+    """Return each segment once: it may be published twice, and again after it was merged with others."""
     kept: list[TopicEntry] = []
     for each in sorted(entries, key=lambda each: _order(each.entry)):
         last = kept[-1].entry if kept else None

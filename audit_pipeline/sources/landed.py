@@ -18,9 +18,9 @@ from audit_pipeline.targets import Target, open_target
 
 
 class LandedSegments(SegmentsLook):
-    """One look at the segments of some targets, which `sources` names by their URIs.
+    """One scan of the segments of some targets; `sources` are their URIs.
 
-    Raises OSError when one does not answer.
+    Raises OSError if a target does not answer.
     """
 
     def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
@@ -38,7 +38,7 @@ class LandedSegments(SegmentsLook):
 
     @property
     def is_empty(self) -> bool:
-        """Where retention has deleted everything, its note is left."""
+        """Whether there is nothing, not even the record that retention leaves when it deletes everything."""
         return super().is_empty and not any(map(expired, self._targets.values()))
 
     @property
@@ -70,7 +70,7 @@ class LandedSegments(SegmentsLook):
     def look_again(self, days: Collection[date]) -> bool:
         wanted = self.found.touching(days)
         if any_has_gone(wanted, self._targets):
-            # Somebody has compacted meanwhile: the same events are in other files.
+            # Another process has compacted meanwhile: the same events are in other files.
             self._look()
             return True
         bad = damaged(wanted, self._targets)
@@ -78,14 +78,15 @@ class LandedSegments(SegmentsLook):
         self._see([known.get((entry.source, entry.path), entry) for entry in self._present], self._unread)
         if bad or self._all_by_arrow:
             return bool(bad)
-        # Nothing is wrong with them: somebody has written one in a way that Spark's own reader does not know.
+        # The files are valid: another writer has written one in a way that Spark's own reader does not support.
         self._all_by_arrow = True
         return True
 
     def remembered(self) -> bytes:
-        """The files that count, and those beside them that need not be read again."""
+        """Return the files that count, and other files that need not be read again."""
         counting = [replace(entry, counts=True) for entry in self.found.entries]
-        # One that was damaged after it had counted is both: what results were built with, and what is to be told.
+        # A file that was damaged after it had counted is listed twice: results were built with it, and its fault is
+        # reported.
         places = {(entry.source, entry.path) for entry in counting if entry.is_present}
         others = [replace(each, counts=False) for each in self._present if (each.source, each.path) not in places]
         return msgspec.json.encode([*counting, *others])

@@ -1,4 +1,4 @@
-"""What one look at segments comes to, wherever they are: the part that all sources of them share."""
+"""The result of one scan of segments: the part that all sources of segments share."""
 
 from collections.abc import Collection, Sequence
 from datetime import date
@@ -16,7 +16,7 @@ from audit_pipeline.sources.catalogue import (
 
 
 class SegmentsLook:
-    """Segments that are there now beside those that days were built with before (`former`)."""
+    """Segments that exist now, and those that days were built with before (`former`)."""
 
     def __init__(self, former: Sequence[SegmentEntry]) -> None:
         self._counting = [entry for entry in former if entry.fault is None and entry.counts]
@@ -24,12 +24,12 @@ class SegmentsLook:
         self._unread: Sequence[SetAside] = ()
 
     def _see(self, present: Sequence[SegmentEntry], unread: Sequence[SetAside] = ()) -> None:
-        """What is there now; `unread` are those whose footer says nothing."""
+        """Set the existing files; `unread` are those without a readable footer."""
         self._present, self._unread = present, unread
         self._forget()
 
     def _forget(self) -> None:
-        """What was concluded from what was there, or was built, before."""
+        """Discard results derived from earlier files or builds."""
         for name in ("found", "touched"):
             self.__dict__.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""From the names of sources to what a build asks."""
+"""Creates the source of a build from its names."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ from audit_pipeline.sources.source import EventSource
 
 
 def named_source(spark: SparkSession, sources: Sequence[str], remembered: bytes | None, now_us: int) -> EventSource:
-    """A topic, or folders and URIs. Raises BadUseError, OSError."""
+    """Open a topic, or folders and URIs. Raises BadUseError, OSError."""
     try:
         if is_topic(sources[0]):
-            # Whoever reads files needs no client of Kafka.
+            # Reading files needs no Kafka client.
             from audit_pipeline.sources.kafka_topic import AuditTopic, KafkaRecords  # noqa: PLC0415
 
             records = KafkaRecords(spark, TopicPlace.of(sources[0]))

@@ -1,7 +1,7 @@
-"""Frames of Parquet files wherever they are: of a folder by Spark's own reader, of an object store by Arrow's.
+"""Frames of Parquet files anywhere: Spark's own reader for folders, Arrow for object stores.
 
-Spark alone cannot read object stores: its connectors are jars that weigh more than Spark itself. Arrow reads the same
-URIs that the lander writes to, in Spark's tasks, and only what of a file is wanted.
+Spark alone cannot read object stores: its connectors are jars larger than Spark itself. Arrow reads the URIs that the
+lander writes to, in Spark's tasks, and only the required part of a file.
 """
 
 import json
@@ -24,11 +24,11 @@ _BATCH_ROWS = 65_536
 _FORMAT = "sluicegate_files"
 _TASK_BYTES = 32 * 1024 * 1024
 _UNKNOWN_BYTES = 4 * 1024 * 1024
-"""What a file counts for whose size nobody knows."""
+"""Size that a file of unknown size counts for."""
 
 
 class WantedFile(NamedTuple):
-    """A file of a source; of one with bounds only rows whose `ts` (microseconds) is within them. `size` 0: unknown."""
+    """A file of a source. With bounds, only rows whose `ts` (microseconds) is within them. `size` is 0 if unknown."""
 
     path: str
     size: int
@@ -39,7 +39,7 @@ class WantedFile(NamedTuple):
 def frame_of(
     spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType, *, all_by_arrow: bool = False
 ) -> DataFrame:
-    """Rows of these files of a source, in this schema; none of no file."""
+    """Return the rows of these files of a source, in this schema; none without files."""
     target = open_target(uri)
     plain, others = [], []
     for file in files:
@@ -50,7 +50,7 @@ def frame_of(
             others.append(file)
     frame = spark.createDataFrame([], schema)
     if plain:
-        # Folders are named arrival_date=...: that makes no columns here.
+        # Folders are named arrival_date=...: they must not become columns.
         frame = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*plain)
     if others:
         spark.dataSource.register(_FilesSource)
@@ -61,13 +61,16 @@ def frame_of(
 
 
 def _is_plain(file: WantedFile) -> bool:
-    """Whether Spark's own reader has all of it, and no more: silently it leaves out files whose names begin so, as do
-    merged ones until the compaction that was interrupted goes on."""
+    """Whether Spark's own reader can read exactly the wanted rows of a file.
+
+    Spark silently ignores files whose names begin with _ or a dot. Merged files have such names until an interrupted
+    compaction continues.
+    """
     return file.ts_from is None and file.path.rpartition("/")[2][:1] not in ("_", ".")
 
 
 def literally(path: Path) -> str:
-    """As Spark takes a path, in which some characters are patterns."""
+    """Return a path in Spark's notation, with its pattern characters escaped."""
     return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
 
 
@@ -109,10 +112,10 @@ class _FilesReader(DataSourceReader):
         for file in partition.value:
             with file_system.open_input_file(file.path) as opened:
                 parquet = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=True)
-                # One at a time: all that is wanted of it is fetched at once, and held in memory.
+                # One row group at a time: all its wanted columns are fetched at once, and held in memory.
                 for group in range(parquet.num_row_groups):
                     for batch in parquet.iter_batches(_BATCH_ROWS, [group], self._schema.names):
-                        # Files that Spark has computed say of more columns that they may be null: it wants its schema.
+                        # Files computed by Spark declare more columns as nullable: Spark requires its own schema.
                         yield _within(batch, file).select(self._schema.names).cast(self._schema)
 
 

@@ -1,4 +1,4 @@
-"""Looks at landed segments: what their footers and statistics say, file by file. Shell over Arrow."""
+"""Scans landed segments: the content of their footers and statistics, file by file. Shell over Arrow."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,21 +20,21 @@ from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
 
 _MAY_BE_MENDED: Final = ("corrupt", "version")
-"""Faults of files that are looked at anew: one may have been put back with the size it had, or its version be known."""
+"""Faults that are checked again: the file may have been restored with the same size, or its version be supported."""
 _US_MAX: Final = 253_402_300_799_999_999 - CLOCK_AHEAD_US
-"""The end of the year 9999, which is as far as dates go."""
+"""The end of the year 9999, the last that dates support."""
 _LOOKS_MAX: Final = 5
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _US = timedelta(microseconds=1)
 
 Known = Mapping[tuple[str, str, int], SegmentEntry]
-"""What the last build knew of files, by source, path and size."""
+"""Entries of the last build, by source, path and size."""
 
 
 def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list[SegmentEntry], list[SetAside]]:
-    """Every file of these sources, and those whose footer says nothing. `sources` by their URIs.
+    """Return every file of these sources, and those without a readable footer. `sources` are keyed by URI.
 
-    Raises OSError when a source does not answer, or files go as fast as they are looked at.
+    Raises OSError if a source does not answer, or if files are deleted as fast as they are read.
     """
     entries: list[SegmentEntry] = []
     unread: list[SetAside] = []
@@ -49,7 +49,7 @@ def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list
 
 
 def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor) -> list[SegmentEntry | SetAside]:
-    """When a file has gone between listing and looking, what took its place was not listed: then from the start."""
+    """Return all files. If one is deleted after the listing, its replacement was not listed: list all again."""
     for _ in range(_LOOKS_MAX):
         found = list(pool.map(partial(_look, source, target, known), segment_paths(target)))
         if None not in found:
@@ -58,7 +58,7 @@ def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor)
 
 
 def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
-    """What was in the future at the last look may not be any more."""
+    """Set or clear the fault `future`: a file in the future at the last scan may not be any more."""
     if entry.fault not in (None, "future"):
         return entry
     if entry.closed_us <= now_us + CLOCK_AHEAD_US:
@@ -68,7 +68,7 @@ def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
 
 
 def _look(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
-    """None for a file that has gone meanwhile."""
+    """Return the entry of a file, None if it was deleted meanwhile."""
     former = known.get((source, file.path, file.size))
     if former is not None and former.fault not in _MAY_BE_MENDED and former.changed_ns == file.changed_ns:
         return former
@@ -78,7 +78,7 @@ def _look(source: str, target: Target, known: Known, file: SegmentPath) -> Segme
         _require_possible(footer)
         entry = _entry(source, target, file, metadata, footer)
         if former is not None and entry.fault is None:
-            # It could not be read to its end then, or was written again since.
+            # The file could not be read to its end before, or has been rewritten since.
             return _damage(target, entry) or entry
         return entry
     except FileNotFoundError:
@@ -89,7 +89,7 @@ def _look(source: str, target: Target, known: Known, file: SegmentPath) -> Segme
 
 
 def _metadata(target: Target, path: str) -> pq.FileMetaData:
-    """Raises FileNotFoundError, NoSegmentError for a file that is damaged, OSError when it cannot be read at all."""
+    """Raises FileNotFoundError, NoSegmentError for a damaged file, OSError if the file cannot be read at all."""
     with target.file_system.open_input_file(path) as opened:
         data_is_there = opened.size() > 0 and len(opened.read_at(1, opened.size() - 1)) == 1
         try:
@@ -97,13 +97,13 @@ def _metadata(target: Target, path: str) -> pq.FileMetaData:
                 raise NoSegmentError("it is empty")
             return pq.read_metadata(opened)
         except (pa.ArrowException, OSError, ValueError) as error:
-            # Arrow says the same of a store that does not answer any more: then this does not answer either.
+            # Arrow reports a store that stopped answering the same way: then this read fails, too.
             opened.read_at(1, 0)
             raise NoSegmentError(f"its footer cannot be read: {error}") from error
 
 
 def entry_of(source: str, file: SegmentPath, footer: Footer, rows: int) -> SegmentEntry:
-    """What the footer tells of a file; of times nothing."""
+    """Return the entry of a file according to its footer, without times."""
     entry = SegmentEntry(
         source=source,
         path=file.path,
@@ -150,7 +150,7 @@ def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMeta
 
 
 def _require_possible(footer: Footer) -> None:
-    """Raises NoSegmentError: a footer has no checksum, and what it says is computed with."""
+    """Raise NoSegmentError for impossible values: a footer has no checksum, and its values are used in computations."""
     rows = footer.rows.values() if isinstance(footer.rows, dict) else [None]
     numbers = [*footer.segments, footer.first_seq, footer.last_seq, *rows]
     is_possible = (
@@ -170,7 +170,7 @@ def _are_within(numbers: Iterable[object], most: int) -> bool:
 
 
 def _times(metadata: pq.FileMetaData) -> tuple[int | None, int | None]:
-    """Least and greatest ts by the statistics of all row groups; None where one has none."""
+    """Return the lowest and highest ts in the statistics of all row groups; None if one has no statistics."""
     place = metadata.schema.names.index("ts")
     found = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]
     if any(each is None or not each.has_min_max for each in found):
@@ -178,7 +178,7 @@ def _times(metadata: pq.FileMetaData) -> tuple[int | None, int | None]:
     try:
         return min(_us(each.min) for each in found), max(_us(each.max) for each in found)
     except OverflowError:
-        # Some are of a year that dates do not have: rows say which.
+        # Some times are beyond the years that dates support: the rows have to be read.
         return None, None
 
 
@@ -187,7 +187,7 @@ def _us(moment: datetime) -> int:
 
 
 def _possible_times(entry: SegmentEntry, target: Target) -> tuple[int | None, int | None, int]:
-    """Of rows with possible times least and greatest, and how many others there are. Raises NoSegmentError."""
+    """Return the lowest and highest possible time, and the number of impossible ones. Raises NoSegmentError."""
     low = high = None
     impossible = 0
     for rows in row_groups_at(entry.path, entry.table, target):
@@ -203,7 +203,7 @@ def _possible_times(entry: SegmentEntry, target: Target) -> tuple[int | None, in
 
 
 def damaged(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> list[SegmentEntry]:
-    """Those of these files that are there and cannot be read to their end, with what is wrong with them."""
+    """Return those of these files that exist and cannot be read to their end, with their faults."""
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         found = pool.map(lambda entry: _damage(sources[entry.source], entry), entries)
         return [entry for entry in found if entry is not None]
@@ -221,6 +221,6 @@ def _damage(target: Target, entry: SegmentEntry) -> SegmentEntry | None:
 
 
 def any_has_gone(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> bool:
-    """Whether a file of them is not there any more."""
+    """Whether any of these files does not exist any more."""
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         return any(pool.map(lambda entry: has_gone(entry.path, sources[entry.source]), entries))

@@ -1,4 +1,4 @@
-"""What a build asks of the place that events come from."""
+"""The interface of a build to the place that events come from."""
 
 from collections.abc import Collection, Sequence
 from datetime import date
@@ -11,21 +11,21 @@ from audit_pipeline.sources.catalogue import Hole, SetAside
 
 
 class EventSource(Protocol):
-    """One look at a source: what is new there since the look whose `remembered` it was made with."""
+    """One scan of a source: what is new since the scan whose `remembered` state it was created with."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing, and nothing that says why, as in the place of a volume that is not mounted."""
+        """Whether there is nothing, and no record of the reason, as at the path of a volume that is not mounted."""
         ...
 
     @property
     def touched(self) -> set[date]:
-        """Event-days of which there is something new."""
+        """Event-days with new events."""
         ...
 
     @property
     def lost(self) -> set[date]:
-        """Event-days that have events which are not there any more: they stay as they were built."""
+        """Event-days with events that were deleted: they stay as they were built."""
         ...
 
     @property
@@ -35,24 +35,24 @@ class EventSource(Protocol):
     def holes(self) -> Sequence[Hole]: ...
 
     def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
-        """About how many rows of these days there are; a file of several days counts as a whole."""
+        """Return the approximate number of rows of these days; a file of several days counts as a whole."""
         ...
 
     def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
-        """All that may be of these days, and perhaps some of others."""
+        """Return all events that may be of these days, and perhaps some of other days."""
         ...
 
     def look_again(self, days: Collection[date]) -> bool:
-        """After reading has failed: whether there is a reason that reading again would not meet.
+        """Scan again after a failed read; return whether a new attempt may succeed.
 
-        What cannot be read is set aside by then, and what somebody has compacted is looked for anew.
+        Unreadable files are then set aside, and files that were compacted are replaced by their successors.
         """
         ...
 
     def settle(self, days: Collection[date]) -> None:
-        """These days have been built with all that is there of them."""
+        """Record that these days have been built with all of their events."""
         ...
 
     def remembered(self) -> bytes:
-        """What the next look has to know of this one."""
+        """Return the state that the next scan needs."""
         ...

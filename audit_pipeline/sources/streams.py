@@ -1,7 +1,7 @@
-"""Streams of events for `follow`: of the folder that segments are landed in, or of the audit topic.
+"""Streams of events for `follow`: from the folder that segments are landed in, or from the audit topic.
 
-Rows have `seen_us` beside the table's fields: when the file was written, or the record's time. What segments were
-merged into is left out: they were there before.
+Rows have `seen_us` in addition to the table's fields: when the file was written, or the record's time. Merged segments
+are left out: their events came before.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ def stream_of(spark: SparkSession, source: str, table: str) -> DataFrame:
 
 
 def _of_folder(spark: SparkSession, source: str, table: str) -> DataFrame:
-    # As a pattern, it may not be there yet.
+    # A pattern, because the folder may not exist yet.
     pattern = f"[{table[0]}]{table[1:]}"
     files = (
         spark.readStream.schema(event_schema(table))

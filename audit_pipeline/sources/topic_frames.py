@@ -1,6 +1,6 @@
-"""Records of the audit topic as frames: ends of segments, and events of segments that are whole. Pure.
+"""Records of the audit topic as frames: ends of segments, and events of complete segments. Pure.
 
-Frames of records are as Spark's connector gives them; `value` is text by then.
+Frames of records have the form of Spark's connector, with `value` converted to text.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,15 +16,15 @@ from audit_pipeline.results.frames import NUMBERED, event_schema
 from audit_pipeline.sources.catalogue import SegmentEntry
 
 _BUCKET: Final = 4096
-"""Numbers of a boot that are looked for together: a segment has several such buckets, or shares one with others."""
+"""Numbers of a boot per join bucket: a segment has several buckets, or shares one with other segments."""
 _BOOT: Final = NUMBERED[:3]
 _COLUMNS: Final = ("number", *_BOOT, "bucket", "first", "last", "earliest_us", "latest_us")
 
 
 class SegmentRows(NamedTuple):
-    """What is in the topic of one file of a segment. `number` is the entry's place among those that were asked for.
+    """The records in the topic of one file of a segment. `number` is the position of its entry in the request.
 
-    Times in microseconds since 1970, of rows with a possible time; `impossible` is how many others there are.
+    Times are microseconds since 1970, of rows with a possible time; `impossible` counts the others.
     """
 
     number: int
@@ -45,7 +45,7 @@ def ends(records: DataFrame) -> DataFrame:
 
 
 def parsed(records: DataFrame, table: str, *others: str) -> DataFrame:
-    """Rows of a table as they were published: some perhaps twice, some of segments that are not whole."""
+    """Return the rows of a table as published: some may be duplicates, or belong to incomplete segments."""
     rows = records.where(is_of(table)).withColumn("row", F.from_json("value", _as_json(event_schema(table))))
     columns = [
         F.transform_keys(f"row.{field.name}", lambda key, _: key.cast("short")).alias(field.name)
@@ -57,7 +57,7 @@ def parsed(records: DataFrame, table: str, *others: str) -> DataFrame:
 
 
 def events_of(records: DataFrame, table: str, entries: Iterable[SegmentEntry]) -> DataFrame:
-    """Each event of these segments once, but for those with an impossible time."""
+    """Return each event of these segments once, without those with an impossible time."""
     of_table = [entry for entry in entries if entry.table == table]
     found = _with_segment(parsed(records, table), records.sparkSession, of_table)
     us = F.unix_micros("ts")
@@ -67,7 +67,7 @@ def events_of(records: DataFrame, table: str, entries: Iterable[SegmentEntry]) -
 
 
 def counted(records: DataFrame, entries: list[SegmentEntry]) -> Iterator[SegmentRows]:
-    """What there is of each of these entries that has anything. Looks at the records."""
+    """Yield the rows in the topic for each entry that has any. Reads the records."""
     spark = records.sparkSession
     slim = StructType([each for each in event_schema("request").fields if each.name in (*NUMBERED, "ts")])
     found: DataFrame | None = None
@@ -83,7 +83,7 @@ def counted(records: DataFrame, entries: list[SegmentEntry]) -> Iterator[Segment
         return
     us = F.unix_micros("ts")
     is_possible = (us >= F.col("earliest_us")) & (us <= F.col("latest_us"))
-    # Once torn off and published again, a row is the same text.
+    # A row that was published again after an interruption has the same text.
     added = found.groupBy("number").agg(
         F.count("*").alias("rows"),
         F.min(F.when(is_possible, us)).alias("ts_min"),
@@ -101,7 +101,7 @@ def _with_segment(rows: DataFrame, spark: SparkSession, entries: list[SegmentEnt
 
 
 def _joined(rows: DataFrame, spark: SparkSession, entries: Iterable[tuple[int, SegmentEntry]]) -> DataFrame:
-    """Rows with the number and the bounds of the segment that they are of; those of no segment are left out."""
+    """Return the rows with the number and bounds of their segment; rows of no segment are left out."""
     ranges = [
         (number, *entry.boot, bucket, entry.first_seq, entry.last_seq, entry.earliest_us, entry.latest_us)
         for number, entry in entries
@@ -118,7 +118,7 @@ def _joined(rows: DataFrame, spark: SparkSession, entries: Iterable[tuple[int, S
 
 
 def _as_json(schema: StructType) -> StructType:
-    """All may be missing, and keys of maps are text there."""
+    """Return the schema of the JSON: all fields may be missing, and keys of maps are text."""
     return StructType([StructField(each.name, _with_text_keys(each.dataType)) for each in schema])
 
 

@@ -8,7 +8,7 @@ from audit_pipeline.report.figures.storms import Storm, Storms
 from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, three_digits
 
 _MOST: Final = 0.5
-"""What made less of a storm did not cause it alone."""
+"""Minimum share of a storm for which a single source counts as its cause."""
 
 
 def who_caused(storms: Storms, found: Subjects) -> Answer:

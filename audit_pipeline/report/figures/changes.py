@@ -1,4 +1,4 @@
-"""What is different from the stretch of one length before: traffic, errors, times, who and what came or went."""
+"""Differences to the previous stretch of the same length: traffic, errors, times, new and vanished names."""
 
 from dataclasses import dataclass
 
@@ -57,7 +57,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Comings:
-    """Names of one dimension that are in one of the two stretches only; those with most requests first."""
+    """Names of one dimension that are in only one of the two stretches; those with most requests first."""
 
     dimension: str
     new: tuple[Named, ...]
@@ -77,7 +77,7 @@ class Changes:
 
 
 def changes(scope: Scope) -> Changes | None:
-    """None where the audit log is too short to compare anything."""
+    """Return the changes; None if the audit log is too short for a comparison."""
     last, before = scope.windows.last, scope.windows.before
     if last is None or before is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether the audit log is complete: by day, by broker, and what was set aside."""
+"""Whether the audit log is complete: by day, by broker, and which files were set aside."""
 
 from dataclasses import dataclass
 
@@ -69,7 +69,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class FaultyBroker:
-    """A broker on a day of which something is missing or was set aside."""
+    """A broker on a day with missing or set-aside events."""
 
     day: str
     cluster_id: str
@@ -84,7 +84,7 @@ class FaultyBroker:
 
 @dataclass(frozen=True, slots=True)
 class SilentBroker:
-    """A broker of which there is no event on a day, but on one before and of other brokers."""
+    """A broker without events on a day on which other brokers have some, although it had some on an earlier day."""
 
     day: str
     cluster_id: str
@@ -93,7 +93,7 @@ class SilentBroker:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why files were set aside, and how many; rows where they are known."""
+    """Why files were set aside, and how many; rows if they are known."""
 
     reason: str
     files: int
@@ -112,9 +112,9 @@ class FileSetAside:
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Of the days that are shown; `reasons`, `files` and `unplaced_files` are of all that was ever set aside.
+    """Completeness of the days shown; `reasons`, `files` and `unplaced_files` cover everything ever set aside.
 
-    Of unplaced files the day or the broker is not known: they may belong to any.
+    The day or the broker of unplaced files is unknown: they may belong to any.
     """
 
     days: tuple[Day, ...]
@@ -132,7 +132,7 @@ class Completeness:
 
     @property
     def missing(self) -> int:
-        """Told by gaps, and holes that nothing tells of."""
+        """Missing events: those in reported gaps, and unexplained holes."""
         return sum(day.missing + day.holes for day in self.days)
 
     @property

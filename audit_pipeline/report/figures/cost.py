@@ -1,4 +1,4 @@
-"""What the days that are shown cost, by who caused it."""
+"""The cost of the days shown, by principal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from audit_pipeline.report.figures.scope import Scope
 
 PRINCIPALS_MAX = 12
 
-# Floating-point numbers are added in one order: else the last digits of a sum would be others each time it is asked.
+# Floating-point numbers are added in a fixed order: otherwise the last digits of a sum would differ between queries.
 _COST = """
 SELECT cluster_id, currency, principal,
   {quantities},
@@ -32,9 +32,9 @@ ORDER BY cluster_id, currency, principal IS NULL, amount DESC NULLS LAST, ingres
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """`principal` is None in the line for what nobody can be named for, and in the one of `principals` others.
+    """`principal` is None in the line for unattributed use, and in the line for the `principals` others together.
 
-    Quantities in units of the table cost: bytes, requests, byte-hours, partition-hours.
+    Quantities have the units of the table cost: bytes, requests, byte-hours, partition-hours.
     """
 
     principal: str | None
@@ -50,7 +50,7 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Of one cluster: those who cost most, all others, and what is unattributed. Shares add up to 1."""
+    """The bill of one cluster: the most expensive principals, all others, and unattributed use. Shares add up to 1."""
 
     cluster_id: str
     currency: str | None

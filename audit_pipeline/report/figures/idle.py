@@ -1,4 +1,4 @@
-"""Topics by how long no client has used them."""
+"""Topics by the time since a client last used them."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class IdleTopics:
-    """Those that are idle longest first; the numbers are of all `topics`."""
+    """Idle topics, the longest idle first; the numbers count all `topics`."""
 
     rows: tuple[Topic, ...]
     topics: int

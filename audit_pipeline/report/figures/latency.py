@@ -1,4 +1,4 @@
-"""How long requests of clients took: percentiles over time by API, from histograms, which can be added up."""
+"""Latency of clients' requests: percentiles over time by API, from histograms, which can be added."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from audit_pipeline.report.window import Span
 from audit_pipeline.results.buckets import end_us
 
 APIS = ("Produce", "Fetch")
-"""Of these there is always a plot where there are numbers; of others where they have most requests."""
+"""These always have a plot if they have numbers; other APIs only if they have the most requests."""
 APIS_MAX = 3
 
 _BUCKETS = """
@@ -39,7 +39,7 @@ class ApiLatency:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Times of service: without what a Fetch waited for data. Over all clusters."""
+    """Service times, without the time that a Fetch waited for data. Over all clusters."""
 
     apis: tuple[ApiLatency, ...]
     apis_left_out: int
@@ -67,7 +67,7 @@ def p99_by_api(scope: Scope, span: Span) -> dict[str, int]:
 
 
 def percentile_us(buckets: Mapping[int, int], percent: int) -> int:
-    """The upper end of the smallest bucket that has at least that percentage of the requests in it and below."""
+    """Return the upper end of the first bucket at which the cumulative share of requests reaches `percent`."""
     ordered = sorted(buckets)
     below = accumulate(buckets[bucket] for bucket in ordered)
     needed = sum(buckets.values()) * percent

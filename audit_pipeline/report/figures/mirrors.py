@@ -1,4 +1,4 @@
-"""Whether mirrors have all that was produced: by mirror and topic, and where records are lost."""
+"""Whether mirrors have everything that was produced: by mirror and topic, and where records are lost."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ ORDER BY missing DESC, bucket DESC, mirror, topic
 
 @dataclass(frozen=True, slots=True)
 class MirroredTopic:
-    """Numbers of buckets of ten minutes by their status, and of records; `lost` and `behind` at least."""
+    """Numbers of ten-minute buckets by status, and of records; `lost` and `behind` are lower bounds."""
 
     mirror: str
     topic: str
@@ -56,7 +56,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """Worst first."""
+    """Mirrored topics and losses, the worst first."""
 
     topics: tuple[MirroredTopic, ...]
     topics_total: int

@@ -1,4 +1,4 @@
-"""Objectives (SLOs): what is left of each error budget, and the day that used most of it."""
+"""Objectives (SLOs): how much of each error budget is left, and the day that used most of it."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ FROM error_budget AS budget ORDER BY spent DESC, objective, cluster_id
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`spent` is a share: above 1 the objective is broken. `worst_day` burnt the budget of `worst_burn` days."""
+    """`spent` is a share: above 1 the objective is broken. `worst_day` used the budget of `worst_burn` days."""
 
     cluster_id: str
     objective: str
@@ -42,9 +42,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """Those that have spent most first. `measured` of the `total` had requests.
+    """Objectives, those that have spent most first. `measured` of the `total` had requests.
 
-    `without_requests` are names of objectives that nothing can be said of, also of those that have no budget.
+    `without_requests` names objectives without a result, including those without a budget.
     """
 
     budgets: tuple[Budget, ...]

@@ -1,4 +1,4 @@
-"""All figures of a report together: what the page shows, and what report.json is."""
+"""All figures of a report: the data of the page, and the content of report.json."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """What there is to say of an audit log that has events."""
+    """The figures of an audit log that has events."""
 
     clusters: tuple[Cluster, ...]
     windows: Windows
@@ -39,7 +39,7 @@ class Subjects:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`results` is the version of the results. `subjects` is None where the audit log has no event."""
+    """`results` is the version of the results. `subjects` is None if the audit log has no event."""
 
     results: str
     built_us: int
@@ -48,7 +48,7 @@ class Report:
 
 
 def report_of(tables: PublishedTables, days: int) -> Report:
-    """With at most so many days shown. Raises OSError where the store fails."""
+    """Return the report over at most `days` days. Raises OSError if the store fails."""
     scope = scope_of(tables, days)
     subjects = None if scope is None else _subjects(scope)
     return Report(tables.manifest.version, tables.manifest.built_us, days, subjects)

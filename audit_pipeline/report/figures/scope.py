@@ -1,4 +1,4 @@
-"""The times that all figures are of, and traffic at the grain that suits them."""
+"""The time range of all figures, and traffic at the grain that fits it."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _DIMENSIONS = {
     "api": "api",
     "topic": "topic",
 }
-"""Those of the table traffic that a report asks for, as they are made of rollup."""
+"""The dimensions of the table traffic that a report uses, as SQL over rollup."""
 
 _OF_MINUTES = """
 SELECT event_date, minute AS window_start, cluster_id, '{dimension}' AS dimension, {name} AS name, is_follower,
@@ -40,7 +40,7 @@ FROM rollup WHERE {rows} GROUP BY ALL
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One whose audit log this is, from its first event to its last; `days` began then and have events."""
+    """A cluster of the audit log, from its first event to its last; `days` are the starts of days with events."""
 
     cluster_id: str
     from_us: int
@@ -49,21 +49,24 @@ class Cluster:
     days: tuple[int, ...]
 
     def covered_us(self, span: Span) -> int:
-        """How much of it is in days that there are events of: of the others nothing is known."""
+        """Return how much of the span is in days with events: nothing is known about other days."""
         begin_us, end_us = max(span.from_us, self.from_us), min(span.to_us, self.to_us)
         return sum(max(0, min(end_us, day_us + DAY_US) - max(begin_us, day_us)) for day_us in self.days)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The view traffic_by_grain has rows of the table traffic, or such rows of one minute each."""
+    """The view traffic_by_grain has the rows of the table traffic, or such rows of one minute each."""
 
     tables: PublishedTables
     clusters: tuple[Cluster, ...]
     windows: Windows
 
     def ask(self, sql: str, span: Span | None = None, **given: Any) -> list[dict[str, Any]]:
-        """With `$from_us` and `$to_us` (of grains), `$from_day` and `$to_day` of the span, else of what is shown."""
+        """Run SQL with the limits of the span, by default the span shown.
+
+        These are `$from_us` and `$to_us` (of grains), `$from_day` and `$to_day`.
+        """
         within = span or self.windows.shown
         grain_us = self.windows.grain_us
         return self.tables.ask(
@@ -78,7 +81,7 @@ class Scope:
 
 
 def scope_of(tables: PublishedTables, days: int) -> Scope | None:
-    """None where the audit log has no event at all."""
+    """Return the scope, None if the audit log has no event at all."""
     begun: dict[str, list[int]] = defaultdict(list)
     for row in tables.ask(_DAYS):
         begun[row["cluster_id"]].append(row["at_us"])
@@ -94,7 +97,7 @@ def scope_of(tables: PublishedTables, days: int) -> Scope | None:
 def _each_dimension() -> list[str]:
     found = []
     for dimension, name in _DIMENSIONS.items():
-        # A topic counts its partitions in requests, all others count requests; the columns are the same ones.
+        # A topic's requests count partitions, all others count requests; the columns are the same.
         is_topic = dimension == "topic"
         counted, failed = ("requests", "errors") if is_topic else (_of_requests("requests"), _of_requests("errors"))
         rows = "topic IS NOT NULL" if is_topic else "true"

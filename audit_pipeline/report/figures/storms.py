@@ -1,4 +1,4 @@
-"""Connection storms: who, how many, what held them, and what they did to others; the last ones over time."""
+"""Connection storms: sources, sizes, limits and effects on other clients; the latest ones over time."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from audit_pipeline.report.window import MINUTE_US, SECOND_US
 
 STORMS_MAX = 40
 DRAWN_MAX = 6
-"""The last ones have a timeline."""
+"""Number of latest storms that have a timeline."""
 BINS_MAX = 120
 SOURCES_MAX = 5
 BIN_US = 10 * SECOND_US
@@ -66,9 +66,9 @@ class Storm:
     others_p99_before_us: int | None
     others_p99_during_us: int | None
     addresses: int
-    """How many took part."""
+    """Number of addresses that took part."""
     client_accepted: int
-    """Connections of source_client_id that were let in, from any address: one that is held back tells no client id."""
+    """Accepted connections of source_client_id, from any address: a delayed connection has sent no client ID."""
 
     @property
     def peak_per_s(self) -> float:
@@ -76,12 +76,12 @@ class Storm:
 
     @property
     def source_share(self) -> float:
-        """Of all connections, those of the address that made the most."""
+        """Share of all connections that the address with the most connections made."""
         return self.source_attempts / max(1, self.accepted + self.limited + self.refused)
 
     @property
     def client_share(self) -> float:
-        """Of the connections that were let in, those of the source's client id."""
+        """Share of the accepted connections that have the source's client ID."""
         return self.client_accepted / max(1, self.accepted)
 
     @property
@@ -91,7 +91,7 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Connections of `bins` stormy stretches of ten seconds."""
+    """Connections in `bins` stormy bins of ten seconds."""
 
     at_us: int
     accepted: int
@@ -122,7 +122,7 @@ class StormTimeline:
 
 @dataclass(frozen=True, slots=True)
 class Storms:
-    """The last ones first, of all time that results are kept."""
+    """All storms in the results, the latest first."""
 
     storms: tuple[Storm, ...]
     total: int

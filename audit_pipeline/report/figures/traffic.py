@@ -1,4 +1,4 @@
-"""How much of what there was: over time, and who and what had the most of it. Without followers, but for their sum."""
+"""Traffic over time, and rankings of it. Without followers, except for their sum."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from audit_pipeline.report.figures.scope import Cluster, Scope
 from audit_pipeline.report.window import SECOND_US, Span
 
 CLUSTERS_MAX = 4
-"""So many are drawn; those with most events first."""
+"""Number of clusters with a plot; those with most events first."""
 TOP_MAX = 10
 
 _WITHIN = """event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
@@ -49,12 +49,12 @@ RANKINGS = {
     "client_ip": "in_bytes + out_bytes",
     "api": "requests",
 }
-"""What is ranked, and by which number."""
+"""Ranked dimensions, and the measure of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A step over time. `covered_us` of it is in the audit log: less than all at the ends, 0 in days without events."""
+    """A step of time. The audit log covers `covered_us` of it: only a part at its ends, 0 in days without events."""
 
     at_us: int
     covered_us: int
@@ -64,7 +64,7 @@ class Point:
     out_bytes: int
 
     def per_second(self, number: int) -> float | None:
-        """None where nothing is known."""
+        """Return the rate, None if the audit log does not cover the step."""
         return number * SECOND_US / self.covered_us if self.covered_us else None
 
 
@@ -76,7 +76,7 @@ class ClusterTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """`name` and `cluster_id` are None for all others together, who are so many `names`."""
+    """`name` and `cluster_id` are None for all others together; `names` is their number."""
 
     name: str | None
     cluster_id: str | None
@@ -96,7 +96,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Of topics bytes are record batches, of all else requests and responses."""
+    """Bytes of topics are those of record batches; all other bytes are those of requests and responses."""
 
     clusters: tuple[ClusterTraffic, ...]
     clusters_left_out: int
@@ -116,7 +116,7 @@ def traffic(scope: Scope) -> Traffic:
 
 
 def _points(scope: Scope, cluster: Cluster) -> tuple[Point, ...]:
-    """Each step of what is shown and covered, also those without a request."""
+    """Return each covered step of the time shown, including those without requests."""
     step_us = scope.windows.step_us
     found = {row["at_us"]: row for row in scope.ask(_POINTS, cluster_id=cluster.cluster_id)}
     begin_us = max(cluster.from_us, scope.windows.shown.from_us)

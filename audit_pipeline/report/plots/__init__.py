@@ -1,5 +1,5 @@
-"""Plots as inline SVG, made of numbers alone. Pure.
+"""Plots as inline SVG, made from numbers only. Pure.
 
-They are as wide as there is room for, and their letters stay as large as they are: places along the width are percent,
-and only the lines are stretched.
+They fill the available width, but text keeps its size: horizontal positions are percentages, and only lines are
+stretched.
 """

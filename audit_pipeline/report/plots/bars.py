@@ -1,4 +1,4 @@
-"""Bars over time that stand on each other, with lines of other numbers. Pure."""
+"""Stacked bars over time, with lines for other numbers. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from audit_pipeline.report.window import Span
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """From a moment on: `parts` stand on each other from below, `mark` is a line beside them."""
+    """A bar from a time on: `parts` are stacked from below, `mark` is a line at its height."""
 
     at_us: int
     parts: tuple[float, ...]
@@ -37,7 +37,7 @@ class Legend:
 def bar_plot(
     title: str, bars: Sequence[Bar], width_us: int, axes: tuple[Scale, Span], legend: Legend, numbers: Numbers
 ) -> Markup:
-    """Each bar is `width_us` wide."""
+    """Return a plot in which each bar is `width_us` wide."""
     scale, span = axes
     wide = across(width_us / span.length_us)
     drawn = []
@@ -53,7 +53,7 @@ def bar_plot(
             below += part
         if bar.mark:
             y = up(scale.place(bar.mark))
-            # The line may be in front of a bar, and has to be told from it.
+            # The line may be in front of a bar, and has to be distinguishable from it.
             drawn += [_level(left, left + wide * 0.86, y, kind) for kind in ("casing", "line held")]
     keys = [*(Key(f"fill fill-{number}", key.name, key.numbers) for number, key in enumerate(legend.parts))]
     keys.append(Key("line held", legend.mark.name, legend.mark.numbers))

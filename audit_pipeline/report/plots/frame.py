@@ -1,4 +1,4 @@
-"""What every plot has around what it plots: a title with the unit, a legend, axes, and its numbers as a table. Pure."""
+"""The frame of every plot: a title with the unit, a legend, axes, and its numbers as a table. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from audit_pipeline.report.plots.ticks import Scale, Tick
 
 HEIGHT = 180
 WIDTH = 1000
-"""Of the part that is stretched to the width that there is."""
+"""Width of the part that is stretched to the available width."""
 _ABOVE, _BELOW = 10, 26
 _AXIS_WIDTH = 56
 _EDGE = 0.045
-"""Labels nearer to an end than this begin or end there, so that they stay inside."""
+"""Labels closer than this to an end are aligned with it, so that they stay inside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A line of the legend: how it is drawn, what it is, and its most telling numbers."""
+    """An entry of the legend: how it is drawn, its name, and its most important numbers."""
 
     swatch: str
     name: str
@@ -26,7 +26,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What is plotted, to read and copy."""
+    """The plotted numbers, to read and copy."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -35,7 +35,7 @@ class Numbers:
 def framed(
     title: str, keys: Sequence[Key], inside: Child, axes: tuple[Scale, Sequence[Tick]], numbers: Numbers
 ) -> Markup:
-    """`inside` is in a field of WIDTH by HEIGHT."""
+    """Return the plot; `inside` is drawn in a field of WIDTH by HEIGHT."""
     scale, times = axes
     caption = tag("figcaption", tag("strong", title), " ", tag("span", f"{scale.unit}, times in UTC", class_="unit"))
     field = tag(
@@ -72,7 +72,7 @@ def framed(
 
 
 def across(at: float) -> float:
-    """From a part of the width to a place in the field."""
+    """Convert a share of the width to a position in the field."""
     return round(at * WIDTH, 2)
 
 

@@ -10,7 +10,7 @@ from audit_pipeline.report.window import Span
 from audit_pipeline.report.words import moment
 
 Series = Sequence[tuple[int, float | None]]
-"""Points in time, and the value there; None where there is none: the line is broken."""
+"""Points in time with their values; None where the line is interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A stretch that is to be seen in the plot, such as a storm."""
+    """A stretch of time that is marked in the plot, such as a storm."""
 
     name: str
     span: Span
@@ -30,7 +30,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """`step_us` is what a point is about, from its time on: it is drawn in the middle of that."""
+    """`step_us` is the time that a point covers, from its own time on: the point is drawn in the middle of it."""
 
     scale: Scale
     span: Span
@@ -44,7 +44,7 @@ class Axes:
 def line_plot(
     title: str, lines: Sequence[Line], axes: Axes, bands: Sequence[Band], show: Callable[[float], str]
 ) -> Markup:
-    """`show` writes a value of the table of numbers."""
+    """Return a plot; `show` formats the values in the table of numbers."""
     span = axes.span
     seen = [band for band in bands if band.span.from_us < span.to_us and band.span.to_us > span.from_us]
     keys = [Key(f"line line-{number}", line.name, line.numbers) for number, line in enumerate(lines)]
@@ -64,7 +64,7 @@ def line_plot(
 def _band(band: Band, span: Span) -> Markup:
     left = max(0.0, (band.span.from_us - span.from_us) / span.length_us)
     right = min(1.0, (band.span.to_us - span.from_us) / span.length_us)
-    # What is short must still be seen.
+    # A short band must still be visible.
     width = max(4.0, across(right) - across(left))
     return tag("rect", x=across(left), y=0, width=width, height=HEIGHT, class_="band")
 
@@ -76,7 +76,7 @@ def _path(series: Series, axes: Axes, kind: str) -> Markup:
             is_down = False
             continue
         x, y = axes.across(at_us), up(axes.scale.place(value))
-        # A point by itself is a dot, not nothing.
+        # A single point is drawn as a dot.
         parts.append(f"L{x:g} {y:g}" if is_down else f"M{x:g} {y:g}h.01")
         is_down = True
     return tag("path", d="".join(parts), class_=kind, vector_effect="non-scaling-stroke")

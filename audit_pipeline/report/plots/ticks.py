@@ -1,4 +1,4 @@
-"""Where an axis has its marks, and what is written there. Pure."""
+"""The positions and labels of the ticks of an axis. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ _TIME_STEPS_US = (
     *(days * DAY_US for days in (1, 2, 4, 7, 14, 28, 56, 112, 224)),
 )
 TIMES_MAX, SECONDS_MAX = 7, 5
-"""Times with seconds need more room."""
+"""Times with seconds need more space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """`at` is from 0 to 1 along the axis. A minor one has no room where the plot is narrow."""
+    """`at` is from 0 to 1 along the axis. A minor tick is left out if the plot is narrow."""
 
     at: float
     label: str
@@ -29,7 +29,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from 0, or on logarithms from `least`, to `most`, in a unit: `factor` of what is plotted is one of it."""
+    """Values up to `most`, from 0 or, on a logarithmic scale, from `least`; `factor` is the size of the unit."""
 
     most: float
     ticks: Sequence[Tick]
@@ -37,7 +37,7 @@ class Scale:
     least: float | None = None
 
     def place(self, value: float) -> float:
-        """From 0 to 1."""
+        """Return the position of a value, from 0 to 1."""
         if self.least is None:
             return value / self.most
         inside = min(max(value, self.least), self.most)
@@ -45,7 +45,7 @@ class Scale:
 
 
 def linear(largest: float, factor: float, unit: str) -> Scale:
-    """From nothing to a round number that the largest value is not above."""
+    """Return a scale from 0 to a round number that is at least the largest value."""
     top = largest / factor if largest > 0 else 1.0
     step = _round_step(top / 4)
     steps = math.ceil(top / step - 1e-9)
@@ -54,7 +54,7 @@ def linear(largest: float, factor: float, unit: str) -> Scale:
 
 
 def logarithmic(smallest: float, largest: float, factor: float, unit: str) -> Scale:
-    """Between powers of ten, so that what is fast and what is slow can both be read."""
+    """Return a scale between powers of ten, so that small and large values can both be read."""
     low = math.floor(math.log10(smallest / factor) + 1e-9)
     high = max(low + 1, math.ceil(math.log10(largest / factor) - 1e-9))
     every = 1 if high - low <= 5 else 2
@@ -63,7 +63,7 @@ def logarithmic(smallest: float, largest: float, factor: float, unit: str) -> Sc
 
 
 def times(span: Span) -> list[Tick]:
-    """At round times; a day's first moment has its date, other times the hour."""
+    """Return ticks at round times; midnight is labelled with the date, other times with the hour."""
     step_us = next(
         (each for each in _TIME_STEPS_US if span.length_us / each <= (TIMES_MAX if each >= MINUTE_US else SECONDS_MAX)),
         DAY_US * -(-span.length_us // (DAY_US * TIMES_MAX)),

@@ -1,1 +1,1 @@
-"""Figures to HTML, a module for each section of the page. Pure. A section without data says so."""
+"""Figures to HTML, one module for each section of the page. Pure. A section without data states that."""

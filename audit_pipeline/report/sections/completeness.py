@@ -1,4 +1,4 @@
-"""What the audit log lacks, by day and broker, and what was set aside. Pure."""
+"""What the audit log lacks, by day and broker, and which files were set aside. Pure."""
 
 from audit_pipeline.report.figures.completeness import Completeness, Day
 from audit_pipeline.report.figures.report import Subjects

@@ -1,4 +1,4 @@
-"""Who caused which part of the cost. Pure."""
+"""The cost by principal. Pure."""
 
 from audit_pipeline.report.figures.cost import Bill, CostLine
 from audit_pipeline.report.figures.report import Subjects
@@ -54,7 +54,7 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
 
 
 def _money(amount: float) -> str:
-    """What is not nothing is never told as 0.00."""
+    """Format an amount; one above zero is never shown as 0.00."""
     return f"{amount:,.2f}" if amount >= 1 or not amount else three_digits(amount)
 
 

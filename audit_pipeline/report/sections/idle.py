@@ -1,4 +1,4 @@
-"""Topics that nobody uses, as a table to sort and filter. Pure."""
+"""Topics that no client uses, as a table to sort and filter. Pure."""
 
 from audit_pipeline.report.figures.idle import IdleTopics, Topic
 from audit_pipeline.report.figures.report import Subjects

@@ -50,7 +50,7 @@ def _verdict(objectives: Objectives, broken: int) -> str:
 
 
 def _unknown(names: Sequence[str]) -> Markup | None:
-    """A name that is mistyped in an objective looks so, too: neither kept nor broken."""
+    """List objectives without requests: a mistyped name also has none, and is neither kept nor broken."""
     if not names:
         return None
     told = [[", " if number else "", named(name)] for number, name in enumerate(names[:_NAMES_MAX])]

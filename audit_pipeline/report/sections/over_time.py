@@ -104,7 +104,7 @@ def _largest(line: Line) -> float:
 
 
 def _without_a_sliver(points: Sequence[Point]) -> Sequence[Point]:
-    """A step of which little is over says little: its rate may be anything."""
+    """Drop a last step that is mostly still to come: its rate means little."""
     if len(points) > 2 and points[-1].covered_us * 4 < points[-2].covered_us:
         return points[:-1]
     return points

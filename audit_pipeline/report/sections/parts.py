@@ -1,4 +1,4 @@
-"""What sections are made of: headings, tables, bars in cells. Pure."""
+"""The parts of sections: headings, tables, bars in cells. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from audit_pipeline.report.words import count
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`is_number`: at the right, and sorted by value. `is_whole`: in one line. `order`: of a sorted table."""
+    """`is_number`: right-aligned, and sorted by value. `is_whole`: in one line. `order`: of a sorted table."""
 
     head: str
     is_number: bool = False
@@ -20,7 +20,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is shown, and what it is sorted by."""
+    """The shown content of a cell, and the value that it is sorted by."""
 
     shown: Child
     value: float | str
@@ -38,7 +38,7 @@ def said(*text: Child) -> Markup:
 
 
 def nothing(*text: Child) -> Markup:
-    """Instead of what there is no data for."""
+    """Return the text for a section without data."""
     return tag("p", text, class_="nothing")
 
 
@@ -49,18 +49,21 @@ def left_out(number: int, what: str) -> Markup | None:
 def table(
     caption: Child, columns: Sequence[Column], rows: Iterable[Sequence[Entry]], *, table_id: str | None = None
 ) -> Markup:
-    """With an id it can be sorted, by clicks and keys. On a phone each row is a block, its cells with their heads."""
+    """Return a table; with an ID it can be sorted, by mouse and keyboard.
+
+    On a phone each row is a block, and each cell has its heading.
+    """
     made = _table(caption, columns, rows, is_sorted=table_id is not None)
     return tag("div", tag("table", made, id=table_id, class_="rows"), class_="scroll")
 
 
 def small_table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Entry]]) -> Markup:
-    """One that a phone has room for."""
+    """Return a table that fits on a phone."""
     return tag("table", _table(caption, columns, rows, is_sorted=False))
 
 
 def bar(share: float, kind: str = "fill fill-0") -> Markup:
-    """As wide as its part of the cell."""
+    """Return a bar as wide as its share of the cell."""
     part = min(1.0, max(0.0, share))
     drawn = tag("rect", width=f"{part * 100:.4g}%", height=8, rx=1, class_=kind)
     return tag("svg", drawn, class_="bar", width="100%", height=8, aria_hidden="true")
@@ -68,14 +71,14 @@ def bar(share: float, kind: str = "fill fill-0") -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Where a table tells whose cluster it is: in each row, in its caption, or nowhere if there is one only."""
+    """Where a table shows the cluster: in each row, in its caption, or nowhere if there is only one."""
 
     in_rows: bool
     caption: Child
 
     @staticmethod
     def of(ids: Iterable[str | None], known: int) -> "Clusters":
-        """Of the rows' clusters, where so many are known."""
+        """Decide for the clusters of the rows, if the audit log has `known` clusters."""
         different = {cluster_id for cluster_id in ids if cluster_id is not None}
         if known < 2 or not different:
             return Clusters(False, None)
@@ -84,13 +87,13 @@ class Clusters:
         return Clusters(False, [", all of cluster ", named(next(iter(different)))])
 
     def name(self, name: str, cluster_id: str | None) -> Child:
-        """With its cluster in small letters below it."""
+        """Return the name, with its cluster in small letters below it if rows show clusters."""
         told = self.in_rows and cluster_id is not None
         return [named(name), tag("span", named(cluster_id or ""), class_="cluster") if told else None]
 
 
 def mark(text: str, tone: str) -> Markup:
-    """A word that says good or bad by itself; the colour says it again."""
+    """Return a word for good or bad; the colour repeats it."""
     return tag("span", text, class_=f"mark {tone}")
 
 

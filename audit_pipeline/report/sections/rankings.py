@@ -1,4 +1,4 @@
-"""Who and what had the most traffic, as bars with their numbers. Pure."""
+"""The names with the most traffic, as bars with their numbers. Pure."""
 
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.traffic import Ranked, Ranking

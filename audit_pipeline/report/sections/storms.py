@@ -1,4 +1,4 @@
-"""Connection storms: all of them as a table, the last ones over time. Pure."""
+"""Connection storms: all of them as a table, the latest ones over time. Pure."""
 
 from audit_pipeline.report.answers.storm import for_others, held_by
 from audit_pipeline.report.figures.report import Subjects
