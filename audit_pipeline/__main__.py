@@ -1,4 +1,4 @@
-"""`python -m audit_pipeline COMMAND`: from spools to answers; `--help` has the commands."""
+"""`python -m audit_pipeline COMMAND`: the commands of the pipeline, from spools to answers; see `--help`."""
 
 import argparse
 import logging

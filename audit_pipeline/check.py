@@ -24,7 +24,7 @@ _COVERING = {"rollup", "gap"}
 
 Boot = tuple[str, int, str]
 Ranges = np.ndarray[Any, Any]
-"""Rows of first and last number, sorted."""
+"""Sorted rows of a first and a last number."""
 
 
 class Finding(NamedTuple):
@@ -115,7 +115,7 @@ class _Looks:
         for (boot, _), files in sorted(by_segment.items()):
             footer = self._footers[next(iter(files.values()))]
             if footer.last_seq <= deleted.get(boot, 0):
-                # It is being deleted.
+                # Retention is deleting the segment.
                 continue
             report.segments += 1
             by_boot[boot].append(footer)

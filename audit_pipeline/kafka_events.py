@@ -22,7 +22,7 @@ UNDER_WAY = 10_000
 """Maximum number of unacknowledged records, and so of records that are put again after a kill."""
 _UNDER_WAY_KB = 16 * 1024
 _BATCH_BYTES = 256 * 1024
-"""Size before compression. A slow connection has to transfer a batch before the batch times out."""
+"""Size before compression. A slow connection has to transfer a batch before it times out."""
 _TELL_S = 10.0
 _STOP_S = 2.0
 

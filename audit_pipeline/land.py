@@ -49,7 +49,7 @@ def land(folder: Path, target: Target) -> Landed:
                         forget_behind(spool)
                     spool.path.unlink(missing_ok=True)
                 except OSError as error:
-                    # It is landed again, to the same files, until it can be deleted.
+                    # The spool is landed again, to the same files, until it can be deleted.
                     problems.append(f"{spool.path} is landed and cannot be deleted: {error}")
                     keeps = True
                     continue

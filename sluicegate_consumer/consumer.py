@@ -169,5 +169,5 @@ class Consumer:
 
 
 def _new_id() -> str:
-    """Return an ID like those of the draft's consumers: host, process, and a unique random number."""
+    """Return an ID in the style of consumers at the time of the draft: host, process, and a unique number."""
     return f"{socket.gethostname()}-{os.getpid()}-{random.getrandbits(64):016x}"

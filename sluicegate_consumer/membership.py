@@ -1,6 +1,23 @@
 """The consumer in its group: finds the coordinator, registers, answers its calls, suspects it if silent, and leaves.
 
 It reads exactly what the coordinator assigns. This module owns the assignment.
+
+The protocol is the reverse of Kafka's groups: the coordinator calls the consumer (docs/reference/push-protocol.md).
+
+- `Membership.run` repeats a registration until the consumer leaves: find the coordinator, register, answer its calls.
+- StartFetcher replaces the assignment. Fetching starts at once; delivery starts when `Listener.assigned` has returned.
+- StopFetcher stops fetching and discards undelivered records. The answer waits for `Listener.revoked`, and for commits
+  in progress.
+- With `auto_commit`, the answers to StopFetcher and Ping have the acknowledged offsets, which the coordinator commits.
+- A coordinator that is silent for a session is suspected: no record is delivered beyond that time (`Flow.lease_until`),
+  because other consumers may have the partitions.
+
+Invariants: delivery is at least once. After the answer to a StopFetcher nothing is delivered or acknowledged. Calls of
+the listener run one after the other.
+
+`session` has the state of one registration, `fetching` reads the partitions, and `streams` delivers their records.
+Tests: tests/unit/sluicegate_consumer/test_membership.py, test_session.py, and
+tests/integration/test_sluicegate_consumer.py.
 """
 
 import asyncio

@@ -52,9 +52,9 @@ class PartitionReader:
         self.out_of_range = False
         self.corrupt_fetches = 0
         self.dropped = False
-        """Nothing is delivered any more."""
+        """Whether nothing is delivered any more."""
         self.queued = False
-        """The partition is in the queue of its stream."""
+        """Whether the partition is in the queue of its stream."""
         self.buffered_bytes = 0
         self.on_room = on_room
         """Called when the amount of buffered data has decreased."""

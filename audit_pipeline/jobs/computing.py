@@ -1,4 +1,4 @@
-"""Which result is computed from which frames: the order of the pipeline as data. Needs no session of its own."""
+"""Which result is computed from which frames: the order of the pipeline as data. It needs no session of its own."""
 
 from collections.abc import Mapping
 

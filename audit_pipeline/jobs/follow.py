@@ -86,7 +86,7 @@ def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: 
 
 
 class _Live:
-    """The manifest, which batches of several queries change."""
+    """Owns the manifest, which batches of several queries change."""
 
     def __init__(self, request: FollowRequest, target: FolderTarget, now_us: Callable[[], int]) -> None:
         self.request = request

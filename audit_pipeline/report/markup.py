@@ -20,7 +20,7 @@ Child: TypeAlias = "str | Iterable[Child] | None"
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. Attributes: `class_` is class, an underscore a hyphen; None and False leave one out."""
+    """Return an element. Attributes: `class_` is class, an underscore a hyphen; None and False leave one out."""
     opened = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     return Markup(opened if name in _VOID else f"{opened}{together(children)}</{name}>")
 

@@ -16,7 +16,7 @@ _ENTRY = "struct<principal:string,resource:string,quantity:bigint>"
 
 
 def cost(rollup: DataFrame, inventory_hours: DataFrame, prices: Prices | None) -> DataFrame:
-    """Compute the costs. Storage is first entered without a name, and then moved to principals by their shares."""
+    """Compute the costs. Storage and partitions are entered without a name, then moved to principals by share."""
     held = inventory_hours.groupBy(*_TOPIC).agg(
         F.sum("replica_bytes").alias("storage"), F.sum("partitions").alias("partitions")
     )

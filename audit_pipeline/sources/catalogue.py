@@ -51,7 +51,7 @@ class SegmentEntry:
     ts_max: int | None
     clock_rows: int = 0
     siblings: Mapping[str, int] = field(default_factory=dict)
-    """Tables of the segment with their rows."""
+    """Number of rows of each table of the segment."""
     fault: str | None = None
     detail: str | None = None
     is_present: bool = True

@@ -58,7 +58,7 @@ class Observer(Configured, Protocol):
 
 
 class NoResponse(StrEnum):
-    """Why a request has no response."""
+    """The reason why a request has no response."""
 
     NOT_WANTED = "not wanted"
     """The request is a Produce with acks=0."""
@@ -102,7 +102,7 @@ class ReconfiguredObserver(Protocol):
 
 @runtime_checkable
 class CallObserver(Configured, Protocol):
-    """An observer of the broker itself that accounts for all requests: one call for each request that has ended."""
+    """A part of the broker that accounts for all requests: one call for each request that has ended."""
 
     def record_call(self, call: Call, /) -> None:
         """Record a `Call`, complete with the facts that `Call.keep_details` requests; see also `apis.observed`.

@@ -51,9 +51,7 @@ class Budget:
     def late(
         self, spent_s: float, now_s: float, before: ThreadUsage | None = None, after: ThreadUsage | None = None
     ) -> float | None:
-        """Account for a call over its limit; return the length of the suspension that begins now, None if there is
-        none.
-        """
+        """Account for a call over its limit; return the length of the suspension that it causes, if any."""
         # Long enough even if calls are so rare that the next one would come after WATCHED_S.
         self.watched_until_s = now_s + max(WATCHED_S, spent_s / FORGIVEN_SHARE)
         if before is None or after is None:

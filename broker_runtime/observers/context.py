@@ -73,8 +73,9 @@ class RequestContext:
 
     @property
     def error_code(self) -> int:
-        """One of the error codes in the response, 0 if there is none. Answers that the broker forwards from the
-        controller are not searched.
+        """One of the error codes in the response, 0 if there is none.
+
+        Responses that the broker forwards from the controller are not searched.
         """
         call = self._valid()
         return error_code(call) if self._ended else 0

@@ -112,7 +112,7 @@ class ObserverHub:
         key, version, now_s = call.api.key, call.version, call.received_s
         low, high = call.api.versions
         if not low <= version <= high:
-            # It is answered without being read.
+            # A request of an unsupported version is answered without being read.
             return
         kind: Any = message_type(key, version, "Request")
         if len(frame) > _SHOWN_BYTES_MAX and key != PRODUCE:

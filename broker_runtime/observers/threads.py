@@ -29,7 +29,7 @@ class _Outcome(NamedTuple, Generic[T]):
 
 
 class _Call(NamedTuple):
-    """`what` is called, as the subject of a sentence, and since when, in seconds of the loop's clock."""
+    """A call in progress: its name as the subject of a sentence, and its start in seconds of the loop's clock."""
 
     what: str
     began_s: float

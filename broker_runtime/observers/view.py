@@ -117,7 +117,7 @@ class Struct:
         _set_walk(self, None)
 
     def get(self, name: str) -> Any:
-        """The value of a field."""
+        """Return the value of a field."""
         if name not in self.fields and name.removesuffix("_ms") not in self.fields:
             self.__getattr__(name)
         return getattr(self, name)

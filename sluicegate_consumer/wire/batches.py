@@ -24,7 +24,7 @@ _ABORT = 0
 
 Header = tuple[str, bytes | None]
 Parsed = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
-"""Offset, timestamp in ms, key, value, headers."""
+"""A record: offset, timestamp in ms, key, value, headers."""
 
 
 class Batch(NamedTuple):
@@ -114,7 +114,7 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
             delta_ms, at = _varint(data, at + 1)
             delta, at = _varint(data, at)
             if not 0 <= delta <= last_delta:
-                # Delivering it would move the position beyond the next fetch, which would then count as delivered.
+                # Delivering it would move the position past the next fetch: its records would then count as delivered.
                 raise CorruptRecordsError(f"a record is not within the offsets of the batch at offset {base_offset}")
             key, at = _bytes(data, at)
             value, at = _bytes(data, at)

@@ -29,7 +29,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values up to `most`, from 0 or, on a logarithmic scale, from `least`; `factor` is the size of the unit."""
+    """A scale up to `most`, from 0 or, if it is logarithmic, from `least`.
+
+    Labels are in `unit`: one unit is `factor` (see `linear`) in plotted values.
+    """
 
     most: float
     ticks: Sequence[Tick]

@@ -16,8 +16,9 @@ from broker_runtime.wire.handler import ServedConnection
 
 _HASH_HEX_DIGITS = 16
 _CLIENT_ID_CHARS_MAX = 255
-"""Longer client IDs are truncated: a client may send 32,767 characters, and some thousand such connections would
-exhaust the broker's memory.
+"""Maximum length of a recorded client ID; longer ones are truncated.
+
+A client may send 32,767 characters: some thousand such connections would exhaust the broker's memory.
 """
 _GONE_MAX = 1000
 """Maximum number of closed connections whose clients are still known."""

@@ -133,7 +133,7 @@ class AuditLog:
         if self._is_off or client.facts is None:
             return False
         if call.partitions is None:
-            # It was refused before it could begin.
+            # The request was refused before it could begin.
             call.keep_details()
         has_excluded = self._topic_names or self._topic_prefixes
         if has_excluded and call.partitions and not self._leave_out_topics(call):

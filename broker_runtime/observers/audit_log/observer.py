@@ -44,8 +44,9 @@ def new_boot_id(wall_ms: int, files: Iterable[str]) -> str:
 
 
 class AuditLogObserver:
-    """The audit log as an observer; docs/reference/audit-log.md describes what it writes, and how much survives which
-    failure.
+    """The audit log as an observer.
+
+    docs/reference/audit-log.md describes what it writes, and how much of that survives which failure.
     """
 
     def __init__(self) -> None:
@@ -113,8 +114,9 @@ class AuditLogObserver:
         )
 
     def close(self, timeout_s: float) -> None:
-        """Stop, and wait at most `timeout_s`. Events not written by then are reported as missing when the spool is
-        landed.
+        """Stop, and wait at most `timeout_s`.
+
+        Events that are not written by then are reported as missing when the spool is landed.
         """
         done = Event()
 

@@ -1,4 +1,4 @@
-"""Requests of one interval added up by client, API and topic. Pure."""
+"""Sums of the requests of one interval, by client, API and topic. Pure."""
 
 from collections.abc import Iterator
 from math import ceil, log

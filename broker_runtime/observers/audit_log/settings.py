@@ -19,7 +19,7 @@ class Level(Enum):
     CONNECTIONS = "connections"
     """Connections, and requests that change what other clients see: topics, configurations, quotas, brokers."""
     ROLLUP = "rollup"
-    """All other requests added up by client, API and topic."""
+    """Sums of all other requests by client, API and topic."""
     FULL = "full"
     """Each request by itself instead of the sums."""
 
