@@ -64,7 +64,7 @@ def land(folder: Path, target: Target) -> Landed:
 
 
 def land_spool(spool: FoundSpool, target: Target) -> list[SegmentFile]:
-    """Put the spool's segment into the target unless it is there. Raises SegmentConflictError, OSError."""
+    """Put the missing files of the spool's segment into the target. Raises SegmentConflictError, OSError."""
     gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
     for gap in gaps:
         log.warning(

@@ -32,7 +32,10 @@ Boot = tuple[str, int, str]
 
 
 class EventTopic(Protocol):
-    """Raises OSError if the topic is not available. Records put before and not acknowledged are then discarded."""
+    """The topic that events are published to.
+
+    Methods raise OSError if it is not available. Records put before and not acknowledged are then discarded.
+    """
 
     @property
     def acknowledged(self) -> int:

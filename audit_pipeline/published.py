@@ -64,8 +64,8 @@ class Manifest:
     """One published version.
 
     - `files`: the files of each table and event-day (ISO, WHOLE if there is none).
-    - `days`: the record of each day: built_us, settings (of its results) and late (rows that came after the day was
-      over).
+    - `days`: the record of each day: built_us, settings (of its results) and late (rows of files that came after
+      the day was over).
     - `pending`: days outside of the requested range that have to be built.
     - `superseded`: files of former versions, with the time since 1970 at which they were superseded.
     - `summary`: rows that the build wrote, and what the log has and lacks over all days.

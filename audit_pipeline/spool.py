@@ -1,4 +1,4 @@
-"""Parses spool files into a header, blocks and damages. Pure.
+"""Parses spool files into a header, blocks and damaged ranges. Pure.
 
 A file may still be written, end anywhere because of a power loss, or be damaged anywhere: all complete blocks are
 found, and the rest is reported.

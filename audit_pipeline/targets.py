@@ -33,7 +33,7 @@ class Stored(NamedTuple):
 
 
 class Target(Protocol):
-    """Raises OSError if the store fails."""
+    """A place of files. Its methods raise OSError if the store fails."""
 
     @property
     def file_system(self) -> fs.FileSystem:

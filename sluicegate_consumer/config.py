@@ -48,9 +48,10 @@ class Settings:
     """Time limit of a broker's response, in addition to the wait of a fetch."""
     backoff_min_s: float = 0.05
     backoff_max_s: float = 2.0
-    """Wait between attempts: doubled each time, of which a random half to all is used.
+    """Wait between attempts: doubled each time, then reduced at random by up to a half.
 
-    It stays short while brokers report that the coordinator is not there yet, or while that refuses connections.
+    It stays short while brokers report that the coordinator is not there yet, or while its old address refuses
+    connections.
     """
     corrupt_retries_max: int = 3
     """Number of fetches repeated because of a wrong checksum before the error is raised."""

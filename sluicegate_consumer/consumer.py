@@ -67,7 +67,7 @@ class Consumer:
         self._membership = Membership(registration, self._brokers, delivery, settings)
         self._all = self._stream(queues)
         self.streams: tuple[Stream, ...] = tuple(self._stream([queue]) for queue in queues)
-        """Async iterators, one for each stream. If used, do not iterate over the consumer itself."""
+        """Async iterators, one for each stream. Use either these or the iterator of the consumer itself."""
         self._running: asyncio.Task[None] | None = None
 
     def _stream(self, queues: Sequence[StreamQueue]) -> Stream:

@@ -38,7 +38,7 @@ Offsets = Mapping[int, int]
 
 
 class TopicRecords(Protocol):
-    """Raises OSError if the brokers do not answer, BadUseError if the topic does not exist."""
+    """The records of a topic. Raises OSError if the brokers do not answer, BadUseError if there is no such topic."""
 
     def bounds(self) -> dict[int, tuple[int, int]]:
         """Return, by partition, the first offset and the one after the last."""

@@ -89,7 +89,10 @@ def _look(source: str, target: Target, known: Known, file: SegmentPath) -> Segme
 
 
 def _metadata(target: Target, path: str) -> pq.FileMetaData:
-    """Raises FileNotFoundError, NoSegmentError for a damaged file, OSError if the file cannot be read at all."""
+    """Read the Parquet metadata of a file.
+
+    Raises FileNotFoundError, NoSegmentError for a damaged file, OSError if the file cannot be read at all.
+    """
     with target.file_system.open_input_file(path) as opened:
         data_is_there = opened.size() > 0 and len(opened.read_at(1, opened.size() - 1)) == 1
         try:

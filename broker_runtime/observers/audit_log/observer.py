@@ -59,7 +59,10 @@ class AuditLogObserver:
         self._given = surroundings
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Raises AuditConfigError; OSError if the spools cannot be written or the key cannot be read."""
+        """Create the log with this configuration.
+
+        Raises AuditConfigError; OSError if the spools cannot be written or the key cannot be read.
+        """
         given = self._given
         self._settings = read_settings(with_key_of_file(config, lambda path: Path(path).read_text(encoding="utf-8")))
         fs = OsFileSystem()
