@@ -38,9 +38,10 @@ class _Segment:
 
 
 def compact(target: Target, before_us: int, bytes_max: int, is_stopped: Callable[[], bool] = never) -> int:
-    """Merge segments that began before the hour of `before_us` into files of at most `bytes_max`; return their number.
+    """Merge segments that began before the hour of `before_us` into files of at most `bytes_max`.
 
-    Raises StoppedError between two files that it reads or writes, but not while originals are replaced.
+    Return the number of segments that were merged. Raises StoppedError between two files that it reads or
+    writes, but not while originals are replaced.
     """
     finish_interrupted(target)
     merged = 0

@@ -270,7 +270,7 @@ class _Build:
 
 
 def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:
-    """Yield groups of consecutive days that fit into one portion."""
+    """Yield the days in order, in groups of as many as fit into one portion."""
     taken: list[date] = []
     rows = 0
     for day in days:
