@@ -1,6 +1,6 @@
-"""Kafka's record batch, version 2: its header, its checksum, and its records where they are not compressed.
+"""Kafka's record batch, version 2: its header, its checksum, and its records if they are uncompressed.
 
-Pure. Owns the byte layout; the rules which batch a client may append are in `validation`.
+Pure. Owns the byte layout; `validation` has the rules for batches that clients may append.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,14 @@ from broker_runtime.errors import ErrorCode, KafkaError
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, lengths of key and value, number of headers: a byte each at least."""
+"""Length, attributes, two deltas, lengths of key and value, number of headers: at least a byte each."""
 OVERHEAD_BYTES = 12
-"""Base offset and length field: what the length field does not count."""
+"""Size of the base offset and the length field, which the length field does not count."""
 CRC_FROM = 21
 MAGIC = 2
 CRC = Struct(">I")
 TIMESTAMPS = Struct(">qq")
-"""The base timestamp and the greatest one."""
+"""The base timestamp and the greatest timestamp."""
 TIMESTAMPS_AT = 27
 
 COMPRESSION_MASK = 0x07
@@ -28,7 +28,10 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
-"""The base timestamp is when a cleaning may drop the batch's tombstones (KIP-534); deltas count from it as ever."""
+"""The base timestamp is the time from which a cleaning may drop the batch's tombstones (KIP-534).
+
+Deltas count from it as always.
+"""
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -37,7 +40,7 @@ NO_TIMESTAMP = -1
 
 
 class Header(NamedTuple):
-    """A batch's header, field by field, as the format has them; offsets and timestamps are Kafka's."""
+    """A batch's header, field by field, in the order of the format; offsets and timestamps are Kafka's."""
 
     base_offset: int
     length: int
@@ -67,7 +70,7 @@ class Header(NamedTuple):
 
     @property
     def newest_ms(self) -> int:
-        """Of its records; -1 where a cleaning has left none, whatever the header still says of them."""
+        """Greatest timestamp of its records; -1 if a cleaning has removed them all, whatever the header's field has."""
         return self.max_timestamp if self.record_count else NO_TIMESTAMP
 
     @property
@@ -76,7 +79,7 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record out of a batch, with its own offset and timestamp; headers are left out."""
+    """A record of a batch, with its own offset and timestamp; headers are left out."""
 
     offset: int
     timestamp: int
@@ -85,7 +88,7 @@ class Record(NamedTuple):
 
 
 class ProducerStamp(NamedTuple):
-    """Which producer a batch is from, and the sequence number of its first record."""
+    """The producer that wrote a batch, and the sequence number of the batch's first record."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_EPOCH
@@ -104,12 +107,12 @@ def checksum(batch: bytes | bytearray | memoryview) -> int:
 
 
 def advance_sequence(sequence: int, by: int) -> int:
-    """Sequence numbers wrap from 2**31 - 1 to 0."""
+    """The sequence number `by` records later; sequence numbers wrap from 2**31 - 1 to 0."""
     return (sequence + by) & 0x7FFFFFFF
 
 
 def write_varint(out: bytearray, value: int) -> None:
-    """Zigzag, of up to 64 bits."""
+    """Append a zigzag varint of up to 64 bits."""
     value = (value << 1) ^ (value >> 63)
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -124,7 +127,7 @@ def _varint(value: int) -> bytes:
 
 
 class _Varints(dict[int, bytes]):
-    """Of nearly all lengths and deltas; others are made each time."""
+    """Encoded varints of nearly all lengths and deltas; others are encoded on each use."""
 
     def __missing__(self, value: int) -> bytes:
         return _varint(value)
@@ -217,7 +220,7 @@ def _read_bytes(buffer: memoryview, at: int, end: int) -> tuple[bytes | None, in
 
 
 def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
-    """The records of one uncompressed batch; raises KafkaError(INVALID_RECORD) where they do not fit their header."""
+    """The records of one uncompressed batch. Raises KafkaError(INVALID_RECORD) if they do not match the header."""
     buffer = memoryview(batch)
     header = parse_header(buffer)
     if header.compressed:
@@ -243,9 +246,10 @@ def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
 
 
 def iter_times(header: Header, records: bytes) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp) of each record of a batch, of which `records` is what stands, unpacked, behind the header.
+    """(offset, timestamp) of each record of a batch.
 
-    Raises KafkaError(INVALID_RECORD) where they do not fit the header.
+    `records` are the decompressed bytes that follow the header. Raises KafkaError(INVALID_RECORD) if they do not match
+    it.
     """
     view, at = memoryview(records), 0
     try:
@@ -263,7 +267,7 @@ def iter_times(header: Header, records: bytes) -> Iterator[tuple[int, int]]:
 
 
 def iter_batches(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[Header, memoryview]]:
-    """The whole batches of a fetched region; a part of a batch at the end is left out."""
+    """The whole batches of a fetched region; a partial batch at the end is left out."""
     view = memoryview(buffer)
     at = 0
     while at + HEADER_BYTES <= len(view):

@@ -1,4 +1,4 @@
-"""Writes batches to a new segment that is to take the place of others, some hundred kilobytes at a time."""
+"""Writes batches to a new segment that is to replace others, some hundred kilobytes at a time."""
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import Header, parse_header
@@ -6,11 +6,11 @@ from broker_runtime.storage.filesystem import Buffer
 from broker_runtime.storage.segment import Segment
 
 SEGMENT_BYTES_MAX = 2**31 - 1
-"""Limit of positions in an index."""
+"""Limit of a position in an index."""
 
 
 class BatchWriter:
-    """Counts each batch in the segment, and writes `io_bytes` at a time to its file. Runs in any thread."""
+    """Counts each batch in the segment, and writes at least `io_bytes` at a time to its file. Runs in any thread."""
 
     def __init__(self, new: Segment, io_bytes: int, index_interval_bytes: int) -> None:
         self._new = new
@@ -20,9 +20,10 @@ class BatchWriter:
         self._written = 0
 
     def put(self, header: Header, batch: bytes | memoryview) -> int:
-        """How many bytes were written by it. Raises OSError, and KafkaError if the segment would be too large.
+        """Add a batch and return how many bytes this call wrote.
 
-        `header` says which offsets the batch takes, the batch itself everything else.
+        `header` has the offsets that the batch takes; all else comes from the batch itself. Raises OSError, and
+        KafkaError if the segment would become too large.
         """
         self._check_room(len(batch))
         newest_ms = parse_header(batch).newest_ms
@@ -30,14 +31,14 @@ class BatchWriter:
         return self._taken(batch)
 
     def put_raw(self, content: bytes) -> int:
-        """The same for bytes that are no batches: no offset is counted."""
+        """Like `put`, for bytes that are not batches: counts no offsets."""
         self._check_room(len(content))
         self._new.size += len(content)
         return self._taken(content)
 
     def _check_room(self, size: int) -> None:
         if self._new.size + size > SEGMENT_BYTES_MAX:
-            # Other varints and another compression may take more room than there was.
+            # Other varints and another compression may take more space than before.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._new.path} would be larger than a segment may be")
 
     def _taken(self, content: Buffer) -> int:
@@ -45,7 +46,7 @@ class BatchWriter:
         return self.flush() if self._new.size - self._written >= self._io_bytes else 0
 
     def flush(self) -> int:
-        """Write what waits; how many bytes that was. Raises OSError."""
+        """Write all buffered bytes and return their number. Raises OSError."""
         size = self._new.size - self._written
         if size:
             self._new.file.write_at(self._waiting, self._written)

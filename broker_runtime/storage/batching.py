@@ -5,14 +5,14 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 KeyValue = tuple[bytes | None, bytes | None]
-"""A record as a log holds it."""
+"""A record as stored in a log."""
 
 FRAME_BYTES_MAX = 128
-"""What a batch of one record is larger than its key and value, at most."""
+"""Upper bound for the size of a batch of one record, less its key and value, in bytes."""
 
 
 class Batches(Generic[T]):
-    """Records with their encodings, cut where a batch would become larger than `bytes_max`; none is empty."""
+    """Records with their encodings in batches of at most `bytes_max`, or of one larger record; no batch is empty."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -32,7 +32,7 @@ class Batches(Generic[T]):
 def in_batches(
     records: Iterable[T], encode: Callable[[T], KeyValue], bytes_max: int
 ) -> Iterator[list[tuple[T, KeyValue]]]:
-    """Each record with its encoding, as of `Batches`."""
+    """The batches that `Batches` makes of the records and their encodings, one by one."""
     batches: Batches[T] = Batches(bytes_max)
     for record in records:
         batches.add(record, encode(record))

@@ -1,8 +1,8 @@
 """The .index and .timeindex files of a segment, entry for entry in Kafka's binary form.
 
-Kafka maps each file and preallocates segment.index.bytes; we keep the entries of the active segment in memory and
-append them to the file in pieces, so the files stay small and Kafka's tools still read them. A sealed segment's entries
-are read when first needed and dropped again when idle. No file stays open. Knows nothing of batches.
+Kafka maps each file and preallocates segment.index.bytes. This broker keeps the entries of the active segment in memory
+and appends them to the file in pieces, so the files stay small and Kafka's tools can still read them. A sealed
+segment's entries are read at their first use and dropped when idle. No file stays open. Knows nothing of batches.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,12 +14,12 @@ from broker_runtime.storage.filesystem import File, FileSystem
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 RELATIVE_OFFSET_MAX = 2**31 - 1
-"""An entry has no room for more than that above the segment's base offset."""
+"""Greatest distance from the segment's base offset that an entry can store."""
 _WRITE_BYTES = 4096
 
 
 class Entries:
-    """Pairs of numbers in ascending order, packed as they are in the file. Pure."""
+    """Pairs of numbers in ascending order, packed as in the file. Pure."""
 
     __slots__ = ("data", "entry")
 
@@ -67,7 +67,7 @@ class Entries:
 
 
 class Index:
-    """One index: its entries in memory, where they are needed, and, up to `_written` bytes, in the file.
+    """One index: its entries, in memory while they are used, of which the first `_written` bytes are in the file.
 
     Methods raise OSError.
     """
@@ -86,16 +86,16 @@ class Index:
         self._synced = True
 
     def create(self) -> None:
-        """Start empty, also over what a crash left."""
-        # A new file is as empty after a power loss; what was in an older one would be back.
+        """Start empty, even if a crash left a file."""
+        # A new file is empty after a power loss, too; the content of an older one would reappear, so it needs a sync.
         self._synced = not self.exists()
         self._fs.open(self.path, create=True)
-        # Most logs have few batches: memory for entries is taken with the first one.
+        # Most logs have few batches: memory for entries is allocated with the first one.
         self._entries = None
         self._written = 0
 
     def renew(self) -> None:
-        """Start empty; what the file holds stays until the next `write`."""
+        """Start empty; the file keeps its content until the next `write`."""
         self._entries = Entries(self.entry)
         self._written = -1
 
@@ -114,7 +114,7 @@ class Index:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Size of all entries, in bytes."""
         return len(self.entries.data)
 
     @property
@@ -122,7 +122,7 @@ class Index:
         return self._entries is not None and len(self._entries.data) - self._written >= _WRITE_BYTES
 
     def write(self) -> None:
-        """Bring the file up to date; a failed write is made again by the next call."""
+        """Write new entries to the file; the next call repeats a failed write."""
         if self._entries is None or self._written == len(self._entries.data) or not self.is_written:
             return
         file = self._fs.open(self.path, create=self._written < 0)
@@ -135,16 +135,16 @@ class Index:
         self._synced = False
 
     def write_to(self, file: File) -> None:
-        """All entries, for good, to a file that is about to get the index's name; in any thread."""
+        """Write and sync all entries to a file that is about to get the index's name; in any thread."""
         data = bytes(self.entries.data)
         file.write_at([data], 0)
         file.fsync()
         self._written, self._synced = len(data), True
 
     def take_unsynced(self) -> File | None:
-        """The file if something was written to it since it was synced or taken; who takes it syncs it.
+        """The file if it was written since it was last synced or taken; the caller syncs it.
 
-        Nothing to do for most appends of a log that syncs each one: entries come every few batches only.
+        Returns None for most appends of a log that syncs each one: an entry comes only every few batches.
         """
         if self._synced or not self.is_written:
             return None
@@ -153,7 +153,7 @@ class Index:
         return file
 
     def put_back(self) -> None:
-        """The file that was taken was not synced. One more sync of a file that has not changed costs little."""
+        """Note that the taken file was not synced. One more sync of an unchanged file costs little."""
         self._synced = False
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""Which of the bytes that a leader sent a follower may append: whole batches, intact, in order.
+"""Checks which of the bytes from a leader a follower may append: whole batches, intact, in order.
 
 Pure. Offsets and leader epochs stay as the leader set them. They grow; a leader whose log was cleaned leaves some out.
 """
@@ -22,7 +22,10 @@ _BASE = Struct(">q")
 
 
 def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) -> Iterator[Header]:
-    """Raises KafkaError at the first batch that does not fit; a batch that was cut off at the end is left out."""
+    """The headers of the whole batches; a batch that is cut off at the end is left out.
+
+    Raises KafkaError at the first batch that does not fit.
+    """
     at = 0
     while at + HEADER_BYTES <= len(records):
         header = parse_header(records, at)
@@ -33,7 +36,7 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
             return
         if crc32c(records[at + CRC_FROM : end]) != header.crc:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of the batch at {header.base_offset} is wrong")
-        # It is outside the checksum: one that jumps must fit what comes after it.
+        # The base offset is outside the checksum: if it jumps, it must fit the base offset of the next batch.
         jumps = header.base_offset > next_offset and end + _BASE.size <= len(records)
         falls_back = jumps and _BASE.unpack_from(records, end)[0] <= header.last_offset
         if header.base_offset < next_offset or falls_back or header.leader_epoch < latest_epoch:
@@ -48,9 +51,10 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
 
 
 def batch_around(records: memoryview, offset: int) -> int | None:
-    """Where the first batch begins if `offset` lies inside it, behind its first record. Raises KafkaError.
+    """Base offset of the first batch if `offset` lies inside it, after its first record; None otherwise. Raises
+    KafkaError.
 
-    A leader whose log starts there, as records were deleted, sends the batch whole all the same (KIP-107).
+    A leader whose log starts inside a batch, as records were deleted, still sends the whole batch (KIP-107).
     """
     if len(records) < HEADER_BYTES:
         return None
@@ -60,10 +64,11 @@ def batch_around(records: memoryview, offset: int) -> int | None:
 
 
 def without_overlap(records: memoryview, end: int, latest_epoch: int) -> memoryview:
-    """The same, but of a first batch without records that begins below `end` only the offsets from there on.
+    """The records, with an overlapping empty first batch reduced to its offsets from `end` on.
 
-    This batch takes offsets whose loss was accepted at the leader. A follower that was away may end among them, and
-    keeps what it has of them. `latest_epoch` is its own: the batch has the epoch in which the lost offsets begin.
+    Such a batch has no records: it takes offsets whose loss was accepted at the leader. A follower that was away may
+    end among them, and keeps its records at these offsets. `latest_epoch` is the follower's: the batch gets it if it is
+    newer.
     """
     if len(records) < HEADER_BYTES:
         return records
@@ -76,7 +81,7 @@ def without_overlap(records: memoryview, end: int, latest_epoch: int) -> memoryv
 
 
 class Run:
-    """Batches next to each other in what the leader sent, which one write can store."""
+    """Adjacent batches in the leader's bytes, which one write can store."""
 
     __slots__ = ("_at", "_records", "headers", "size")
 
@@ -91,7 +96,7 @@ class Run:
         self.size += header.size
 
     def take(self) -> tuple[list[Header], memoryview]:
-        """What was added since the last time; the run begins anew behind it."""
+        """The headers and bytes added since the last call; the run continues after them."""
         headers, data = self.headers, self._records[self._at : self._at + self.size]
         self._at += self.size
         self.headers, self.size = [], 0

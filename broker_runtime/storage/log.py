@@ -1,9 +1,8 @@
 """One partition's log: the produce and fetch paths.
 
-The produce path: one unpack of the batch header from the request's bytes, one checksum over them, one pwritev of the
-patched header fields and the untouched rest into the page cache, a few integers; records are neither copied nor
-decompressed. What the disk holds, and whether it is there for good, is `LogFiles`' matter. Knows nothing of topics'
-leaders, requests or sockets.
+The produce path unpacks the batch header from the request's bytes once and computes one checksum over them. One pwritev
+stores the patched header fields and the unchanged rest in the page cache. Records are neither copied nor decompressed.
+`LogFiles` owns the files and their durability. The module knows nothing of topics' leaders, requests or sockets.
 """
 
 from operator import attrgetter
@@ -28,7 +27,7 @@ NO_TIMESTAMP = -1
 
 
 class AppendResult(NamedTuple):
-    """What the answer to a producer says of its batch; the append time is -1 where producers set timestamps."""
+    """The fields of a produce response for one batch; the append time is -1 if producers set the timestamps."""
 
     base_offset: int
     last_offset: int
@@ -37,11 +36,12 @@ class AppendResult(NamedTuple):
 
 
 class Log(LogReads):
-    """What a leader writes and anybody reads. `FollowerLog` writes what a leader sends, `expiry` deletes and
-    `compaction` cleans.
+    """The log as a leader writes it and as every reader sees it.
 
-    Methods raise KafkaError with KAFKA_STORAGE_ERROR when the disk fails. A batch that was appended survives the end of
-    the process; `files.syncs` says what survives a power loss.
+    `FollowerLog` appends what a leader sends, `expiry` deletes old segments and `compaction` cleans the log.
+
+    Methods raise KafkaError with KAFKA_STORAGE_ERROR when the disk fails. An appended batch survives the end of the
+    process; `files.syncs` knows what survives a power loss.
     """
 
     __slots__ = (
@@ -65,26 +65,26 @@ class Log(LogReads):
 
     @property
     def size(self) -> int:
-        """Bytes of batches."""
+        """Size of all batches, in bytes."""
         return self.files.size
 
     @property
     def recovery_point(self) -> int:
-        """A power loss takes nothing below it."""
+        """Offset below which a power loss takes nothing."""
         return self._syncs.recovery_point
 
     @property
     def failure(self) -> str | None:
-        """Why the log takes no records any more, and counts no more of what it has; None while it does."""
+        """Why the log is offline: it accepts no records and confirms no further ones. None while it is online."""
         return self._health.offline
 
     @property
     def latest_epoch(self) -> int:
-        """Of the newest batch; -1 when nothing was written under an epoch."""
+        """Leader epoch of the newest batch; -1 if no batch was written under an epoch."""
         return self.files.epochs.latest
 
     def append(self, records: memoryview, *, leader_epoch: int = 0) -> AppendResult:
-        """Store one batch as a client sent it. Raises KafkaError; then the log is as it was before."""
+        """Store one batch as a client sent it. Raises KafkaError, and leaves the log unchanged then."""
         config = self.config
         files = self.files
         now_ms = self._clock.wall_ms()
@@ -119,16 +119,16 @@ class Log(LogReads):
             stored = StoredBatch(sequence, last_sequence, base, last, max_timestamp)
             self.producers.record(producer_id, producer_epoch, stored, now_ms)
         self.extend_to(last + 1)
-        # Its constructor takes twice as long.
+        # The named tuple's constructor takes twice as long.
         return tuple.__new__(AppendResult, (base, last, appended_ms, self.log_start_offset))
 
     def _repeated(self, stored: StoredBatch) -> AppendResult:
-        """The answer to a batch that a producer sends again."""
+        """The response to a batch that a producer sends again."""
         appended_ms = NO_TIMESTAMP if self.config.message_timestamp_type == "CreateTime" else stored.timestamp
         return AppendResult(stored.first_offset, stored.last_offset, appended_ms, self.log_start_offset)
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log start; returns where it is now. Segments wholly below it go with the next tick.
+        """Move the log start and return the new one. The next tick removes the segments that lie wholly below it.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE.
         """
@@ -144,7 +144,7 @@ class Log(LogReads):
         self._recount()
 
     def flush(self) -> None:
-        """Make everything appended so far survive a power loss before it returns. Raises KafkaError."""
+        """Sync everything appended so far, so that it survives a power loss. Raises KafkaError."""
         self._syncs.flush()
 
     def close(self) -> None:
@@ -153,9 +153,9 @@ class Log(LogReads):
         self.end()
 
     def end(self) -> None:
-        """The log is closed or deleted: nobody waits for it any longer."""
+        """Take the log offline because it is closed or deleted, and wake every waiter."""
         self._health.take_offline(f"{self.place} is closed on this broker")
         self.files.epochs_file.close()
-        # Without this circle it is freed when the last one lets it go: the garbage collector does not look for it.
+        # Break the reference cycle, so that the log is freed with its last reference, without the garbage collector.
         self._syncs.on_ended = lambda: None
         self.wake_waiting()

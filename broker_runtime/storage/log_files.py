@@ -1,7 +1,8 @@
-"""The files of one partition's log: what is written to them, and what is cut off again.
+"""The files of one partition's log: writing to them, and cutting them back.
 
-Owns the segments, the leader epochs' file and the snapshots of producers. Nothing counts before it is written whole, so
-a full disk or a crash leaves nothing half-written to read. Knows neither clients' rules nor watermarks: `log.Log` does.
+Owns the segments, the leader epochs' file and the snapshots of producers. Nothing counts until it is written
+completely, so a full disk or a crash leaves no partial batch to read. Knows neither clients' rules nor watermarks:
+`log.Log` does.
 """
 
 from dataclasses import dataclass, field
@@ -35,16 +36,16 @@ class LoadedLog:
     has_new_names: bool = False
     snapshot_offset: int = -1
     renamed: list[Path] = field(default_factory=list)
-    """Files of segments that had been taken out of the log."""
+    """Files of segments that had been removed from the log, under the names that they have now."""
     may_have_gaps: bool = False
 
 
 class LogFiles:
-    """There is always a segment; the last one takes what is written, and its `next_offset` is the log's end.
+    """There is always a segment: the last one receives all writes, and its `next_offset` is the end of the log.
 
-    What survives: a killed process loses nothing that was written; a power loss takes what lies behind the recovery
-    point of `syncs`. `health` says what a failing disk has led to, `old` what has left the log at its beginning,
-    `swaps` what the log cleaner does, `damage` what cannot be read.
+    A killed process loses nothing that was written; a power loss takes what lies above the recovery point of `syncs`.
+    `health` records the effects of a failing disk and `old` the segments that have left the log at its beginning.
+    `swaps` has the state of the log cleaner and `damage` the offsets that cannot be read.
     """
 
     __slots__ = (
@@ -83,11 +84,11 @@ class LogFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of batches."""
+        """Size of all batches, in bytes."""
         return sum(segment.size for segment in self.segments)
 
     def write(self, segment: Segment, buffers: list[Buffer]) -> None:
-        """One write; a failure is undone and told by KafkaError."""
+        """Append the buffers with one write. Undoes a failed write and raises KafkaError."""
         try:
             segment.append(buffers)
         except OSError as error:
@@ -95,27 +96,27 @@ class LogFiles:
             raise self.health.write_failure("append", error) from error
 
     def _undo(self, segment: Segment) -> None:
-        """Nothing was written, and nothing under a new leader epoch, after all."""
+        """Cut what a failed write left behind, and forget a leader epoch that was to begin with it."""
         try:
             segment.truncate_tail()
         except OSError:
             # Nothing reads past the segment's size; the next append has to cut first.
             self.health.torn()
-        # In the file it may be: a start takes no epoch that begins where the log ends.
+        # The epochs' file may still have it: a start ignores an epoch that begins where the log ends.
         self.epochs.truncate_end(segment.next_offset)
 
     def write_indexes_soon(self, segment: Segment) -> None:
         try:
             segment.indexes.write()
         except OSError as error:
-            # The batch is stored. The entries stay in memory, and are written with the next ones.
+            # The batch is stored. The entries stay in memory and are written with the next ones.
             self.place.on_write_failed(f"writing an index of {self.place}", error)
 
     def roll(self) -> Segment:
-        """Begin a new segment at the end of the log; the old one's indexes are complete in their files then.
+        """Begin a new segment at the end of the log, after completing the old one's index files.
 
-        What a failed write has left is cut off before: in a segment between others a start takes it for damage. Raises
-        KafkaError.
+        First cuts what a failed write left behind: in a segment that is not the last one, a start would treat it as
+        damage. Raises KafkaError.
         """
         self._cut_torn()
         old = self.segments[-1]
@@ -132,15 +133,17 @@ class LogFiles:
         return new
 
     def _snapshot(self) -> None:
-        """It is synced with the batches; a start that finds it damaged takes the one before."""
+        """Write a snapshot of producers. It is synced with the batches; a start that finds it damaged uses the one
+        before.
+        """
         end = self.segments[-1].next_offset
-        # Of nothing there is nothing to remember, as in Kafka.
+        # As in Kafka, an empty log has no snapshot.
         if self._snapshot_offset != end > 0:
             self.syncs.unsynced_snapshot = take_snapshot(self.place.fs, self.place.folder, self.producers, end)
             self._snapshot_offset = end
 
     def begin_epoch(self, epoch: int, start: int) -> None:
-        """Known before the first batch that was written under it; in the file once that is synced.
+        """Note an epoch in memory before its first batch is written; the file gets it when that batch is synced.
 
         Raises KafkaError.
         """
@@ -152,7 +155,7 @@ class LogFiles:
             raise self.health.write_failure("writing the leader epochs", error) from error
 
     def _store_epochs(self) -> None:
-        """For good when it returns. Raises OSError."""
+        """Write the leader epochs and sync them. Raises OSError."""
         self.epochs_file.prepare()
         draft = self.epochs_file.take()
         if draft is not None:
@@ -160,7 +163,7 @@ class LogFiles:
         self.place.sync_folder()
 
     def make_usable(self) -> None:
-        """Cut what a failed write left. Raises KafkaError, always so when the log is offline or the disk is full."""
+        """Cut what a failed write left. Raises KafkaError, always if the log is offline or the disk is full."""
         self.health.check()
         self.place.may_append()
         self._mend()
@@ -178,7 +181,7 @@ class LogFiles:
             self.health.is_torn = False
 
     def cut_back(self, end: int, index_interval: int) -> None:
-        """Drop what begins at or above `end`, where a batch ends, for good. Raises KafkaError."""
+        """Drop, durably, what begins at or above `end`, which is the end of a batch. Raises KafkaError."""
         self.syncs.cuts += 1
         try:
             self.swaps.withdraw()
@@ -190,7 +193,7 @@ class LogFiles:
             raise self._cut_failed(error) from error
 
     def begin_anew(self, offset: int) -> None:
-        """Drop everything, for good, and go on at `offset`. Raises KafkaError."""
+        """Drop everything, durably, and continue at `offset`. Raises KafkaError."""
         self.syncs.cuts += 1
         try:
             self.swaps.withdraw()
@@ -211,17 +214,17 @@ class LogFiles:
         return self.health.failure("truncate", error)
 
     def forget_epochs_before(self, offset: int) -> None:
-        """In the file with the next epoch: a start forgets them, too."""
+        """Forget older epochs in memory; the file changes with the next epoch, and a start forgets them, too."""
         self.epochs.truncate_start(offset)
 
     def release_idle(self) -> None:
-        """Drop what is in memory of indexes that nobody has used since the last call."""
+        """Drop index entries from memory that were not used since the last call."""
         for segment in self.segments[:-1]:
             if segment.next_offset <= self.syncs.recovery_point:
                 segment.indexes.release()
 
     def complete(self) -> None:
-        """Whole indexes and a snapshot of producers, for the next start; a sync is to follow. Raises KafkaError."""
+        """Write complete indexes and a snapshot of producers; the caller syncs. Raises KafkaError."""
         self.health.check()
         self._mend()
         active = self.segments[-1]
@@ -235,7 +238,7 @@ class LogFiles:
     def close(self) -> None:
         """Complete the files and sync everything that is not synced yet. Raises KafkaError.
 
-        Not while a sync is under way: how it ends says whether the files are whole.
+        Raises it while a sync is under way, too: only the result of that sync tells whether the files are whole.
         """
         if self.syncs.is_under_way:
             raise self.health.failure("close", RuntimeError("a sync has not ended"))

@@ -1,14 +1,14 @@
-"""Whether the disk still does what one log asks of it, and what is said to whoever asks when it does not."""
+"""Whether the disk works for one log, and the errors for callers when it does not."""
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.place import LogPlace
 
 
 class LogHealth:
-    """`usable`: records may follow as things are. Else the log directory may have no room for them, and `is_torn` says
-    whether what a failed write has left has to be cut off first.
+    """`usable`: appends may proceed without a check.
 
-    `offline` says why the log takes no records until the broker is restarted; None while it does.
+    Otherwise the log directory may be full, or `is_torn` is set: what a failed write has left has to be cut off first.
+    `offline` is the reason why the log accepts no records until the broker restarts; None while it accepts them.
     """
 
     __slots__ = ("_place", "is_torn", "offline", "usable")
@@ -30,21 +30,26 @@ class LogHealth:
         self.usable = False
 
     def check(self) -> None:
-        """Raises KafkaError when the log is offline."""
+        """Raise KafkaError when the log is offline."""
         if self.offline is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
 
     def give_up(self, what: str, error: Exception) -> None:
-        """After a failed fsync the kernel may have dropped the pages and call them clean: only a restart, which reads
-        what is really there, can say what survived."""
+        """Take the log offline after a failed fsync.
+
+        The kernel may have dropped the pages and call them clean: only a restart, which reads the disk, shows what
+        survived.
+        """
         self._place.on_failed()
         self.take_offline(f"{self._place} takes no records since {what} failed ({error}); restart")
 
     def failure(self, what: str, error: Exception) -> KafkaError:
-        """For who asked; the log goes on, as the next try may succeed (descriptors were short, say)."""
+        """The error for the caller; the log stays online, as the next try may succeed, for example after a descriptor
+        shortage.
+        """
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} on {self._place} failed: {error}")
 
     def write_failure(self, what: str, error: OSError) -> KafkaError:
-        """The same of a write, on the event loop: it tells of the log directory, too."""
+        """The same for a failed write, on the event loop: it also reports the error to the log directory's health."""
         self._place.on_write_failed(f"{what} on {self._place}", error)
         return self.failure(what, error)

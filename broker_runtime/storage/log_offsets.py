@@ -1,6 +1,6 @@
-"""The offsets of one log: where it begins and ends, what of it counts, what consumers may read; and who waits for them.
+"""The offsets of one log: its start, its end, its counted end and its high watermark, and the waiters for them.
 
-Knows what is synced from `LogSyncs`, and nothing of batches.
+Gets the synced offset from `LogSyncs`, and knows nothing of batches.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from broker_runtime.storage.waiters import OffsetWaiters, Watchers
 
 
 class LogOffsets:
-    """`sole_replica` lets each append move the high watermark, as a new log does; replication moves it itself.
+    """`sole_replica` lets each append move the high watermark, as a new log does; otherwise replication moves it.
 
-    A log that was loaded is not the sole replica until it is told to be: its high watermark is the checkpoint's. All of
-    it is in memory; `Checkpoints` keeps the start, the high watermark and the first dirty offset.
+    A loaded log is not the sole replica until the caller sets it: its high watermark is the one of the checkpoint. All
+    offsets are in memory; `Checkpoints` keeps the start, the high watermark and the first dirty offset.
     """
 
     __slots__ = (
@@ -43,10 +43,11 @@ class LogOffsets:
         self.log_start_offset = log_start_offset
         self.log_end_offset = files.segments[-1].next_offset
         self.counted_end = self.log_end_offset
-        """What lies below counts for acknowledgements: it is synced, or flush.messages does not ask for that yet."""
+        """Records below it count for acknowledgements: they are synced, or flush.messages does not require a sync yet.
+        """
         self.high_watermark = self.log_end_offset
         self.first_dirty_offset = 0
-        """The log cleaner has been through everything below."""
+        """The log cleaner has processed everything below it."""
         self.on_counted: Callable[[], None] | None = None
         """Called when `counted_end` has changed other than by an append."""
         self.on_start_moved: Callable[[], None] | None = None
@@ -56,10 +57,12 @@ class LogOffsets:
         self._replicated = OffsetWaiters(wakes)
         self._sync_waiters = OffsetWaiters(wakes)
         self.readers = Watchers(wakes)
-        """Told when the high watermark or the start moves, and when all who wait are to look again."""
+        """Notified when the high watermark or the start moves, and when all waiters are to check again."""
         self.followers = Watchers(wakes)
-        """Told of the same and of each append, within it: there are no more of them than replicas. Most have nothing to
-        do when it is the high watermark that has moved, and are told that."""
+        """Notified like `readers`, and of each append, synchronously: there are at most as many as replicas.
+
+        Most have nothing to do when only the high watermark has moved, so that notification is a separate one.
+        """
         files.syncs.on_ended = self._synced
 
     @property
@@ -73,12 +76,12 @@ class LogOffsets:
             self.advance_high_watermark(self.counted_end)
 
     def start_replicating(self, high_watermark: int) -> None:
-        """As one of several replicas, of which everything below `high_watermark` is known to be the same."""
+        """Become one of several replicas, which are known to agree on everything below `high_watermark`."""
         self._sole_replica = False
         self.high_watermark = max(min(high_watermark, self.log_end_offset), self.log_start_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """For replication: all in-sync replicas have everything below `offset`."""
+        """Raise the high watermark, for replication: all in-sync replicas have everything below `offset`."""
         before = self.high_watermark
         moved = self.high_watermark = min(max(before, offset), self.log_end_offset)
         if moved != before:
@@ -88,7 +91,7 @@ class LogOffsets:
             self.followers.tell_high_watermark()
 
     def extend_to(self, end: int) -> None:
-        """Batches up to `end` were written."""
+        """Note that batches up to `end` were written."""
         self.log_end_offset = end
         if end - self._syncs.recovery_point >= self.config.flush_messages:
             self._recount()
@@ -104,7 +107,7 @@ class LogOffsets:
             self.followers.tell_at_once()
 
     def _recount(self) -> None:
-        """Count what is synced and the flush.messages - 1 records behind it; begin a sync where that is not all."""
+        """Count what is synced and the flush.messages - 1 records after it; begin a sync if that does not cover all."""
         end, point, allowed = self.log_end_offset, self._syncs.recovery_point, self.config.flush_messages
         counted = end if end - point < allowed else point + allowed - 1
         if self.files.health.offline is not None:
@@ -130,15 +133,21 @@ class LogOffsets:
         return self.counted_end < self.log_end_offset and self.files.health.offline is None
 
     def add_sync_waiter(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call once when `offset` counts, or never will as the disk has failed; the result takes it back."""
+        """Call back once when `offset` counts, or when it never will because the disk failed.
+
+        Returns a function that cancels the callback.
+        """
         return self._sync_waiters.add(offset, callback)
 
     def add_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call once when records at `min_offset` become readable or the log ends; the result takes it back."""
+        """Call back once when records at `min_offset` become readable or the log ends.
+
+        Returns a function that cancels the callback.
+        """
         return self._replicated.add(min_offset, callback)
 
     def wake_waiting(self) -> None:
-        """Whoever waits is to look again: another broker leads now, say."""
+        """Wake all waiters so that they check again, for example because another broker leads now."""
         self._replicated.wake_all()
         self._sync_waiters.wake_all()
         self._tell_watchers()
@@ -148,24 +157,24 @@ class LogOffsets:
         self.followers.tell_at_once()
 
     def move_start(self, offset: int) -> None:
-        """Forwards only: records were deleted, or a follower takes over its leader's start."""
+        """Move the start forwards, never back: records were deleted, or a follower adopts its leader's start."""
         if offset > self.log_start_offset:
             self.begin_at(offset)
             if self.on_start_moved is not None:
                 self.on_start_moved()
 
     def begin_at(self, offset: int) -> None:
-        """The same where nobody has to note it yet: the segments before it are only on their way out."""
+        """Like `move_start`, but without persisting the new start: the segments below it are still being deleted."""
         self.log_start_offset = offset
         self.advance_high_watermark(offset)
         self._tell_watchers()
 
     def begin_cut(self, end: int) -> None:
-        """What lies behind `end` is to go. Raises KafkaError."""
+        """Prepare to drop everything at or above `end`. Raises KafkaError."""
         self._vouch_only_below(end)
 
     def end_cut(self, end: int) -> None:
-        """It is gone, for good. Raises KafkaError."""
+        """Set the offsets after the records at or above `end` were dropped durably. Raises KafkaError."""
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
         self._vouch_only_below(end)
@@ -174,7 +183,7 @@ class LogOffsets:
         self._tell_watchers()
 
     def _vouch_only_below(self, end: int) -> None:
-        """Offsets on disk must not vouch for what is cut, nor for what is written next."""
+        """Lower the offsets, so that those on disk vouch neither for the records to be cut nor for later ones."""
         self._syncs.recovery_point = min(self._syncs.recovery_point, end)
         self.first_dirty_offset = min(self.first_dirty_offset, end)
         self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)

@@ -18,7 +18,7 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 class LogReads(LogOffsets):
-    """Readers get whole batches as they are in the file, without a check of their checksums."""
+    """Readers get whole batches as stored in the file; their checksums are not verified."""
 
     __slots__ = ("_health", "on_unreadable", "segments")
 
@@ -31,19 +31,19 @@ class LogReads(LogOffsets):
 
     @property
     def damage(self) -> list[DamagedRange]:
-        """The offsets that the log has and that cannot be read here, in order."""
+        """The ranges of offsets that the log covers and that cannot be read here, in order."""
         return self.files.damage.ranges_from(self.log_start_offset)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether `damage` has any range; takes no longer where it has thousands."""
+        """Whether `damage` has any range; takes no longer if it has thousands."""
         return self.files.damage.first_from(self.log_start_offset) is not None
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
-        """Whole batches from the one that holds `offset`, below `up_to`; one that is too large only with `min_one`.
+        """The whole batches from the one with `offset` on, below `up_to`; an oversized first one only with `min_one`.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE in a damaged range, and KAFKA_STORAGE_ERROR when a file
-        cannot be read otherwise.
+        cannot be read for another reason.
         """
         if offset < self.log_start_offset or offset > self.log_end_offset:
             raise KafkaError(
@@ -66,18 +66,18 @@ class LogReads(LogOffsets):
             self._note_unreadable(segments[number])
             raise self._health.failure("read", error) from error
         except KafkaError:
-            # Also where it is known that it is damaged: that may be over.
+            # Report known damage, too: it may have been repaired.
             self._note_unreadable(segments[number])
             raise
         return None
 
     def suspect(self, offset: int) -> None:
-        """A batch that was read at `offset` is damaged: have its segment checked."""
+        """Request a check of the segment with `offset`, because a batch read there is damaged."""
         number = max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
         self._note_unreadable(self.segments[number])
 
     def recheck(self, segment: Segment) -> None:
-        """A damage of the segment was met that is not known: have it checked, however lately that was done."""
+        """Request a check of the segment, however recent the last one is: a read met damage that is not known."""
         segment.checked_s = NOT_CHECKED
         self._note_unreadable(segment)
 
@@ -86,11 +86,12 @@ class LogReads(LogOffsets):
             self.on_unreadable(segment)
 
     def end_offset_for_epoch(self, epoch: int, *, for_replica: bool = False) -> tuple[int, int]:
-        """(greatest known epoch up to this one, where it ends here); (-1, -1) when none is known.
+        """(Greatest known epoch up to this one, offset where it ends in this log); (-1, -1) if no such epoch is known.
 
-        `for_replica`: behind the last batch that is left of it or of older ones. A cleaning leaves offsets out, so a
-        replica that was made from a cleaned log does not know where the next epoch began, only where the first batch
-        lies that was left of it. What another replica has between the two may never have been this log's.
+        With `for_replica` the end is the one of the last remaining batch of this epoch or older ones. A cleaning leaves
+        offsets out, so a replica built from a cleaned log does not know where the next epoch began. It only knows where
+        that epoch's first remaining batch lies. Records of another replica between the two offsets may never have been
+        in this log.
 
         Raises KafkaError when a file cannot be read.
         """

@@ -1,4 +1,4 @@
-"""Where logs begin, noted so that deleted records do not come back: at once, or for many logs with one write."""
+"""Persists the start offsets of logs, at once or for many logs with one write, so that deleted records stay deleted."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,10 +10,11 @@ from broker_runtime.storage.disk import Done
 
 
 class LogStarts:
-    """`now` is where logs begin that begin behind their first segment; `write` and `write_soon` put that on disk.
+    """`now` returns the starts of logs that begin after their first segment; `write` and `write_soon` store them on
+    disk.
 
-    Each start that has moved is there for good when `moved` returns, or, of those that are `gathered`, when the
-    `write_soon` that follows has called back without an error.
+    A start that moves is durable when `moved` returns. Starts that are `gathered` are durable when the following
+    `write_soon` calls back without an error.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class LogStarts:
         self._are_gathered = self._have_moved = False
 
     def moved(self) -> None:
-        """Raises KafkaError."""
+        """Persist the starts, or note that one has moved within `gathered`. Raises KafkaError."""
         if self._are_gathered:
             self._have_moved = True
         else:
@@ -38,7 +39,7 @@ class LogStarts:
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Starts that move within are noted together, by the `write_soon` that follows."""
+        """Gather starts that move in this context for the `write_soon` that follows."""
         self._are_gathered = True
         try:
             yield
@@ -46,7 +47,7 @@ class LogStarts:
             self._are_gathered = False
 
     def write(self) -> None:
-        """Raises KafkaError."""
+        """Persist all starts now. Raises KafkaError."""
         self._have_moved = False
         try:
             self._write(self._now())
@@ -55,7 +56,7 @@ class LogStarts:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {self._file.name} failed: {error}") from error
 
     def write_soon(self, done: Done) -> None:
-        """One write in a thread for all that have moved; `done` is called once it is there, or with why it is not."""
+        """Persist all moved starts with one write in a thread; `done` gets None once it is durable, or the error."""
         if self._have_moved or not self._file.is_settled:
             self._have_moved = False
             self._write_soon(self._now(), done)

@@ -1,4 +1,4 @@
-"""What the log cleaner does to one log: whether its offsets may have gaps, and the swap that is under way."""
+"""The log cleaner's state for one log: whether its offsets may have gaps, and the swap under way."""
 
 import logging
 
@@ -11,8 +11,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class LogSwaps:
-    """`pending` is a swap that has begun and is not finished: nothing else takes segments away, but a cut, which
-    withdraws it. Methods raise KafkaError where they do not say otherwise.
+    """`pending` is a swap that has begun and is not finished.
+
+    Until it is, only a cut, which withdraws the swap, removes segments. Methods raise KafkaError unless they say
+    otherwise.
     """
 
     __slots__ = ("_claimed", "_health", "_may_have_gaps", "_place", "_syncs", "pending")
@@ -26,30 +28,30 @@ class LogSwaps:
         self._claimed: set[int] = set()
 
     def claim(self, base_offset: int) -> bool:
-        """Whether the caller may write a new segment of this base offset: no other task does it now. See `release`."""
+        """Whether the caller may write a new segment of this base offset: no other task does so. See `release`."""
         if base_offset in self._claimed:
             return False
         self._claimed.add(base_offset)
         return True
 
     def release(self, base_offset: int) -> None:
-        """The new segment is in its place, or its files are gone."""
+        """Give the claim back: the new segment is in its place, or its files are deleted."""
         self._claimed.discard(base_offset)
 
     @property
     def may_have_gaps(self) -> bool:
-        """Whether offsets may be left out between batches."""
+        """Whether offsets between batches may be missing."""
         return self._may_have_gaps
 
     def allow_gaps(self, why: str) -> None:
-        """Called before the first offset is left out; noted for good with the next sync."""
+        """Allow gaps, before the first offset is left out; the next sync makes the mark durable."""
         try:
             self._allow_gaps(why)
         except OSError as error:
             raise self._health.write_failure(f"making {GAPS_FILE}", error) from error
 
     def _allow_gaps(self, why: str) -> None:
-        """Raises OSError."""
+        """Create the mark in the folder. Raises OSError."""
         if self._may_have_gaps:
             return
         self._place.fs.open(self._place.folder / GAPS_FILE, create=True)
@@ -58,14 +60,14 @@ class LogSwaps:
         _LOGGER.info("from now on the offsets of %s may have gaps: %s", self._place, why)
 
     def begin(self, swap: Swap, why_gaps: str | None) -> None:
-        """Raises OSError."""
+        """Record the swap and begin it. Raises OSError."""
         if why_gaps is not None:
             self._allow_gaps(why_gaps)
         swap.begin()
         self.pending = swap
 
     def finish(self) -> None:
-        """After a sync of the folder."""
+        """Complete the pending swap; the caller has synced the folder."""
         swap, self.pending = self.pending, None
         assert swap is not None
         try:
@@ -75,7 +77,10 @@ class LogSwaps:
             raise self._health.failure("swap", error) from error
 
     def withdraw(self) -> None:
-        """Before a cut, so that no start completes it behind the cut, which syncs the folder. Raises OSError."""
+        """Withdraw the pending swap before a cut, so that no start completes it after the cut. Raises OSError.
+
+        The cut syncs the folder.
+        """
         if self.pending is not None:
             self.pending.withdraw()
             self.pending = None

@@ -1,7 +1,7 @@
-"""Which part of a log is on the disk for good, and the syncs that move that on.
+"""Which part of a log is durable on the disk, and the syncs that extend it.
 
-Syncs run beside the event loop, one at a time: each covers all that was written before it, and what comes meanwhile is
-the next one's.
+Syncs run beside the event loop, one at a time: each covers everything written before it began. The next sync covers
+what is written meanwhile.
 """
 
 import logging
@@ -22,19 +22,19 @@ from broker_runtime.storage.sync import Sync
 
 _LOGGER = logging.getLogger(__name__)
 _RETRY_S, _RETRY_MAX_S = 1.0, 60.0
-"""Pause after a sync for which a file could not be opened; it doubles with each that follows, up to the second."""
+"""Pause after a sync that could not open a file; it doubles with each further one, up to the second value."""
 _ATTEMPTS_MAX = 20
-"""Put-off syncs in a row, within a quarter of an hour, that take the log offline. A shortage never does."""
+"""Put-off syncs in a row, within a quarter of an hour, that take the log offline. A resource shortage never does."""
 _NEXT_OFFSET = attrgetter("next_offset")
 
 
 class LogSyncs:
     """A power loss takes nothing below `recovery_point`, whatever is written or begun meanwhile.
 
-    Only a failed fsync takes the log offline. A sync that could not open a file has lost nothing: what it was to sync
-    is left to the next one, which begins after a pause.
+    Only a failed fsync takes the log offline. A sync that could not open a file has lost nothing: the next one, which
+    begins after a pause, covers its work.
 
-    `unsynced_snapshot` has a snapshot that was written and not synced, `names_made` counts changes of names in the
+    `unsynced_snapshot` is a snapshot that was written and not synced; `names_made` counts changes of names in the
     folder. `cuts` counts a cut before it begins: a sync that began before it does not move the recovery point.
     """
 
@@ -73,19 +73,19 @@ class LogSyncs:
         self.recovery_point = recovery_point
         self.last_ended_ms = place.clock.wall_ms()
         self.on_ended: Callable[[], None] = _nothing
-        """Called when a sync has ended, well or not."""
+        """Called when a sync has ended, whether it succeeded or failed."""
         self.cuts = 0
         self.epochs_file = epochs_file
         self.unsynced_snapshot: Path | None = None
         self._under_way = False
         self._attempts = 0
         self._not_before_s: float | None = None
-        """After a sync that was put off: when the next one may begin."""
+        """When the next sync may begin, in seconds of the monotonic clock; None unless the last one was put off."""
         self._metadata_is_new = self._folder_is_new = is_new
-        """Until the first sync has ended: making a partition costs no sync."""
+        """True until the first sync has ended: creating a partition costs no sync."""
         self.names_made = int(is_new)
         self._names_synced = 0
-        """How many times names have come to the folder, and up to which of them a sync that has ended covers."""
+        """How many names were made in the folder, and how many of them a finished sync covers."""
 
     @property
     def is_under_way(self) -> bool:
@@ -101,11 +101,11 @@ class LogSyncs:
         return is_written and self.epochs_file.is_stored and self.unsynced_snapshot is None
 
     def folder_is_named(self) -> None:
-        """Somebody has synced the log directory."""
+        """Note that the caller has synced the log directory."""
         self._folder_is_new = False
 
     def begin(self) -> None:
-        """Sync everything written so far, unless a sync is under way; `on_ended` is called at its end."""
+        """Sync everything written so far, unless a sync is under way; calls `on_ended` at its end."""
         self._begin(self._segments[-1])
 
     def begin_sealed(self, segments_max: int = 1, bytes_max: int = 0) -> tuple[int, int] | None:
@@ -122,10 +122,10 @@ class LogSyncs:
         return (count, size) if count and self._begin(self._segments[begin + count - 1]) else None
 
     def flush(self) -> None:
-        """Make everything written so far survive a power loss before it returns. Raises KafkaError.
+        """Sync everything written so far, so that it survives a power loss. Raises KafkaError.
 
-        It may be called again where `health` does not say that the log is offline. A controller calls it in a thread:
-        what the event loop writes or begins meanwhile is left to the next one.
+        The caller may try again unless `health` has taken the log offline. A controller calls it in a thread: the next
+        call covers what the event loop writes or begins meanwhile.
         """
         self.health.check()
         if self.has_all:
@@ -151,11 +151,12 @@ class LogSyncs:
         return True
 
     def _take(self, through: Segment) -> Sync:
-        """Everything up to the end of this segment, and what its batches need to be found."""
+        """A sync of everything up to the end of this segment, and of what locates its batches."""
         end = through.next_offset
         snapshot, self.unsynced_snapshot = self.unsynced_snapshot, None
         epochs = self.epochs_file, self.epochs_file.take()
-        # Not what another sync has taken on and may still be at: whoever flushes is told that it is durable.
+        # Includes names that another sync has taken and may not have synced yet: `flush` promises that they are
+        # durable.
         names = self.names_made
         files: list[File] = []
         indexes: list[SegmentIndexes] = []
@@ -173,7 +174,7 @@ class LogSyncs:
     def _ended(self, sync: Sync, error: Exception | None) -> None:
         self._under_way = False
         if self.health.offline is not None:
-            # It was closed or deleted meanwhile: nobody asks what is synced.
+            # The log was closed or deleted meanwhile: nothing asks for its recovery point.
             return
         if error is None:
             self._is_synced(sync)
@@ -184,7 +185,7 @@ class LogSyncs:
         self.on_ended()
 
     def _put_off(self, sync: Sync, error: OSError) -> None:
-        """A file could not be opened, or a name not be given: nothing is lost yet."""
+        """Retry later, as a file could not be opened or a name not be made; nothing is lost yet."""
         self._put_back(sync)
         self._place.on_write_failed(f"opening the files of {self._place} to sync them", error)
         self._attempts += 1
@@ -195,9 +196,9 @@ class LogSyncs:
         self._not_before_s = self._place.clock.monotonic() + pause_s
 
     def _put_back(self, sync: Sync) -> None:
-        """Leave what it did not make durable to the next sync.
+        """Leave what this sync did not make durable to the next one.
 
-        The folder is synced again in any case: the sync may have given the epochs their file's name before it failed.
+        The next one syncs the folder in any case: this sync may have given the epochs' file its name before it failed.
         """
         self.names_made += 1
         for indexes in sync.indexes:
@@ -214,10 +215,10 @@ class LogSyncs:
         self.last_ended_ms = self._place.clock.wall_ms()
 
     def folder_failed(self, error: Exception) -> None:
-        """A sync of the folder outside of `begin` and `flush` has failed.
+        """Handle a failed sync of the folder that ran outside of `begin` and `flush`.
 
-        After a failed fsync no sync that follows would say which names are there for good. Where the folder could only
-        not be opened, the next sync makes them durable.
+        After a failed fsync no later sync can prove which names are durable, so the log goes offline. If the folder
+        only could not be opened, the next sync makes the names durable.
         """
         if isinstance(error, OSError) and not isinstance(error, FsyncFailedError):
             self.names_made += 1
@@ -232,7 +233,10 @@ class LogSyncs:
 
 
 def _unsynced_indexes(segment: Segment) -> list[File]:
-    """No files if the entries cannot be written: they stay in memory until the next sync. A start makes lost ones."""
+    """The index files to sync; none if the entries cannot be written.
+
+    Those entries stay in memory until the next sync, and a start rebuilds lost ones.
+    """
     try:
         return segment.indexes.take_unsynced()
     except OSError:

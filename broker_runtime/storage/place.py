@@ -1,4 +1,4 @@
-"""Where one partition's log lives and what it is built on."""
+"""The location of one partition's log and the services that it uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ class LogPlace:
     fs: FileSystem
     clock: Clock
     on_failed: Callable[[], None] = lambda: None
-    """Called when only a restart can tell which of the records are still there."""
+    """Called when only a restart can determine which records survived."""
 
     on_write_failed: Callable[[str, OSError], None] = lambda _what, _error: None
-    """Called on the event loop with what was to be written."""
+    """Called on the event loop with a description of the failed write."""
 
     may_append: Callable[[], None] = lambda: None
     """Raises KafkaError while the log directory has no room for records."""
@@ -34,7 +34,7 @@ class LogPlace:
     wakes: Wakes = field(default_factory=AtOnce)
 
     def sync_folder(self) -> None:
-        """Names in the folder are there for good. Raises OSError."""
+        """Make names in the folder durable. Raises OSError."""
         self.fs.fsync_dir(self.folder)
 
     def __str__(self) -> str:

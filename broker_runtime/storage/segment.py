@@ -1,7 +1,7 @@
 """The writing side of a segment: a .log file of whole batches with its two indexes.
 
-What counts is what `commit` has taken over: what a failed write left behind it is never read.
-Knows nothing of producers, retention or clients' rules.
+Only what `commit` has counted is read: the remains of a failed write never are. Knows nothing of producers, retention
+or clients' rules.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from broker_runtime.storage.stored_batches import damaged_at
 
 
 class Segment(SegmentReader):
-    """`created_ms` is the broker's time when this process first knew of it. Methods raise OSError."""
+    """`created_ms` is the broker's time when this process created or loaded the segment. Methods raise OSError."""
 
     __slots__ = (
         "_since_index",
@@ -36,19 +36,21 @@ class Segment(SegmentReader):
         self.reset()
 
     def reset(self) -> None:
-        """Count nothing; the files stay as they are."""
+        """Count nothing; the files stay unchanged."""
         self.size = 0
         self.next_offset = self.base_offset
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.offset_of_max = -1
         self.index_bytes = 0
-        """What the larger index needs with its next entries; known once it has some."""
+        """Size of the larger index with its next entries, in bytes; 0 until it has entries."""
         self._since_index = 0
         self._hints.clear()
 
     def create(self) -> None:
-        """The log's file last: where it cannot be made, indexes are left over, and those are no segment to a start."""
+        """Create the files, the log's last: after a failure only indexes remain, and a start does not see them as a
+        segment.
+        """
         self.indexes.create()
         self.file = self.fs.open(self.path, create=True)
 
@@ -57,14 +59,14 @@ class Segment(SegmentReader):
         self.size = self.file.size()
 
     def append(self, buffers: list[Buffer]) -> None:
-        """Write behind the last good byte; `commit` makes it count. Raises OSError with nothing counted."""
+        """Write after the last good byte; `commit` makes it count. Raises OSError with nothing counted."""
         self.file.write_at(buffers, self.size)
 
     def commit(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> bool:
         """Count a batch that `append` wrote, and add index entries every `index_interval` bytes.
 
-        Whether it has added some, which are to be written some time. Where an index cannot be read a later batch has
-        the entry.
+        Returns whether it has added entries, which the caller writes later. If an index cannot be read, a later batch
+        gets the entry.
         """
         adds_entries = self._since_index > index_interval and self.indexes.are_there
         if adds_entries:
@@ -83,20 +85,21 @@ class Segment(SegmentReader):
         return adds_entries
 
     def index_time(self) -> None:
-        """Note the newest batch so far, where it is newer than the last one that was noted."""
+        """Add an entry for the newest batch so far, if it is newer than the last entry."""
         times = self.indexes.times.entries
         last = times.last()
         if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
             times.append(self.max_timestamp, self.offset_of_max - self.base_offset)
 
     def truncate_tail(self) -> None:
-        """Cut what a failed write left behind the last good byte."""
+        """Cut what a failed write left after the last good byte."""
         self.file.truncate(self.size)
 
     def cut(self, position: int, index_interval: int, indexed: SegmentIndexes) -> None:
-        """End at the batch boundary `position`, with indexes of what is left.
+        """End at the batch boundary `position`, and rebuild the indexes.
 
-        `indexed` are the indexes before: where they fit, only what lies behind their last entry is read.
+        `indexed` are the indexes before the cut: if they match the file, only the batches after their last entry are
+        read.
         """
         try:
             offsets, times = indexed.offsets.entries.up_to(position - 1), indexed.times.entries
@@ -118,7 +121,10 @@ class Segment(SegmentReader):
             self.indexes.forget()
 
     def _take_over(self, offsets: Entries, times: Entries, end: int) -> int:
-        """Count what lies before the batch of the last entry of `offsets`; its position, or 0 where they do not fit."""
+        """Count what lies before the batch of the last entry of `offsets`.
+
+        Returns that batch's position, or 0 if the entries do not match the file.
+        """
         last = offsets.last()
         if last is None:
             return 0
@@ -145,13 +151,13 @@ class Segment(SegmentReader):
         return last[1]
 
     def _header_at(self, position: int, end: int) -> Header:
-        """Raises KafkaError where there is none."""
+        """The header at `position`. Raises KafkaError if there is none."""
         for _, header in self.headers(position, end):
             return header
         raise damaged_at(self.path, position)
 
     def unlink(self) -> None:
-        """Take the files away, the log first; readers that have it open may finish."""
+        """Delete the files, the log first; readers that have it open may finish."""
         for path in (self.path, *self.indexes.paths):
             if self.fs.exists(path):
                 self.fs.unlink(path)
@@ -161,13 +167,13 @@ class Segment(SegmentReader):
             file.fsync()
 
     def take_unsynced(self) -> list[File]:
-        """The files whose contents somebody is to sync, which may be in another thread."""
+        """The files that the caller is to sync, possibly in another thread."""
         return [self.file, *self.indexes.take_unsynced()]
 
     def rename_away(self, suffix: str, moved: list[Path]) -> None:
-        """Rename the files so that no restart sees a segment; they stay readable through open files.
+        """Rename the files so that a restart does not see a segment; open files stay readable.
 
-        `moved` gets the new names. Raises OSError; what is renamed by then is in `moved`.
+        `moved` gets the new names, also those made before an error. Raises OSError.
         """
         for path in (self.path, *self.indexes.paths):
             target = path.with_name(path.name + suffix)

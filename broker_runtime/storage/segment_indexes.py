@@ -1,4 +1,4 @@
-"""The two indexes of one segment, which are made, written, synced and removed together."""
+"""The two indexes of one segment, which are created, written, synced and removed together."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ def segment_path(folder: Path, base_offset: int, suffix: str) -> Path:
 class SegmentIndexes:
     """`offsets`: (last offset of a batch above the base offset, its position); `times`: (time, relative offset).
 
-    An entry of `times` is the newest batch so far, and made where that has changed since the last one. Both are made
-    again from the batches where they are damaged or lost. Methods raise OSError.
+    An entry of `times` is the newest batch so far; it is added if that batch has changed since the last entry. Damaged
+    or lost indexes are rebuilt from the batches. Methods raise OSError.
     """
 
     __slots__ = ("_fs", "offsets", "times")
@@ -33,12 +33,12 @@ class SegmentIndexes:
         self.times.create()
 
     def renew(self) -> None:
-        """Start empty; the files keep what they hold until the next `write`."""
+        """Start empty; the files keep their content until the next `write`."""
         self.offsets.renew()
         self.times.renew()
 
     def forget(self) -> None:
-        """For good, so that the next start looks at each batch again."""
+        """Remove the files durably, so that the next start checks each batch again."""
         for path in self.paths:
             if self._fs.exists(path):
                 self._fs.unlink(path)
@@ -46,7 +46,7 @@ class SegmentIndexes:
 
     @property
     def are_there(self) -> bool:
-        """Whether the entries are in memory; they are read if need be."""
+        """Whether the entries are in memory or can be read into it."""
         try:
             _ = self.offsets.entries, self.times.entries
         except OSError:
@@ -55,14 +55,14 @@ class SegmentIndexes:
 
     @property
     def are_readable(self) -> bool:
-        """Whether both files are there and hold whole entries."""
+        """Whether both files exist and have whole entries."""
         if not self.offsets.exists() or not self.times.exists():
             return False
         return self.offsets.size % OFFSET_ENTRY.size == 0 and self.times.size % TIME_ENTRY.size == 0
 
     @property
     def bytes_needed(self) -> int:
-        """By the larger one with the next entries; a roll adds a last time."""
+        """Size of the larger index with its next entries, in bytes; a roll adds a final time entry."""
         return max(self.offsets.size + OFFSET_ENTRY.size, self.times.size + 2 * TIME_ENTRY.size)
 
     @property
@@ -74,7 +74,7 @@ class SegmentIndexes:
         self.times.write()
 
     def take_unsynced(self) -> list[File]:
-        """As `Index.take_unsynced`, after a `write`."""
+        """The files to sync, after a `write`; see `Index.take_unsynced`."""
         self.write()
         try:
             taken = (self.offsets.take_unsynced(), self.times.take_unsynced())
@@ -84,12 +84,12 @@ class SegmentIndexes:
         return [file for file in taken if file is not None]
 
     def put_back(self) -> None:
-        """What was taken was not synced."""
+        """Note that the taken files were not synced."""
         self.offsets.put_back()
         self.times.put_back()
 
     def release(self) -> None:
-        """Drop what nobody has used since the last call."""
+        """Drop entries from memory that were not used since the last call."""
         self.offsets.release()
         self.times.release()
 

@@ -1,7 +1,7 @@
-"""The batches in a segment's file, one after another: where each begins, and what its header says.
+"""The batches in a segment's file, one after another: the position and the header of each.
 
-A generator reads ahead in chunks and holds nothing but the file, so it may run in another thread while the log grows.
-KafkaError with KAFKA_STORAGE_ERROR says where the file holds no batch.
+A generator reads ahead in chunks and uses nothing but the file, so it may run in another thread while the log grows.
+KafkaError with KAFKA_STORAGE_ERROR reports a position without a batch.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def damaged_at(path: Path, position: int) -> KafkaError:
 
 
 def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """(position, end, base offset, last offset) of the batches from `position` up to `stop`; the fetch path's."""
+    """(position, end, base offset, last offset) of the batches from `position` up to `stop`, for the fetch path."""
     chunk = b""
     start = position
     unpack = _EXTENT.unpack_from
@@ -50,7 +50,9 @@ def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[
 
 
 def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
-    """Whether a batch that ends at `offset` or later seems to lie there, before `stop`. Raises OSError."""
+    """Whether the bytes at `position` look like a batch that ends at `offset` or later and before `stop`. Raises
+    OSError.
+    """
     head = file.pread(_EXTENT.size, position)
     if len(head) < _EXTENT.size:
         return False
@@ -63,10 +65,10 @@ def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
 def batches(
     file: File, path: Path, position: int, stop: int, read_bytes: int, offsets: tuple[int, int]
 ) -> Iterator[tuple[Header, memoryview]]:
-    """The batches from `position` up to `stop`, whole and with the checksum that they say.
+    """The batches from `position` up to `stop`, complete and with a valid checksum.
 
-    `read_bytes` are read at a time, or one batch if that is larger. The base offset is outside of the checksum: offsets
-    must grow, and lie from the first of `offsets` up to the second.
+    Reads `read_bytes` at a time, or one batch if that is larger. The base offset is outside of the checksum, so offsets
+    are checked: they must grow, and lie from the first of `offsets` up to the second.
     """
     chunk, start = memoryview(b""), position
     expected, end_offset = offsets

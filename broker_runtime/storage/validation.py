@@ -1,8 +1,8 @@
-"""Decides which batches a client may append, as Apache Kafka does, from the header alone.
+"""Decides from the header alone which batches a client may append, as Apache Kafka does.
 
-Pure. The records are not read here (`record_check` does, where the topic asks for it), but the bytes must have room for
-those that the header counts (`record_space`). Timestamps are judged by the header's base and maximum, which Kafka's own
-clients always set; Kafka reads the records.
+Pure. The records are not read here (`record_check` reads them if the topic requires it), but the bytes must have room
+for as many records as the header counts (`record_space`). The header's base and maximum timestamp decide whether
+timestamps are valid: Kafka's own clients always set them. Kafka reads the records instead.
 """
 
 from broker_runtime.checksum import crc32c
@@ -45,7 +45,7 @@ _ZSTD = 4
 
 
 def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHeader:
-    """The header of the one batch in `records`, or KafkaError with the code that Kafka would send."""
+    """The header of the one batch in `records`. Raises KafkaError with the code that Kafka sends."""
     size = len(records)
     if size < HEADER_BYTES:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch")
@@ -81,7 +81,7 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
 
 
 def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaError:
-    """The reason, in the order in which Kafka looks."""
+    """The reason for the refusal; the checks are in Kafka's order."""
     code = ErrorCode.INVALID_RECORD
     size = len(records)
     base, length, _, magic, _, attributes, last_delta, _, _, _, _, _, count = raw
@@ -126,7 +126,7 @@ def _check_timestamps(base_ms: int, max_ms: int, config: TopicConfig, now_ms: in
 
 
 def stamped_header(raw: RawHeader, records: memoryview, base: int, leader_epoch: int, now_ms: int) -> bytearray:
-    """The header with LogAppendTime; as in Kafka the maximum timestamp counts for every record then."""
+    """The header with LogAppendTime; as in Kafka, every record then has the header's maximum timestamp."""
     head = bytearray(
         HEADER.pack(base, raw[1], leader_epoch, raw[3], 0, raw[5] | LOG_APPEND_TIME, *raw[6:8], now_ms, *raw[9:])
     )
