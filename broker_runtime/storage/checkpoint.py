@@ -18,7 +18,7 @@ Partition = tuple[str, int]
 
 
 def read_offsets(fs: FileSystem, path: Path) -> dict[Partition, int]:
-    """Empty when the file is missing; raises ValueError when it is no checkpoint."""
+    """The offsets in the file; empty when it is missing. Raises ValueError when it is not a checkpoint."""
     if not fs.exists(path):
         return {}
     try:
@@ -40,7 +40,7 @@ def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[Partition, int], 
 
 
 def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
-    """Raises ValueError when the file is missing or damaged."""
+    """The topic id in partition.metadata. Raises ValueError when the file is missing or damaged."""
     path = folder / PARTITION_METADATA
     if not fs.exists(path):
         raise ValueError(f"{path} is missing")
@@ -55,6 +55,9 @@ def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
 
 
 def write_topic_id(fs: FileSystem, folder: Path, topic_id: UUID) -> None:
-    """The content is synced; the name is with the folder's other new names, when the log first is."""
+    """Write partition.metadata without a sync.
+
+    The log's first sync covers its content and, with the folder's other new names, its name.
+    """
     path = folder / PARTITION_METADATA
     replace_file(fs, path, f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n".encode(), sync=False)

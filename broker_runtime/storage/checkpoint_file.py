@@ -1,4 +1,4 @@
-"""One small file with a value for each partition, which is written anew as a whole: at once, or in a thread."""
+"""One small file with a value for each partition, always rewritten as a whole: at once, or in a thread."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class PendingWrite(NamedTuple):
-    """`run`, in any thread, raises OSError; `is_there` or `has_failed` follows on the event loop."""
+    """`run` may be called in any thread and raises OSError; then call `is_there` or `has_failed` on the event loop."""
 
     run: Callable[[], None]
     is_there: Callable[[], None]
@@ -21,10 +21,11 @@ class PendingWrite(NamedTuple):
 
 
 class CheckpointFile(Generic[V]):
-    """An older content never comes after a newer one, whichever of them is written in a thread.
+    """Never replaces newer content with older, whichever of them is written in a thread.
 
-    `on_disk` is what is there for good. While another is on its way, after a write that failed, and of what is
-    forgotten, the file may have that as well: `may_say` knows. `kept` is what is said of partitions that have no log.
+    `on_disk` is the durable content. The file may have other values while a write is under way, after a failed write,
+    and for forgotten partitions: `may_say` returns all candidates. `kept` are the values of partitions that have no
+    log.
     """
 
     def __init__(
@@ -44,18 +45,20 @@ class CheckpointFile(Generic[V]):
         self._newest = self._written = 0
         self._coming: dict[int, Mapping[Partition, V]] = {}
         self._doubtful: dict[Partition, list[V]] = {}
-        """The values of contents up to the number `_doubtful_to`, whose writes have failed, or that are forgotten."""
+        """Values that the file may still have: of failed writes and of forgotten partitions, up to number
+        `_doubtful_to`.
+        """
         self._doubtful_to = 0
 
     def read(self) -> None:
         try:
             self.on_disk = self._read()
         except ValueError as error:
-            # Without it everything is checked from the start, which is slower but loses nothing.
+            # Without the checkpoint everything is checked from the start, which is slower but loses nothing.
             _LOGGER.warning("ignoring a damaged checkpoint: %s", error)
 
     def forget(self, key: Partition) -> None:
-        """What it says of the partition is believed no longer; it is gone with the next write."""
+        """Stop trusting the value of the partition; the next write removes it."""
         if key in self.on_disk:
             self._newest += 1
             self._doubt(self._newest, {key: self.on_disk[key]})
@@ -63,16 +66,16 @@ class CheckpointFile(Generic[V]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether `on_disk` is all that the file may have."""
+        """Whether the file can have no other content than `on_disk`."""
         return not self._coming and not self._doubtful_to
 
     def may_say(self, key: Partition) -> list[V]:
-        """What the file may say of a partition."""
+        """All values that the file may have for a partition."""
         said = [content[key] for content in (self.on_disk, *self._coming.values()) if key in content]
         return said + self._doubtful.get(key, [])
 
     def begin(self, content: Mapping[Partition, V], *, sync: bool = True) -> "PendingWrite | None":
-        """None when exactly that is there."""
+        """Prepare a write of this content; None if the file already has exactly it."""
         if self.is_settled and content == self.on_disk:
             return None
         self._newest += 1
@@ -82,7 +85,7 @@ class CheckpointFile(Generic[V]):
         return PendingWrite(run, partial(self._is_there, number), partial(self._has_failed, number))
 
     def write(self, content: Mapping[Partition, V], *, sync: bool = True) -> None:
-        """Raises OSError."""
+        """Write the content now. Raises OSError."""
         pending = self.begin(content, sync=sync)
         if pending is not None:
             try:
@@ -101,17 +104,19 @@ class CheckpointFile(Generic[V]):
     def _is_there(self, number: int) -> None:
         content = self._coming.get(number)
         if content is not None:
-            # Unless a newer one is there already.
+            # Unless a newer content is there already.
             self.on_disk = content
             self._coming = {other: value for other, value in self._coming.items() if other > number}
             if number > self._doubtful_to:
                 self._doubtful, self._doubtful_to = {}, 0
 
     def _has_failed(self, number: int) -> None:
-        """However often that is so on a full disk, it takes memory for the values that differ only."""
+        """Remember the values of a failed write; repeated failures on a full disk take memory only for different
+        values.
+        """
         content = self._coming.pop(number, None)
         if content is None:
-            # A newer one is there.
+            # A newer content is there.
             return
         self._doubt(number, content)
 

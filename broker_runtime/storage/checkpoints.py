@@ -1,6 +1,6 @@
-"""Kafka's four offset checkpoints of a folder and our ledger: what is in them, and in which order they are written.
+"""Kafka's four offset checkpoints of a folder and the broker's ledger: their contents, and the order of their writes.
 
-A partition is in the ledger, for good, before it is in a checkpoint, and gone from all of them before its name is used
+A partition is durable in the ledger before it is in a checkpoint. It is removed from all files before its name is used
 again.
 """
 
@@ -28,7 +28,7 @@ from broker_runtime.storage.log_starts import LogStarts
 
 
 class Said(NamedTuple):
-    """What the checkpoints that were read say of a partition; 0 where they say nothing."""
+    """The values of one partition in the checkpoints that were read; 0 for missing ones."""
 
     log_start: int
     recovery_point: int
@@ -37,10 +37,10 @@ class Said(NamedTuple):
 
 
 class Checkpoints:
-    """`logs` are the manager's: what is written is what they have then, and what `keep` holds of others.
+    """Writes the current offsets of `logs`, the manager's, and the values that `keep` has saved for other partitions.
 
-    Methods raise OSError where they do not say otherwise; `write_soon` writes in a thread of `disk`, and what fails is
-    told and made again by the next call.
+    Methods raise OSError unless they say otherwise. `write_soon` writes in a thread of `disk`; it reports a failure,
+    and its next call repeats the write.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Checkpoints:
         disk: Disk,
         on_failed: Callable[[str, Exception], None],
     ) -> None:
-        """`on_failed` is told, on the event loop, what could not be written."""
+        """`on_failed` is called on the event loop with a description of the failed write."""
         self._logs = logs
         self._disk = disk
         self._on_failed = on_failed
@@ -77,7 +77,7 @@ class Checkpoints:
 
     @property
     def ledger(self) -> Mapping[Partition, Entry]:
-        """As it is on disk, for good."""
+        """The durable entries on disk."""
         return self._ledger.on_disk
 
     def said_of(self, key: Partition) -> Said:
@@ -89,8 +89,10 @@ class Checkpoints:
         )
 
     def keep(self, key: Partition, least_end: int) -> None:
-        """No log of this partition can be loaded now: what is said of it stays, and that it had records up to
-        `least_end`, so that the next start knows it too."""
+        """Keep the entries of a partition whose log cannot be loaded now.
+
+        Its recovery point becomes `least_end`, so that the next start, too, knows up to where it had records.
+        """
         for file in self._offset_files:
             if key in file.on_disk:
                 file.kept[key] = file.on_disk[key]
@@ -104,14 +106,14 @@ class Checkpoints:
             file.kept.pop(key, None)
 
     def forget(self, key: Partition) -> None:
-        """What is said of a partition without a log is gone for good once it returns. Raises OSError, KafkaError."""
+        """Remove durably everything about a partition without a log. Raises OSError, KafkaError."""
         self.forget_offsets(key)
         self._ledger.kept.pop(key, None)
         if self._ledger.may_say(key):
             self._write_ledger()
 
     def forget_offsets(self, key: Partition) -> None:
-        """The same of the offsets; where its log began is still known. Raises OSError, KafkaError."""
+        """Like `forget`, for the offsets only: the first offset of its log stays known. Raises OSError, KafkaError."""
         for file in self._offset_files:
             file.kept.pop(key, None)
         if self._recovery_points.may_say(key):
@@ -124,12 +126,12 @@ class Checkpoints:
             self._write(self._first_dirty, self._first_dirty_now())
 
     def forget_stale(self, key: Partition) -> None:
-        """While a folder is opened: these entries are of an earlier topic of that name."""
+        """Forget entries of an earlier topic of that name, while a folder is opened."""
         for file in self._offset_files:
             file.forget(key)
 
     def write_recovery_points(self) -> None:
-        """The ledger too."""
+        """Write the ledger and the recovery points."""
         self._write_ledger()
         self._recovery_points.write(self._points_now())
 
@@ -140,11 +142,14 @@ class Checkpoints:
         self._write_high_watermarks(sync=sync_high_watermarks)
 
     def _write_high_watermarks(self, *, sync: bool) -> None:
-        """Where a restarted replica surely agrees with the others; a crash may lose it, too low is only slower."""
+        """Write the offsets up to which a restarted replica certainly agrees with the others.
+
+        A crash may lose them: a value that is too low only makes the start slower.
+        """
         self._write(self._high_watermarks, self._watermarks_now(), sync=sync)
 
     def write_soon(self, name: str) -> None:
-        """One of the three, unless an earlier write of it is still under way."""
+        """Write one of the three files in a thread, unless its earlier write is still under way."""
         if name in self._under_way:
             return
         self._under_way.add(name)
@@ -163,7 +168,7 @@ class Checkpoints:
             self._on_failed(f"writing {name}", error)
 
     def lower(self, key: Partition, log: Log) -> None:
-        """A log is cut: offsets on disk behind its end would vouch for records that are yet to come.
+        """Lower the offsets of a log that is being cut: on disk, offsets above its end would vouch for future records.
 
         Raises KafkaError.
         """
@@ -173,7 +178,8 @@ class Checkpoints:
             if max(self._high_watermarks.may_say(key), default=0) > log.high_watermark:
                 self._write_high_watermarks(sync=True)
             if max(self._first_dirty.may_say(key), default=0) > log.first_dirty_offset:
-                # What comes in its place would count as cleaned: of a key it could keep what a tombstone has ended.
+                # Records written in their place would count as cleaned: a key could keep a record that a tombstone has
+                # deleted.
                 self._write(self._first_dirty, self._first_dirty_now())
             if key in self._logs and not knows_begin(self.ledger.get(key), log):
                 self._write_ledger()
@@ -217,7 +223,7 @@ class Checkpoints:
         self._submit([write for write in pending if write is not None], done)
 
     def _submit(self, writes: Sequence[PendingWrite], done: Done) -> None:
-        """One after another, in a thread."""
+        """Run the writes one after another, in one thread."""
         if writes:
             self._disk.submit(partial(_run, writes), partial(_ended, writes, done))
         else:
@@ -225,7 +231,7 @@ class Checkpoints:
 
 
 def knows_begin(entry: Entry | None, log: Log) -> bool:
-    """Whether what lies before the log's begin may go without being missed by the next start."""
+    """Whether the next start will not miss the offsets before the log's begin."""
     return entry is not None and entry.topic_id == log.topic_id and entry.begin >= log.segments[0].base_offset
 
 

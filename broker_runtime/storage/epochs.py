@@ -1,7 +1,7 @@
 """Which leader epoch wrote which part of a log: the cache of KIP-101 and its file, Kafka's leader-epoch-checkpoint.
 
-Pure. An epoch's entry is the offset of its first record; it ends where the next one begins. Only epochs that wrote
-records are known.
+Pure. An epoch's entry is the offset of its first record; the epoch ends where the next one begins. Only epochs that
+wrote records are known.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ UNKNOWN = -1
 
 
 class LeaderEpochs:
-    """Leader epochs and the offsets where they start, both growing; the file is the owner's to write."""
+    """Leader epochs and their start offsets, both growing; the owner writes the file."""
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries: list[tuple[int, int]] = []
@@ -24,7 +24,7 @@ class LeaderEpochs:
         return list(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at this offset, unless it has begun already; whether anything changed."""
+        """Note that `epoch` begins at this offset, unless it has begun already. Returns whether anything changed."""
         if epoch <= self.latest:
             return False
         self._entries.append((epoch, start_offset))
@@ -32,7 +32,7 @@ class LeaderEpochs:
         return True
 
     def at(self, offset: int) -> int:
-        """The epoch that wrote the record at `offset`; UNKNOWN before the first epoch that is known."""
+        """The epoch that wrote the record at `offset`; UNKNOWN before the first known epoch."""
         found = UNKNOWN
         for epoch, start in self._entries:
             if start > offset:
@@ -41,10 +41,11 @@ class LeaderEpochs:
         return found
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(the greatest known epoch up to the asked one, where it ends); (-1, -1) for no epoch.
+        """(Greatest known epoch up to the given one, offset where it ends); (-1, -1) for no epoch.
 
-        An epoch older than all that are known ends where the first of them begins, as in Kafka. One that is newer
-        than all left nothing here: Kafka's leaders note their own epoch before they write, so they answer the same.
+        An epoch older than all known ones ends where the first of them begins, as in Kafka. An epoch newer than all
+        known ones has left nothing here: Kafka's leaders note their own epoch before they write, so they answer the
+        same.
         """
         if epoch < 0:
             return UNKNOWN, UNKNOWN
@@ -66,7 +67,7 @@ class LeaderEpochs:
         return changed
 
     def truncate_start(self, start_offset: int) -> bool:
-        """Drop epochs that end at or below the log's start; the one it lies in begins there now."""
+        """Drop epochs that end at or below the log's start; the epoch at the start now begins there."""
         before = [entry for entry in self._entries if entry[1] <= start_offset]
         if not before or before == [(before[-1][0], start_offset)]:
             return False
@@ -85,7 +86,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, content: bytes) -> "LeaderEpochs":
-        """Raises ValueError when it is no such file."""
+        """Parse the file's content. Raises ValueError when it is not a whole checkpoint."""
         try:
             version, count, *lines = content.decode().splitlines()
             entries = [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]

@@ -1,8 +1,8 @@
-"""The file of a log's leader epochs, which only ever holds what is on the disk for good.
+"""The file of a log's leader epochs, whose content is always durable.
 
-The event loop writes a draft, whoever syncs the log syncs that and gives it the file's name. Until then a crash may
-lose what it says of batches that are not synced: those tell again where their epochs begin, as no cleaning has been
-through them.
+The event loop writes a draft; the next sync of the log syncs the draft and renames it to the file. Until then a crash
+may lose the epochs of unsynced batches. Those batches still show where their epochs begin, as no cleaning has processed
+them.
 """
 
 import threading
@@ -14,18 +14,18 @@ from broker_runtime.storage.place import LogPlace
 
 
 class EpochsDraft:
-    """What the file is to hold after so many changes. It is not kept open: there may be one for each log."""
+    """Content of the file after a number of changes. It is not kept open: there may be one for each log."""
 
     __slots__ = ("change", "is_taken", "path")
 
     def __init__(self, change: int, path: Path) -> None:
         self.change, self.path = change, path
         self.is_taken = False
-        """Whoever took it makes it the file, or removes it."""
+        """A sync has taken it, and either renames it to the file or removes it."""
 
 
 class EpochsFile:
-    """`prepare` is for the event loop, `take` and `store` are for whoever syncs, in any thread."""
+    """The event loop calls `prepare`; a sync, in any thread, calls `take` and `store`."""
 
     __slots__ = ("_change", "_draft", "_epochs", "_is_closed", "_lock", "_place", "_stored")
 
@@ -36,25 +36,25 @@ class EpochsFile:
         self._draft: EpochsDraft | None = None
         self._is_closed = False
         self._lock = threading.Lock()
-        """Held for as long as a rename takes, never while something is synced."""
+        """Held for as long as a rename takes, never during a sync."""
 
     @property
     def is_stored(self) -> bool:
         return self._stored == self._change
 
     def prepare(self) -> None:
-        """The epochs have changed. Raises OSError, with the draft before this one as it was."""
+        """Write a draft of the changed epochs. Raises OSError, and leaves the draft before it unchanged then."""
         before, change = self._draft, self._change + 1
         path = self._place.folder / f"{EPOCHS_FILE}.{change}.tmp"
         self._place.fs.open(path, create=True).write_at([self._epochs.encode()], 0)
         self._draft, self._change = EpochsDraft(change, path), change
         if before is not None and not before.is_taken:
-            # What stays the next start removes.
+            # The next start removes it if this fails.
             with suppress(OSError):
                 self._place.fs.unlink(before.path)
 
     def take(self) -> EpochsDraft | None:
-        """What is to be stored, which others may have taken, too; None where that is done."""
+        """The draft to be stored, which another sync may have taken, too; None if the file is up to date."""
         draft = self._draft
         if draft is None or draft.change <= self._stored:
             return None
@@ -62,7 +62,10 @@ class EpochsFile:
         return draft
 
     def store(self, draft: EpochsDraft) -> None:
-        """For good once the folder is synced; what is older than the file is not. Raises OSError."""
+        """Rename the draft to the file, durable once the folder is synced; ignores a draft older than the file.
+
+        Raises OSError.
+        """
         fs = self._place.fs
         try:
             fs.open(draft.path).fsync()
@@ -80,6 +83,6 @@ class EpochsFile:
             self._stored = draft.change
 
     def close(self) -> None:
-        """Nothing is stored any more: the folder loses its name next."""
+        """Store nothing any more: the folder is about to lose its name."""
         with self._lock:
             self._is_closed = True

@@ -1,4 +1,4 @@
-"""Old segments of a log go, by age, by size and below its start: what `retention` decides is done here."""
+"""Removes old segments of a log by age, by size and below its start, as `retention` decides."""
 
 import logging
 from functools import partial
@@ -17,15 +17,15 @@ def roll_idle(log: Log, now_ms: int) -> None:
 
 
 def apply_retention(log: Log, now_ms: int) -> None:
-    """Take segments beyond `retention.ms` or `retention.bytes` out of the log, and those below its start.
+    """Remove segments beyond `retention.ms` or `retention.bytes` from the log, and those below its start.
 
-    Their files go later. Raises OSError, KafkaError.
+    Their files are deleted later. Raises OSError, KafkaError.
     """
     _take_out(log, count_expired(log.segments, log.config, log.log_start_offset, now_ms), now_ms)
 
 
 def remove_below_start(log: Log, now_ms: int) -> None:
-    """Take segments out of the log whose records DeleteRecords has deleted. Raises OSError, KafkaError."""
+    """Remove segments from the log whose records DeleteRecords has deleted. Raises OSError, KafkaError."""
     _take_out(log, count_below_start(log.segments, log.log_start_offset), now_ms)
 
 
@@ -43,7 +43,10 @@ def _take_out(log: Log, count: int, now_ms: int) -> None:
 
 
 def _old_segments_are_gone(log: Log) -> None:
-    """Only now: before that a power loss brings them back, and the start of the log must be known then."""
+    """Persist the new start, now that the segments are durably gone.
+
+    Before that, a power loss could bring them back, and the old start would have to be known.
+    """
     try:
         if log.on_start_moved is not None:
             log.on_start_moved()

@@ -1,4 +1,4 @@
-"""From the files of a partition's folder to a `Log`, and from nothing to a new one."""
+"""Loads a `Log` from the files of a partition's folder, and creates a new one."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -39,12 +39,12 @@ _INDEXES = (".index", ".timeindex")
 
 
 def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
-    """Without records; the segment is as `new_segment` has made it."""
+    """A log without records; the segment is one that `new_segment` made."""
     return Log(place, config, LoadedLog([segment], ProducerStates(), has_new_names=True))
 
 
 def new_segment(place: LogPlace, base_offset: int) -> Segment:
-    """Raises OSError."""
+    """Create an empty segment with its files. Raises OSError."""
     segment = Segment(place.fs, place.folder, base_offset, place.clock.wall_ms())
     segment.create()
     return segment
@@ -52,53 +52,53 @@ def new_segment(place: LogPlace, base_offset: int) -> Segment:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What the last run has left, by its checkpoints and by how it ended."""
+    """What the last run guarantees for a log, according to its checkpoints and to how it ended."""
 
     log_start_offset: int = 0
     recovery_point: int = 0
     high_watermark: int = 0
     committed_end: int = 0
-    """Of the metadata log: nobody was answered for what is behind it."""
+    """End of the committed records of the metadata log: no record above it was acknowledged."""
     is_journal: bool = False
-    """It is the metadata log, which is synced in the order in which it is written, and before anybody is answered."""
+    """The log is the metadata log, which is synced in the order of its writes, and before a write is acknowledged."""
     clean: bool = False
-    """It has stopped cleanly, with everything synced."""
+    """The last run stopped cleanly, with everything synced."""
     whole: bool = False
-    """Nothing that was written can have been lost: it has stopped cleanly, or its page cache is still there."""
+    """Nothing that was written can have been lost: the run stopped cleanly, or its page cache still exists."""
 
     kept: bool = True
-    """This version wrote the checkpoints: none of them is of an earlier topic of that name."""
+    """This version wrote the checkpoints: none of them belongs to an earlier topic of that name."""
     begin: int = -1
-    """Base offset of the first segment, if it is known."""
+    """Base offset of the first segment; -1 if unknown."""
     accepts_loss: bool = False
     """A person gives up what cannot be read; all other records stay."""
 
     @property
     def least_end(self) -> int:
-        """A log that ends before this has lost records."""
+        """Lower limit for the end of the log: if it ends before this, it has lost records."""
         known = max(self.high_watermark, self.log_start_offset) if self.whole and self.kept else 0
         return max(self.recovery_point, self.committed_end, known)
 
     def excuses(self, damage: Damage) -> bool:
-        """Whether the log may be cut there: a crash leaves such an end, and nothing behind it was vouched for."""
+        """Whether the log may be cut at the damage: a crash leaves such an end, and nothing beyond was vouched for."""
         if self.is_journal and damage.followed:
             return False
         return damage.offset >= self.least_end and (not self.whole or (damage.torn and not self.clean))
 
 
 def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:
-    """Unless the last run stopped cleanly, what lies behind the promised recovery point is scanned.
+    """Load a log; unless the last run stopped cleanly, scan everything above the promised recovery point.
 
-    It is not synced where nobody was promised that it is and nothing was cut: a start with thousands of partitions
-    would wait for as many fsyncs. Then the recovery point stays where it was.
+    The scanned records are not synced if no sync was promised and nothing was cut: a start with thousands of partitions
+    would wait for as many fsyncs. Then the recovery point stays unchanged.
 
-    Records that must be there and cannot be read are damaged ranges of the log if readable ones come behind them. Else
-    raises DamagedLogError, with everything on disk that could help a person.
+    Records that must exist and cannot be read become damaged ranges of the log if readable ones follow them. Otherwise
+    raises DamagedLogError, and leaves everything on disk that could help a person.
     """
     try:
         return _load(place, config, promise, report, scan_all=False)
     except KafkaError:
-        # An index, or a batch that was not looked at, is damaged: to look at each batch tells where.
+        # An index, or a batch that was not checked, is damaged: checking each batch finds the place.
         pass
     except OSError as error:
         if not is_damage(error):
@@ -130,7 +130,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     loaded = LoadedLog(segments, ProducerStates(), start, promise.recovery_point, renamed=renamed)
     scan_from = 0 if scan_all else None if promise.clean else promise.recovery_point
     if not segments or end < loaded.log_start_offset:
-        # Everything that is left lies below the log's start: go on at the start.
+        # Everything that is left lies below the log's start: continue at the start.
         for segment in segments:
             segment.unlink()
         loaded.segments = [new_segment(place, loaded.log_start_offset)]
@@ -146,12 +146,12 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
     loaded.may_have_gaps = place.fs.exists(place.folder / GAPS_FILE)
     if promise.clean or not (syncs or report.cut != cut_before):
-        # As before the crash: what the page cache has still is to be synced.
+        # The recovery point is that of before the crash: the content of the page cache still has to be synced.
         loaded.recovery_point = min(loaded.recovery_point, end)
         loaded.has_new_names = loaded.has_new_names or not promise.clean
     else:
-        # What was scanned is synced; whose it is and the names that the crash left must be too before that counts.
-        # The folder's own name is synced with all others, before the recovery points are written.
+        # The scanned records are synced; partition.metadata and the names that the crash left must be, too, before that
+        # counts. The folder's own name is synced with all others, before the recovery points are written.
         place.fs.open(place.folder / PARTITION_METADATA).fsync()
         place.sync_folder()
         loaded.recovery_point = end
@@ -160,7 +160,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
 
 
 def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path], list[Path]]:
-    """The base offsets of the segments, what a crash left over, and segments that were taken out of the log."""
+    """(Base offsets of the segments, leftovers of a crash, files of segments that were removed from the log)."""
     names = fs.listdir(folder)
     logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
     leftovers = []
@@ -173,7 +173,7 @@ def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path], list
 
 
 class _Segments:
-    """Loads the segments of one log, up to where it is damaged if that may be cut."""
+    """Loads the segments of one log, up to its first damage if the log may be cut there."""
 
     def __init__(
         self,
@@ -193,10 +193,10 @@ class _Segments:
         self._syncs = syncs
         self._gaps = place.fs.exists(place.folder / GAPS_FILE)
         self.lost_from = 0
-        """Where the log goes on when its first segment is lost, and with it all that came after."""
+        """Where the log continues if its first segment is lost, and with it everything after it."""
 
     def load(self, bases: Sequence[int], renamed: Sequence[Path]) -> list[Segment]:
-        """`renamed` are the files of segments that were taken out of the log. Raises DamagedLogError."""
+        """Load all segments; `renamed` are files of segments that were removed from the log. Raises DamagedLogError."""
         found: list[Segment] = []
         begin = self._begin(bases, renamed)
         if 0 <= begin < min(bases, default=0):
@@ -217,7 +217,7 @@ class _Segments:
                 damage_before = self._load_one(segment, bases[number:])
                 found.append(segment)
             if damage_before is not None:
-                # Behind it there is no telling what belongs: the log ends there.
+                # What follows the damage cannot be trusted to belong to the log: the log ends there.
                 self._drop(bases[number:])
                 break
             if self._gaps and number < len(bases) and bases[number] < segment.next_offset:
@@ -227,13 +227,16 @@ class _Segments:
         return found
 
     def _begin(self, bases: Sequence[int], renamed: Sequence[Path]) -> int:
-        """Base offset of the first segment, if it is known: where those end that were taken out since it was noted."""
+        """Base offset of the first segment; -1 if it is not known.
+
+        It is the end of the segments that were removed from the log since the offset was noted.
+        """
         noted = self._promise.begin
         retired = {int(path.name.partition(".")[0]): path for path in renamed if path.name.endswith(RENAMED_LOG)}
         before = [base for base in retired if noted <= base < min(bases, default=0)]
         if noted not in before:
             return noted
-        # It is not part of the log any more: what it lacks is no reason to give the rest up.
+        # That segment is no longer part of the log: its damage is not a reason to give up the rest.
         try:
             end = end_of_renamed(self._place.fs, retired[max(before)])
         except (OSError, KafkaError):
@@ -242,7 +245,7 @@ class _Segments:
         return -1 if may_be_torn else end
 
     def _gap(self, found: list[Segment], segment: Segment) -> Damage | None:
-        """The damage if the log ends before `segment`. A lost segment between others is a damaged range instead."""
+        """The damage if the log ends before `segment`. A lost segment between others becomes a damaged range."""
         if not found or found[-1].next_offset == segment.base_offset:
             return None
         end = found[-1].next_offset
@@ -251,13 +254,13 @@ class _Segments:
         if end > segment.base_offset or not self._takes_ranges(damage):
             return self._excused(damage)
         if found[-1].size == 0:
-            # It stands for the lost segment since an earlier start.
+            # It has represented the lost segment since an earlier start.
             found.pop()
         found.append(self._stand_in(end, segment.base_offset))
         return None
 
     def _stand_in(self, base: int, follows: int) -> Segment:
-        """A segment without records in the place of one that is lost. Raises OSError."""
+        """A segment without records in place of a lost one. Raises OSError."""
         segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
         segment.file = self._place.fs.open(segment.path, create=True)
         lost = DamagedRange(base, follows, 0, 0, f"{segment.path} is lost, or the file before it ends too early")
@@ -265,7 +268,9 @@ class _Segments:
         return segment
 
     def _load_one(self, segment: Segment, bases: Sequence[int]) -> Damage | None:
-        """`bases` are those of the segments behind it."""
+        """Load one segment; `bases` are the base offsets of the segments after it. Returns the damage where the log
+        ends.
+        """
         report, follows = self._report, bases[0] if bases else None
         report.segments_total += 1
         try:
@@ -295,9 +300,9 @@ class _Segments:
         return not self._gaps or _ends_in_place(segment, bases)
 
     def _judged(self, segment: Segment, damage: Damage, follows: int | None) -> Damage | None:
-        """The damage where the log ends; None if the log continues behind it. Raises DamagedLogError."""
+        """The damage where the log ends; None if the log continues after it. Raises DamagedLogError."""
         if follows is not None:
-            # Nothing was written here any more once the next segment had begun.
+            # This file got no more writes once the next segment had begun.
             damage = replace(damage, torn=False)
         if self._promise.is_journal:
             damage = replace(damage, followed=follows is not None or is_followed(segment, damage))
@@ -308,12 +313,12 @@ class _Segments:
         return None if left is None else self._excused(left, segment)
 
     def _may_end(self, damage: Damage, *, is_last: bool) -> bool:
-        """Whether the log is cut at a damage behind another one, as at the first one of a crash."""
+        """Whether the log is cut at a damage after another one, by the rules for the first damage after a crash."""
         damage = replace(damage, torn=damage.torn and is_last)
         return self._promise.excuses(damage) and not self._promise.accepts_loss
 
     def _takes_ranges(self, damage: Damage) -> bool:
-        """Whether records behind the damage are to be served although those in it cannot be read."""
+        """Whether the broker serves records after the damage although those in it cannot be read."""
         return self._promise.accepts_loss or not (self._promise.is_journal or self._promise.excuses(damage))
 
     def _excused(self, damage: Damage, segment: Segment | None = None) -> Damage:
@@ -332,14 +337,17 @@ class _Segments:
 def _ends_in_place(segment: Segment, bases: Sequence[int]) -> bool:
     """Whether a segment of a cleaned log ends where another one begins, or before the next one.
 
-    It may reach over others, which a power loss has brought back in the middle of a swap. Else the base offset of its
-    last batch is wrong, which is outside of the checksum.
+    It may extend over other segments, which a power loss during a swap has brought back. Otherwise the base offset of
+    its last batch, which is outside of the checksum, is wrong.
     """
     return not bases or segment.next_offset <= bases[0] or segment.next_offset in bases
 
 
 def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | None) -> LeaderEpochs:
-    """From their file; what a crash may have kept from it, or all without a good file, from the batches."""
+    """The leader epochs from their file, completed from the batches.
+
+    The batches supply what a crash may have kept from the file, and everything if the file is damaged.
+    """
     path = place.folder / EPOCHS_FILE
     content = read_file(place.fs, path) if place.fs.exists(path) else LeaderEpochs().encode()
     try:
@@ -366,9 +374,10 @@ def _find_epochs(segments: Sequence[Segment], scan_from: int, epochs: LeaderEpoc
 
 
 def _epochs_fit(segments: Sequence[Segment], epochs: LeaderEpochs) -> bool:
-    """Whether the batches say the same where an epoch begins and where it ends; of some a cleaning has left nothing.
+    """Whether the batches confirm where each epoch begins and ends. A cleaning may have removed all batches of an
+    epoch.
 
-    What lies in a damaged range says nothing.
+    Offsets in a damaged range confirm or refute nothing.
     """
     end = segments[-1].next_offset
     entries = [entry for entry in epochs.entries if entry[1] < end]
@@ -383,7 +392,7 @@ def _epochs_fit(segments: Sequence[Segment], epochs: LeaderEpochs) -> bool:
 
 
 def _fits(segments: Sequence[Segment], offset: int, epoch: int, start: int, stop: int) -> bool:
-    """Whether the batch at `offset`, which is the first or the last of the epoch, is of that epoch."""
+    """Whether the batch at `offset`, which is the first or the last of the epoch, has that epoch."""
     if _is_damaged_at(segments, offset):
         return True
     batch = _batch_at(segments, offset)
@@ -398,7 +407,7 @@ def _is_damaged_at(segments: Sequence[Segment], offset: int) -> bool:
 
 
 def _batch_at(segments: Sequence[Segment], offset: int) -> Header | None:
-    """The batch that holds `offset` or, if it is damaged or left out, the next readable one of the segment."""
+    """The batch with `offset` or, if that is damaged or left out, the next readable one of the segment."""
     number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
     position = segments[number].position_from(offset) if number >= 0 else None
     return None if position is None else next(segments[number].headers(position))[1]

@@ -1,7 +1,7 @@
-"""Whether the log directory takes writes, and what is done while it does not.
+"""Whether the log directory accepts writes, and what the broker does while it does not.
 
-Apache Kafka takes a directory offline whose disk is full, and with its only one the broker ends. Here what is stored is
-served on, and records are taken again when there is room.
+Apache Kafka takes a directory with a full disk offline, and stops the broker if it is the only one. This broker keeps
+serving stored records, and accepts new ones when there is room again.
 """
 
 import errno
@@ -22,15 +22,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _TRIED_BYTES = 64 << 10
 _LOGGED_EVERY_S = 60.0
 _QUIET_S = 10.0
-"""A disk that fails now and then is said to work again after so long without a failure."""
+"""How long an unreliable disk must be without a failure before it is reported to work again, in seconds."""
 
 
 class LogDirHealth:
-    """What failed writes tell of the directory. A line in the log, one a minute at most, says which failed last.
+    """Collects the failures of writes to the directory, and logs the last one at most once a minute.
 
-    A file of `reserve_bytes` keeps that much space free for what a full disk still has to take: the metadata log, and
-    the small files by which old segments and deleted topics may go. It is removed when a write finds no space; from
-    then on `check` refuses records, until there is room for the reserve twice. The file is all that is durable.
+    A file of `reserve_bytes` reserves space for what a full disk must still accept: the metadata log, and the small
+    files that are needed to remove old segments and deleted topics. The file is removed when a write finds no space.
+    From then on `check` rejects records until there is room for twice the reserve. The file is the only durable state.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class LogDirHealth:
         reserve_bytes: int,
         on_full: Callable[[], None],
     ) -> None:
-        """`on_full` is called when `check` begins to refuse."""
+        """`on_full` is called when `check` begins to reject records."""
         self.failure: str | None = None
-        """Which write failed last, and why; None when later ones did not."""
+        """Description and error of the last failed write; None when later ones succeeded."""
         self.failed_writes = 0
         self.is_full = False
         self._fs = fs
@@ -59,12 +59,12 @@ class LogDirHealth:
         self._must_release = False
 
     def check(self) -> None:
-        """Raises KafkaError while the directory is full."""
+        """Raise KafkaError while the directory is full."""
         if self.is_full:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.failure}; records are taken when there is room")
 
     def write_failed(self, what: str, error: Exception) -> None:
-        """Call it on the event loop, whatever comes of the failure."""
+        """Report a failed write, on the event loop, whatever its consequences."""
         now_s = self._clock.monotonic()
         if self.failure is None:
             self._began_s = now_s
@@ -82,12 +82,12 @@ class LogDirHealth:
             self._work()
 
     def tick(self) -> None:
-        """Try a write, beside the event loop, where some have failed."""
+        """Try a write, beside the event loop, if writes have failed."""
         if self.failure is not None and (self.is_full or self._clock.monotonic() - self._last_s >= _QUIET_S):
             self._work()
 
     def _work(self) -> None:
-        """One thing at a time: the space is given back before it is tried whether there is some."""
+        """Run one task at a time: the reserve is released before the directory is tested for space."""
         if self._works:
             return
         self._works = True
@@ -98,12 +98,12 @@ class LogDirHealth:
             self._disk.submit(self._try, self._tried)
 
     def release(self) -> None:
-        """Give the reserve back; raises OSError."""
+        """Remove the reserve. Raises OSError."""
         if self._fs.exists(self._log_dir / RESERVE):
             self._fs.unlink(self._log_dir / RESERVE)
 
     def reserve(self) -> None:
-        """At the end of a start, which may have needed the space."""
+        """Create the reserve at the end of a start, which may have needed the space."""
         if self._reserve_bytes:
             try:
                 self._try()
@@ -111,11 +111,11 @@ class LogDirHealth:
                 self.write_failed(f"writing {RESERVE}", error)
 
     def _try(self) -> None:
-        """Raises OSError."""
+        """Write twice the reserve, and keep one. Raises OSError."""
         path, size = self._log_dir / RESERVE, self._reserve_bytes
         try:
             file = self._fs.open(path, create=True)
-            # Nothing that a file system could store in less space, in pieces that leave no hole in the memory.
+            # Random bytes, which no file system can store in less space, in pieces, so that memory does not fragment.
             random, end = Random(0), 2 * size or _TRIED_BYTES
             for at in range(0, end, _TRIED_BYTES):
                 file.write_at([random.randbytes(min(_TRIED_BYTES, end - at))], at)
@@ -134,7 +134,7 @@ class LogDirHealth:
     def _tried(self, error: Exception | None) -> None:
         self._works = False
         if self._must_release:
-            # What was tried is older than the failure.
+            # The test began before the failure.
             self._work()
         elif error is None:
             duration_s = self._clock.monotonic() - self._began_s

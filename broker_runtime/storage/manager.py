@@ -1,7 +1,7 @@
-"""All logs of one folder: opening and recovering them, creating, deleting, and the work that comes with time.
+"""All logs of one folder: opening and recovering, creating and deleting them, and their periodic upkeep.
 
-Owns the folder's lock, its checkpoints and its run record. Knows topics by name only; who leads what is the
-controller's matter. `meta.properties` belongs to the broker.
+Owns the folder's lock, its checkpoints and its run record. Knows topics by name only: the controller decides which
+broker leads a partition. `meta.properties` belongs to the broker.
 """
 
 import errno
@@ -45,13 +45,14 @@ from broker_runtime.storage.waiters import AtOnce, Wakes
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 MENDING = "broker_runtime.storage.mending"
-"""Is imported when a log has damaged ranges (decision 45)."""
+"""Imported when a log has damaged ranges (decision 45)."""
 
 
 class LogManager:
-    """`disk` runs the syncs of logs in use, so that a slow one stops nobody else; starts and stops sync at once.
+    """`disk` runs the syncs of logs in use, so that a slow one blocks no other work; starts and stops sync
+    synchronously.
 
-    `wakes` calls back those who wait for a log.
+    `wakes` runs the callbacks of those that wait for a log.
     """
 
     def __init__(
@@ -87,16 +88,18 @@ class LogManager:
         """Finds and counts damaged ranges of logs that are served."""
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
-        """Partitions that cannot be served at all. Their files are left as they are, for a person or until another
-        broker is known to have the records."""
+        """Partitions that cannot be served at all.
+
+        Their files stay unchanged for a person, or until another broker is known to have the records.
+        """
 
     def open(
         self, config_of: Callable[[str], TopicConfig], *, journal: str | None = None, copy: str | None = None
     ) -> RecoveryReport:
-        """Load and where needed recover every partition. Raises ConfigError when the folder cannot be used.
+        """Load every partition and recover it if needed. Raises ConfigError when the folder cannot be used.
 
-        `journal` is the topic whose high watermark moves after a sync only, and whose offsets are broker epochs. `copy`
-        is a topic that is kept somewhere else and is begun anew when that is read: what is damaged of it is no loss.
+        `journal` is the topic whose high watermark moves only after a sync, and whose offsets are broker epochs. `copy`
+        is a topic that is stored elsewhere and rebuilt when that store is read, so its damage is not a loss of records.
         """
         self._journal, self._copy = journal, copy
         began = self._clock.monotonic()
@@ -109,7 +112,7 @@ class LogManager:
             self.dir_health.reserve()
         except OSError as error:
             if error.errno != errno.ENOSPC:
-                # The system may tell it once only; a second start would find nothing wrong.
+                # The system may report the error only once; a second start would find nothing wrong.
                 self.run_record.lost()
             raise
         report.took_ms = round((self._clock.monotonic() - began) * 1000)
@@ -136,19 +139,19 @@ class LogManager:
             self.strays.note(name)
         if not report.clean:
             self._fs.fsync_dir(self._log_dir)
-        # A high watermark must not vouch for what comes in the place of records that are gone; nor may a log whose end
-        # is before where it began look as if it missed some once it has records.
+        # A high watermark must not vouch for records that replace lost ones. Nor may a log that ends before its noted
+        # start look as if it had lost records once it gets new ones.
         checkpoints.write_all(sync_high_watermarks=bool(self._accepted))
         for marker in self._accepted:
             self._fs.unlink(marker)
-        # Only now does nothing on disk say any more that they should be there.
+        # Only now does no file say any more that these partitions should exist.
         for name in parted:
             if name.endswith(DELETED):
                 self._deleted.note(name)
         self.run_record.recovered()
 
     def _miss_folder(self, key: Partition, report: RecoveryReport) -> None:
-        """A power loss may take a folder of which nothing was synced; nothing else takes one."""
+        """Report a missing folder as damage, unless a power loss can explain it: nothing of the folder was synced."""
         promise, known = self._promise(key, clean=report.clean), self._checkpoints.ledger[key]
         if promise.whole or promise.recovery_point:
             reason = f"the folder {self._folder(key)} is lost"
@@ -180,7 +183,7 @@ class LogManager:
             _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
             self.run_record.lost()
         if loss_is_accepted:
-            # Its end does not tell what is missing at its beginning.
+            # The end of the log does not show what is missing at its beginning.
             self.run_record.lost()
             self._accepted.append(folder / ACCEPT_LOSS)
         log.start_replicating(promise.high_watermark)
@@ -196,7 +199,7 @@ class LogManager:
             self.upkeep.sync_soon(log)
 
     def _give_up_damage(self, log: Log) -> None:
-        """At a start, where an import holds up nobody. Raises OSError."""
+        """Accept the loss of all damaged ranges, at a start, when an import blocks no request. Raises OSError."""
         for damaged in log.damage:
             offsets = damaged.first_offset, damaged.next_offset - 1
             _LOGGER.error("%s: the loss of offsets %d to %d is accepted", log.place, *offsets)
@@ -207,7 +210,9 @@ class LogManager:
             _LOGGER.error("%s: the loss cannot be accepted: %s", log.place, error)
 
     def _topic_id(self, key: Partition) -> UUID | None:
-        """By partition.metadata, which is made again by the ledger where it is damaged; None when nothing tells."""
+        """The topic id from partition.metadata, or None if no file has it. The ledger replaces a damaged
+        partition.metadata.
+        """
         found, known = None, self._checkpoints.ledger.get(key)
         try:
             found = read_topic_id(self._fs, self._folder(key))
@@ -223,7 +228,7 @@ class LogManager:
             _LOGGER.error("%s-%d: %s is damaged, and is made again", *key, PARTITION_METADATA)
             write_topic_id(self._fs, self._folder(key), known.topic_id)
             return known.topic_id
-        # An earlier version of this broker has made the topic again, and left what was said of the one before.
+        # An earlier version of this broker has recreated the topic, and left the entries of the one before.
         self._checkpoints.forget_stale(key)
         return found
 
@@ -246,7 +251,9 @@ class LogManager:
         )
 
     def _found_damaged(self, key: Partition, damaged: DamagedPartition, report: RecoveryReport) -> None:
-        """This broker must not be counted on for it, and may not lead it."""
+        """Record a damaged partition: the controller must not count on this broker for it, and the broker may not lead
+        it.
+        """
         if key[0] != self._copy:
             self.run_record.lost()
         self.damaged[key] = damaged
@@ -268,9 +275,9 @@ class LogManager:
             raise ConfigError(f"log.dirs={self._log_dir} cannot be used: {error}") from error
 
     def _set_aside(self, folder: Path, *, keep: bool) -> bool:
-        """A folder that does not say whose it is: one without records goes, one that has some gets another name.
+        """Handle a folder without a topic id: remove it if it has no records, otherwise rename it.
 
-        False for one that has some and is to be kept.
+        Returns False, and does nothing, for a folder that has records and is to be kept.
         """
         if not any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
             remove_folder(self._fs, folder)
@@ -311,12 +318,15 @@ class LogManager:
             log.files.health.usable = False
 
     def _hold_records(self) -> None:
-        """The directory is full: each log asks before it takes some."""
+        """Make each log check for space before it appends, because the directory is full."""
         for log in self._logs.values():
             log.files.health.usable = False
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
-        """Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name."""
+        """The partition's log, which is created if it does not exist.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name.
+        """
         key = (topic, partition)
         existing = self._logs.get(key)
         if existing is not None:
@@ -349,12 +359,14 @@ class LogManager:
             _LOGGER.error("%s is left behind, and is set aside at the next start: %s", place.folder, error)
 
     def _clear_name(self, place: LogPlace) -> None:
-        """Of a log with that name that is gone; a new one would look as if it had lost records."""
+        """Remove all traces of a deleted log with that name; otherwise the new log would look as if it had lost
+        records.
+        """
         key = (place.topic, place.partition)
         self._checkpoints.forget(key)
         self._deleted.settle(key)
         if self._fs.exists(place.folder):
-            # It could not be renamed when its log went: nothing of it may count for the new one.
+            # The folder could not be renamed when its log was deleted: none of its files may count for the new log.
             self.strays.take(place.folder)
 
     def get(self, topic: str, partition: int) -> Log | None:
@@ -364,21 +376,21 @@ class LogManager:
         return list(self._logs.values())
 
     def holdings(self) -> list[tuple[Partition, UUID | None]]:
-        """What has a folder here, whole or damaged, and the topic id where it is known."""
+        """All partitions with a folder here, whole or damaged, with their topic ids if known."""
         whole = [(key, log.topic_id) for key, log in self._logs.items()]
         return whole + [(key, damaged.topic_id) for key, damaged in self.damaged.items()]
 
     def cut_damaged(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
-        """The log up to where it is damaged; what is behind that is given up, as another broker has all of it.
+        """Cut a damaged log where its damage begins, and return it.
 
-        Raises KafkaError.
+        The records from there on are given up, because another broker has all of them. Raises KafkaError.
         """
         key = (topic, partition)
         damaged = self.damaged[key]
         report = RecoveryReport(clean=False)
         try:
-            # Before the cut, so that no offset on disk vouches for what comes in the place of the records. Where the
-            # log began is known on: after a crash on the way what lacks its beginning must not look whole.
+            # Before the cut, so that no offset on disk vouches for records that replace the lost ones. The log's first
+            # offset stays known: after a crash during the cut, a log without its beginning must not look whole.
             self._checkpoints.forget_offsets(key)
             del self.damaged[key]
             if damaged.topic_id is None or not self._fs.exists(self._folder(key)):
@@ -402,7 +414,7 @@ class LogManager:
         return self.create(*key, topic_id, config)
 
     def delete(self, topic: str, partition: int) -> None:
-        """The name is free at once; the files go with a later tick. Readers that have begun may finish."""
+        """Delete a log. Its name is free at once; a later tick removes the files. Current readers may finish."""
         log = self._logs.get((topic, partition))
         delay_ms = TopicConfig().file_delete_delay_ms if log is None else log.config.file_delete_delay_ms
         folder = self._let_go((topic, partition))
@@ -414,11 +426,11 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deleting {topic}-{partition} failed: {error}") from error
 
     def set_aside(self, topic: str, partition: int) -> None:
-        """Nobody ordered to delete this log, but it belongs to nobody: it is kept under another name, for a person."""
+        """Rename a log for a person to decide: no metadata assigns it to this broker, and no record deletes it."""
         folder = self._let_go((topic, partition), close=True)
         if folder is None:
             return
-        # This broker does not have everything any more that it had when it gave its word to the controller.
+        # This broker no longer has everything that it vouched for to the controller.
         self.run_record.lost()
         try:
             stray = self.strays.take(folder)
@@ -432,7 +444,7 @@ class LogManager:
         )
 
     def _let_go(self, key: Partition, *, close: bool = False) -> Path | None:
-        """Its folder, if it has one."""
+        """Detach the partition from this manager and return its folder; None if it has none."""
         log = self._logs.pop(key, None)
         if log is not None:
             log.on_start_moved = log.on_cut = log.on_unreadable = None
@@ -445,25 +457,26 @@ class LogManager:
         return self._folder(key) if is_there else None
 
     def note_recovery_points(self) -> None:
-        """Up to where each log is synced now, for good, without waiting for the next time. Raises KafkaError."""
+        """Write the recovery points of all logs durably now, without waiting for the next period. Raises KafkaError."""
         try:
             self._checkpoints.write_recovery_points()
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
 
     def tick(self) -> Steps[None]:
-        """A bounded piece of upkeep, with breaks; to be done every second or so."""
+        """Do a bounded piece of upkeep, with breaks; the caller runs it about once a second."""
         yield from self.upkeep.tick()
         self.dir_health.tick()
 
     def _is_missed(self, key: Partition) -> bool:
-        """Whether the next start would miss the partition if its folder went."""
+        """Whether the next start would report the partition as missing if its folder were removed."""
         return key in self._checkpoints.ledger and key not in self._logs
 
     def begin_close(self) -> None:
         """Sync everything in threads of `disk`, many logs at once; nothing may be written from here on.
 
-        `close` follows when that has settled. Without it, and for what fails here, `close` does all of it.
+        The caller calls `close` when these syncs have ended. Without this method, and for what fails here, `close` does
+        everything.
         """
         try:
             self._fs.fsync_dir(self._log_dir)
@@ -475,13 +488,13 @@ class LogManager:
             try:
                 log.files.complete()
             except KafkaError:
-                # `close` tries it again, and says so.
+                # `close` tries again and logs the failure.
                 continue
             if not log.files.syncs.has_all:
                 log.files.syncs.begin()
 
     def close(self) -> None:
-        """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""
+        """Sync everything and write the clean-shutdown marker, unless closing a log failed, which is logged."""
         closed = [self._close(log) for log in self._logs.values()]
         try:
             self._checkpoints.write_all(sync_high_watermarks=True)

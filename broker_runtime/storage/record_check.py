@@ -1,7 +1,7 @@
-"""Checks each record of a batch, for compacted topics and where sluicegate.record.validation is `all`. Pure.
+"""Checks each record of a batch, for compacted topics and if sluicegate.record.validation is `all`. Pure.
 
-The header has been checked before. Kafka checks each record of each batch. Here that would cost more than all else of a
-request, so by default `validation` checks the header, and records are checked where a rule is about records (keys).
+The caller has checked the header. Kafka checks each record of each batch. Here that would cost more than the rest of a
+request, so by default `validation` checks the header, and records are checked only if a rule is about records (keys).
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from broker_runtime.storage.batch import COMPRESSION_MASK, HEADER_BYTES, parse_h
 from broker_runtime.storage.compression import unpack
 
 ERRORS_MAX = 100
-"""Bad records that are named in one answer; the others are counted."""
+"""Number of bad records that one response names; the others are counted."""
 _QUICK_RECORDS = 100
 _MALFORMED = "the record does not fit its batch"
 _TRAILING = "bytes follow the last record of the batch"
 
 
 def is_quick(batch: memoryview) -> bool:
-    """Whether a look takes a few tens of microseconds; else it belongs into another thread."""
+    """Whether a check takes a few tens of microseconds; otherwise it belongs into another thread."""
     header = parse_header(batch)
     return not header.compressed and header.record_count <= _QUICK_RECORDS
 
 
 def check_records(batch: memoryview | bytes, config: TopicConfig, unpacked_bytes_max: int, partition: str) -> None:
-    """Raise RecordsRefusedError naming the bad records, or KafkaError for what cannot be unpacked.
+    """Raise RecordsRefusedError naming the bad records, or KafkaError if the batch cannot be decompressed.
 
     `partition` is for messages: topic-number.
     """
@@ -50,7 +50,7 @@ def _summary(count: int, errors: Sequence[tuple[int, str]]) -> str:
 
 
 class _WithoutKey:
-    """The records of one batch that have no key: how many there are, and the numbers of the first ERRORS_MAX."""
+    """The records of one batch that have no key: their count, and the indexes of the first ERRORS_MAX."""
 
     __slots__ = ("count", "first")
 
@@ -65,7 +65,7 @@ class _WithoutKey:
 
 
 def _look(body: bytes, count: int) -> tuple[_WithoutKey, tuple[int, str] | None]:
-    """The records without a key, and the first malformed record with its fault. The records behind it are not found."""
+    """The records without a key, and the first malformed record with its fault. Later records are not checked."""
     missing = _WithoutKey()
     at = index = 0
     try:

@@ -1,10 +1,11 @@
-"""Whether a segment's file holds what it should, and bringing what a crash has left back to whole batches.
+"""Checks whether a segment's file is intact, and cuts what a crash has left back to whole batches.
 
-Segments from the recovery point on are checked batch by batch (length, magic, CRC, offsets that grow, and without a gap
-unless the log may have some) and their indexes rebuilt; below it, and after a clean stop, only the tail behind the last
-index entry is looked at. Nothing on disk is changed before it is known that the segment is good, that its end may be
-cut, or that what is damaged lies between readable batches: `DamagedLogError` is for all other records that must be
-there.
+Segments from the recovery point on are checked batch by batch, and their indexes are rebuilt. The checks are length,
+magic, CRC, and offsets that grow, without a gap unless the log may have gaps. Below the recovery point, and after a
+clean stop, only the tail after the last index entry is checked.
+
+Nothing on disk changes until one of three facts is known: the segment is good, its end may be cut, or the damage lies
+between readable batches. `DamagedLogError` reports all other records that must exist.
 """
 
 import errno
@@ -21,9 +22,9 @@ from broker_runtime.storage.segment_indexes import keep_in_memory
 _READ_BYTES = 1 << 20
 _MAGIC_AT = 16
 _BATCH_BYTES_MAX = 1 << 28
-"""More than that no write leaves behind that was cut off."""
+"""Limit of what a write that was cut off can leave behind, in bytes."""
 _SUMMED_BYTES_MAX = 1 << 28
-"""A tenth of a second: how much is summed in search of a whole batch behind a damage."""
+"""How many bytes are checksummed in search of a whole batch after damage; they take a tenth of a second."""
 
 
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -32,13 +33,13 @@ _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT)
 def is_damage(error: OSError) -> bool:
     """Whether the error concerns this one file (EIO, for example), not the process or the whole disk.
 
-    A failed fsync is not one: what the file holds until the next boot is not what the disk has.
+    A failed fsync does not count: until the next boot, the content that reads return is not what the disk has.
     """
     return not (is_shortage(error) or isinstance(error, FsyncFailedError) or error.errno in _OF_THE_DISK)
 
 
 class DamagedLogError(Exception):
-    """Records from `offset` on, which must be there, are missing or cannot be read; nothing was changed on disk."""
+    """Records from `offset` on, which must exist, are missing or cannot be read; nothing was changed on disk."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"it is whole up to offset {offset} only: {reason}")
@@ -48,7 +49,7 @@ class DamagedLogError(Exception):
 
 @dataclass
 class RecoveryReport:
-    """What `LogManager.open` found and did; the text is the one line for the broker's log."""
+    """What `LogManager.open` found and did; its text is the one line for the broker's log."""
 
     clean: bool = True
     partitions: int = 0
@@ -63,7 +64,7 @@ class RecoveryReport:
 
     @property
     def cut(self) -> tuple[int, int]:
-        """Bytes and segments that were taken away."""
+        """(Bytes, segments) that were removed."""
         return self.bytes_truncated, self.segments_dropped
 
     def __str__(self) -> str:
@@ -79,21 +80,23 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """The file holds whole batches up to `offset` at byte `position` only."""
+    """A segment's file has whole batches only up to `offset`, at byte `position`."""
 
     offset: int
     position: int
     reason: str
     torn: bool = False
-    """As a write leaves it that a crash of the process has cut off: the beginning of one batch, and nothing else."""
+    """The file ends as a crash of the process during a write leaves it: with the beginning of one batch and nothing
+    else.
+    """
     followed: bool = False
-    """Whole batches come after it. Looked for in the metadata log only."""
+    """Whole batches come after the damage. Only searched for in the metadata log."""
 
 
 class BatchScan:
-    """Headers of the whole, intact batches of a segment's file from `position` on; then `damage` says why they end.
+    """Headers of the whole, intact batches of a segment's file from `position` on; then `damage` explains why they end.
 
-    The first of them is to have the offset `expected`.
+    The first batch must have the offset `expected`.
     """
 
     def __init__(
@@ -106,8 +109,11 @@ class BatchScan:
         expected: int | None = None,
         end_offset: int | None = None,
     ) -> None:
-        """`gaps`: offsets may be left out, as a cleaning does it. All offsets are below `end_offset`, if that is known:
-        with gaps nothing else tells that the base offset of the last batch is wrong."""
+        """`gaps` allows missing offsets, as a cleaning leaves them. All offsets must be below `end_offset` if that is
+        given.
+
+        With gaps, only `end_offset` can show that the base offset of the last batch is wrong.
+        """
         self.damage: Damage | None = None
         self._gaps = gaps
         self._segment = segment
@@ -152,7 +158,7 @@ class BatchScan:
             self._found(position, expected, "a batch is cut off", torn=True)
 
     def _read(self, position: int, needed: int) -> memoryview:
-        """`needed` bytes or, if those behind them can be read as well, more."""
+        """At least `needed` bytes, and more if those after them can be read, too."""
         file = self._segment.file
         try:
             return memoryview(file.pread(max(needed, _READ_BYTES), position))
@@ -173,7 +179,7 @@ class BatchScan:
         return None
 
     def _falls_back(self, header: Header, position: int) -> bool:
-        """Whether the next batch does not fit one that leaves offsets out: offsets are outside the checksum."""
+        """Whether the batch after one that leaves offsets out does not fit it: offsets are outside the checksum."""
         end = position + header.size
         if end + HEADER_BYTES > self._file_bytes:
             return False
@@ -181,7 +187,10 @@ class BatchScan:
         return following.magic == MAGIC and following.base_offset <= header.last_offset
 
     def _cut_off(self, header: Header, position: int, expected: int) -> None:
-        """Torn, unless the length is wrong: then what the file has from here on is a whole batch, or has some in it."""
+        """Record a batch that extends past the end of the file: torn, or of a wrong length.
+
+        The length is wrong if the rest of the file is a whole batch or has one in it.
+        """
         size = self._file_bytes - position
         rest = self._segment.file.pread(size if size < _BATCH_BYTES_MAX else 0, position)
         torn = bool(rest) and checksum(rest) != header.crc and not _has_batch_of(rest, expected)
@@ -193,10 +202,10 @@ class BatchScan:
 
 
 def _has_batch_of(content: bytes, above: int) -> bool:
-    """Whether a whole batch of a later offset begins behind the first byte.
+    """Whether a whole batch of a later offset begins after the first byte.
 
-    Records may hold what looks like headers, thousands of them: when as much was summed as is allowed there counts as
-    one, for what cannot be told is not cut.
+    Records may contain thousands of byte sequences that look like headers. When the search has reached its limit of
+    checksummed bytes, the answer is yes: an undecided rest is not cut.
     """
     left = _SUMMED_BYTES_MAX
     at = content.find(MAGIC, _MAGIC_AT + 1)
@@ -213,7 +222,7 @@ def _has_batch_of(content: bytes, above: int) -> bool:
 
 
 def is_followed(segment: Segment, damage: Damage) -> bool:
-    """Whether a whole batch of a later offset stands somewhere behind the damage; reads the rest of the file."""
+    """Whether a whole batch of a later offset follows the damage; reads the rest of the file."""
     rest = segment.file.pread(segment.file.size() - damage.position, damage.position)
     return _has_batch_of(rest, damage.offset)
 
@@ -221,9 +230,9 @@ def is_followed(segment: Segment, damage: Damage) -> bool:
 def scan_segment(
     segment: Segment, index_interval: int, report: RecoveryReport, *, gaps: bool, end_offset: int | None = None
 ) -> Damage | None:
-    """Count the longest intact beginning of the segment, with its indexes in memory; why the file has more than that.
+    """Count the longest intact beginning of the segment, with its indexes in memory.
 
-    The files stay as they are: `keep_scanned` takes over what was found.
+    Returns the damage that follows it. The files stay unchanged: `keep_scanned` stores the result.
     """
     segment.reset()
     segment.take_damage(())
@@ -236,7 +245,7 @@ def scan_segment(
 
 
 def keep_scanned(segment: Segment, report: RecoveryReport, *, sync: bool) -> None:
-    """Cut off what `scan_segment` did not count, and write the indexes. What was cut is synced in any case."""
+    """Cut off what `scan_segment` did not count, and write the indexes. A cut is synced in any case."""
     file_bytes = segment.file.size()
     is_cut = segment.size < file_bytes
     if is_cut:
@@ -253,7 +262,7 @@ def keep_scanned(segment: Segment, report: RecoveryReport, *, sync: bool) -> Non
 
 
 def load_quickly(segment: Segment, *, gaps: bool) -> bool:
-    """Fill offsets, times and size from the indexes where they fit the log; False when the segment must be scanned."""
+    """Fill offsets, times and size from the indexes if they match the log; False when the segment must be scanned."""
     try:
         return _indexes_fit(segment, gaps=gaps)
     except KafkaError:
@@ -292,7 +301,7 @@ def _indexes_fit(segment: Segment, *, gaps: bool) -> bool:
 
 
 def _newest_fits(segment: Segment) -> bool:
-    """Retention goes by it, so a wrong time must not be believed: the batch that the last entry names is asked."""
+    """Whether the last time entry matches the batch that it names: retention uses it, so it must be verified."""
     newest = segment.indexes.times.entries.last()
     if newest is None:
         return True

@@ -1,4 +1,4 @@
-"""Which old segments go, and when the active one is rolled. Pure decisions over sizes and times, as in Kafka."""
+"""Which old segments are deleted, and when the active one is rolled. Pure decisions by size and time, as in Kafka."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -21,14 +21,14 @@ class Aged(Protocol):
 
     @property
     def damage(self) -> Sequence[object]:
-        """Not empty: a part of the segment cannot be read, so it may have been larger, and its records newer."""
+        """Not empty if a part of the segment cannot be read: it may have been larger, and its records newer."""
         ...
 
 
 def is_roll_due(
     segment: Aged, config: TopicConfig, incoming: int, last_offset: int, timestamp: int, now_ms: int
 ) -> bool:
-    """Whether a batch of `incoming` bytes needs a new segment. An empty segment takes any batch."""
+    """Whether a batch of `incoming` bytes needs a new segment. An empty segment accepts any batch."""
     if not segment.size:
         return False
     if segment.size > config.segment_bytes - incoming or last_offset - segment.base_offset > OFFSETS_PER_SEGMENT_MAX:
@@ -41,12 +41,12 @@ def is_roll_due(
 
 
 def is_idle_roll_due(segment: Aged, config: TopicConfig, now_ms: int) -> bool:
-    """Roll by time with no traffic (Kafka waits for the next append): the broker's own time counts."""
+    """Whether to roll by time without traffic, by the broker's clock; Kafka waits for the next append."""
     return segment.size > 0 and now_ms - segment.created_ms > config.segment_age_max_ms
 
 
 def count_below_start(segments: Sequence[Aged], log_start_offset: int) -> int:
-    """Number of the oldest segments that hold no record from `log_start_offset` on; never the active one."""
+    """Number of the oldest segments that have no record from `log_start_offset` on; never the active one."""
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= log_start_offset:
         count += 1
@@ -54,7 +54,7 @@ def count_below_start(segments: Sequence[Aged], log_start_offset: int) -> int:
 
 
 def count_expired(segments: Sequence[Aged], config: TopicConfig, log_start_offset: int, now_ms: int) -> int:
-    """How many of the oldest segments go. The whole count may be returned: the caller rolls before that."""
+    """Number of the oldest segments to delete. If it is all of them, the caller rolls first."""
     expired = 0
     deletes = "delete" in config.cleanup_policy
     excess = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else -1

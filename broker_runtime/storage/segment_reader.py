@@ -1,6 +1,6 @@
-"""The reading side of a segment: where in its file the batch of an offset, or of a time, is.
+"""The reading side of a segment: the position in its file of the batch with an offset, or a time.
 
-The indexes say where to begin, the batches' headers where to end: an index that does not fit is passed over.
+The indexes determine where to begin and the batches' headers where to end: an index that does not match is ignored.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ NOT_CHECKED = float("-inf")
 
 
 class SegmentReader:
-    """Only `size` bytes of the file count, whole batches of the offsets from `base_offset` up to `next_offset`.
+    """Only `size` bytes of the file count: whole batches of the offsets from `base_offset` up to `next_offset`.
 
-    Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR where the file is damaged.
+    Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR when the file is damaged.
     """
 
     __slots__ = (
@@ -48,9 +48,11 @@ class SegmentReader:
         self.damage: tuple[DamagedRange, ...] = ()
         """Parts of the segment that are known to be unreadable, in order."""
         self.checked_s = NOT_CHECKED
-        """Monotonic time of the last check for damage in this process, or NOT_CHECKED."""
+        """Time of the last check for damage in this process, in seconds of the monotonic clock, or NOT_CHECKED."""
         self._is_doubtful = False
-        """What was promised of it could not be read: from now on it is tried before more is promised."""
+        """A region that was returned could not be read: until a read succeeds, regions are read before they are
+        returned.
+        """
         self._hints: dict[int, int] = {}
 
     def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, Header]]:
@@ -62,26 +64,26 @@ class SegmentReader:
         return chain.from_iterable(headers(file, path, *part) for part in stretches(self.damage, position, stop))
 
     def _extents(self, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-        """The same as `stored_batches.extents` yields it."""
+        """As `stored_batches.extents`, without the damaged ranges."""
         if not self.damage:
             return extents(self.file, self.path, position, stop)
         file, path = self.file, self.path
         return chain.from_iterable(extents(file, path, *part) for part in stretches(self.damage, position, stop))
 
     def take_damage(self, ranges: tuple[DamagedRange, ...]) -> None:
-        """From now on these parts are not read."""
+        """Replace the damaged ranges; these parts are not read any more."""
         self.damage = ranges
         self._hints.clear()
 
     def position_from(self, offset: int) -> int | None:
-        """As `position_of`, but of an offset in a damaged range the position of the next readable batch."""
+        """Like `position_of`, but an offset in a damaged range gives the position of the next readable batch."""
         damaged = range_at(self.damage, offset)
         if damaged is None:
             return self.position_of(offset)
         return damaged.end if damaged.end < self.size else None
 
     def position_of(self, offset: int) -> int | None:
-        """Where the batch starts that holds `offset` or, where there is none, the next one; None past the end.
+        """Position of the batch that has `offset`, or of the next one if none has it; None past the end.
 
         Raises KafkaError with CORRUPT_MESSAGE for an offset in a damaged range.
         """
@@ -93,7 +95,7 @@ class SegmentReader:
         if hint is not None:
             if holds_batch_for(self.file, hint, self.size, offset):
                 return hint
-            # The file was damaged since: the search tells.
+            # The file was damaged since; the search finds out.
             del self._hints[offset]
         entry = self.indexes.offsets.entries.floor(offset - self.base_offset)
         position = None if entry is None else self._position_behind(entry, offset)
@@ -104,14 +106,17 @@ class SegmentReader:
         return position
 
     def _position_behind(self, entry: tuple[int, int], offset: int) -> int | None:
-        """As `_search` from an index entry; None when it names no batch of the log, as a damaged index does."""
+        """Like `_search`, from an index entry; None when it names no batch of the log, as a damaged index does."""
         try:
             return self._search(offset, entry[1], self.base_offset + entry[0]) if entry[1] >= 0 else None
         except KafkaError:
             return None
 
     def _search(self, offset: int, start: int, last_there: int | None = None) -> int:
-        """Raises KafkaError where the log is damaged, or the first batch does not end with the offset `last_there`."""
+        """Position of the first batch from `start` on that ends at `offset` or later.
+
+        Raises KafkaError when the log is damaged, or when the first batch does not end with the offset `last_there`.
+        """
         for position, end, _, last_offset in self._extents(start, self.size):
             if end > self.size or (last_there is not None and last_offset != last_there):
                 break
@@ -121,9 +126,9 @@ class SegmentReader:
         raise damaged_at(self.path, start)
 
     def end_position(self, offset: int) -> int | None:
-        """Where the file is cut so that the segment ends at `offset`, where a batch or a damaged range ends or begins.
+        """Position to cut the file at, so that the segment ends at `offset`; None past the end.
 
-        None past the end.
+        A batch or a damaged range ends or begins at `offset`.
         """
         for damaged in self.damage:
             if damaged.first_offset == offset:
@@ -131,7 +136,7 @@ class SegmentReader:
         return self.position_of(offset)
 
     def end_below(self, offset: int) -> int:
-        """Where the last batch ends that ends at or below `offset`; the base offset where there is none.
+        """End of the last batch that ends at or below `offset`; the base offset if there is none.
 
         A damaged range counts as one batch.
         """
@@ -141,16 +146,16 @@ class SegmentReader:
         position = self.position_of(offset)
         if position is None:
             return self.next_offset
-        # Offsets may be left out before that batch.
+        # Offsets before that batch may be missing.
         entry = self.indexes.offsets.entries.floor(offset - 1 - self.base_offset)
         try:
             return self._end_before(position, entry)
         except KafkaError:
-            # The index is damaged, or the log: that comes out next.
+            # Either the index or the log is damaged: the next search finds out.
             return self._end_before(position, None)
 
     def _end_before(self, position: int, entry: tuple[int, int] | None) -> int:
-        """Behind the last offset before a position where a batch begins, looked for from an index entry on."""
+        """The offset after the last one before `position`, where a batch begins; the search starts at `entry`."""
         end, begin, last_there = (self.base_offset, 0, None) if entry is None else (-1, entry[1], entry[0])
         for at, _, _, last_offset in self._extents(begin, position):
             if last_there is not None and last_offset != self.base_offset + last_there:
@@ -163,19 +168,19 @@ class SegmentReader:
     def _end_within(self, start: int, limit: int, stop: int) -> tuple[int, int]:
         """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch.
 
-        Nothing is read from `stop` on, which lies behind `limit`: it may be damaged.
+        Nothing is read from `stop` on, which lies after `limit`: it may be damaged.
         """
         entry = self.indexes.offsets.entries.floor_by_second(limit)
         if entry is not None and entry[1] > start:
             try:
                 found = self._end_from(start, entry[1], limit, stop, self.base_offset + entry[0])
             except KafkaError:
-                # The index is damaged, or the log: that comes out next.
+                # Either the index or the log is damaged: the search below finds out.
                 pass
             else:
                 _, first_end, _, _ = next(self._extents(start, self.size))
                 if first_end > entry[1]:
-                    # The reader would get a part of a batch that is too long, and ask for the same for ever.
+                    # The reader would get a part of an oversized batch, and repeat the same request forever.
                     raise damaged_at(self.path, start)
                 return found
         return self._end_from(start, start, limit, stop)
@@ -194,7 +199,7 @@ class SegmentReader:
         raise damaged_at(self.path, begin)
 
     def region(self, start: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
-        """Whole batches from the position `start`, below the offset `up_to`."""
+        """The whole batches from the position `start`, below the offset `up_to`."""
         size, next_offset = self.size, self.next_offset
         for damaged in self.damage:
             if damaged.position >= start:
@@ -221,13 +226,16 @@ class SegmentReader:
         self._is_doubtful = True
 
     def _try(self, start: int, end: int) -> None:
-        """Read all of it, which is slow, but else each reader would lose its connection. Raises OSError, KafkaError."""
+        """Read the region completely. Raises OSError, KafkaError.
+
+        This is slow, but without it each reader would lose its connection.
+        """
         if len(self.file.pread(end - start, start)) < end - start:
             raise damaged_at(self.path, start)
         self._is_doubtful = False
 
     def _remember(self, offset: int, position: int) -> None:
-        """A reader that goes on asks for this offset next: save it the look-up."""
+        """Save the search for a reader that continues: it asks for this offset next."""
         hints = self._hints
         if offset in hints:
             return
@@ -236,10 +244,10 @@ class SegmentReader:
         hints[offset] = position
 
     def search_start(self, timestamp: int, from_offset: int) -> int | None:
-        """Where the batch starts before which no batch has a record from `from_offset` on that is so new.
+        """Position of a batch before which no record from offset `from_offset` on is as new as `timestamp`.
 
-        Whenever the indexes take in a batch they say how new the newest is by then, where that has changed: so the
-        first one that is so new lies at most one interval before the entry that first says so.
+        With each offset entry, the time index gets an entry if the greatest timestamp has changed. So the first batch
+        that is new enough lies at most one index interval before the first entry with such a timestamp.
         """
         entry = self.indexes.times.entries.ceiling(timestamp)
         indexed = (

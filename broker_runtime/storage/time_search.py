@@ -1,12 +1,11 @@
-"""Offsets by time, to the record: the first one that is not older than a time, and the one with the largest timestamp.
+"""Offsets by time, exact to the record: the first record that is not older than a time, and the newest record.
 
-Damaged ranges are passed over, but for one directly before the record that was found: it may hold an older one that was
-meant.
+The search skips damaged ranges, except one directly before the found record, which may have contained an earlier match.
 
-The indexes are asked on the event loop: they say which stretch of which segment can hold the record, a few KB unless
-`index.interval.bytes` is large. Where the first of them show it in a small batch, that is the answer: a fetch reads as
-much on the event loop. All else is a step, which reads the stretch and unpacks its batches, and may run in another
-thread: it holds an open file and numbers, nothing that the log changes.
+The event loop reads the indexes: they give the stretch of a segment that can have the record, a few KB unless
+`index.interval.bytes` is large. If the start of the stretch shows the record in a small batch, the search ends there: a
+fetch reads as much on the event loop. Everything else is a step that reads the stretch and decompresses its batches. A
+step may run in another thread: it uses an open file and numbers, nothing that the log changes.
 """
 
 from bisect import bisect_right
@@ -30,7 +29,7 @@ from broker_runtime.storage.stored_batches import headers
 _NEXT_OFFSET = attrgetter("next_offset")
 _READ_HERE_BYTES = 8 * 1024
 _LOOKED_AT_HERE = 200
-"""Batches passed over and records of one batch, each about a microsecond."""
+"""Limit of batches skipped, and of records of one batch; each takes about a microsecond."""
 
 
 class FoundRecord(NamedTuple):
@@ -43,13 +42,13 @@ class FoundRecord(NamedTuple):
 
 Step = Callable[[], FoundRecord | None]
 Search = Generator[Step, FoundRecord | None, FoundRecord | None]
-"""Yields steps, and is sent what each has found; both it and the steps raise KafkaError and OSError."""
+"""Yields steps, and is sent each result; both the search and the steps raise KafkaError and OSError."""
 
 
 def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
-    """The first record that is not older. A compressed batch may unpack to `unpacked_bytes_max`.
+    """The first record that is not older. A compressed batch may decompress to `unpacked_bytes_max`.
 
-    Raises KafkaError with CORRUPT_MESSAGE if it may lie in a damaged range.
+    Raises KafkaError with CORRUPT_MESSAGE if the record may lie in a damaged range.
     """
     for segment in _segments(log):
         if segment.max_timestamp >= timestamp:
@@ -63,7 +62,7 @@ def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
 
 
 def _search_start(log: Log, segment: Segment, timestamp: int) -> int | None:
-    """As of the segment, which is checked soon if that fails. Raises OSError, KafkaError."""
+    """`Segment.search_start`; a failure schedules a check of the segment. Raises OSError, KafkaError."""
     try:
         return segment.search_start(timestamp, log.log_start_offset)
     except (OSError, KafkaError):
@@ -72,7 +71,10 @@ def _search_start(log: Log, segment: Segment, timestamp: int) -> int | None:
 
 
 def _check_before(log: Log, offset: int) -> None:
-    """Times mostly grow from batch to batch, so only the last range before the record may hold an earlier answer."""
+    """Raise KafkaError if a damaged range ends at `offset`.
+
+    Times mostly grow from batch to batch, so only the last range before the record may contain an earlier match.
+    """
     for damaged in log.damage:
         if damaged.next_offset == offset:
             raise unreadable(log.place.folder, damaged)
@@ -86,7 +88,7 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
         if segment.max_timestamp < 0:
             continue
         if _newest_begins_before(log.log_start_offset, segment):
-            # Its newest record may be deleted: the others have to be looked at.
+            # Its newest record may be deleted: the others have to be checked.
             oldest = segment
         elif known is None or segment.max_timestamp > known.max_timestamp:
             known = segment
@@ -102,7 +104,7 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
 
 
 def _newest_begins_before(offset: int, segment: Segment) -> bool:
-    """Of the batch with the newest record; which of its records that is only the batch tells."""
+    """Whether the batch with the newest record begins before `offset`; only the batch shows which record that is."""
     if segment.offset_of_max < offset or segment.base_offset >= offset:
         return segment.offset_of_max < offset
     position = segment.position_of(segment.offset_of_max)
@@ -110,7 +112,9 @@ def _newest_begins_before(offset: int, segment: Segment) -> bool:
 
 
 def _segments(log: Log) -> Iterator[Segment]:
-    """Those with records that count, each looked up in its turn: meanwhile others may have taken their place."""
+    """The segments with records that count. Each is looked up when needed, because others may have replaced it
+    meanwhile.
+    """
     offset = log.log_start_offset
     while (number := bisect_right(log.segments, offset, key=_NEXT_OFFSET)) < len(log.segments):
         segment = log.segments[number]
@@ -150,7 +154,7 @@ class _Stretch:
         return None
 
     def first_since_nearby(self, timestamp: int) -> FoundRecord | None:
-        """As `first_since`, but None also where a few KB do not tell."""
+        """Like `first_since`, but None also if a few KB do not decide it."""
         nearby = replace(self, end=min(self.end, self.start + _READ_HERE_BYTES))
         for position, header in islice(nearby._headers(), _LOOKED_AT_HERE):
             if header.newest_ms >= timestamp:
@@ -162,7 +166,9 @@ class _Stretch:
         return None
 
     def newest(self) -> FoundRecord | None:
-        """By the batches' headers, but for a batch of which some records do not count."""
+        """The newest record, found by the batches' headers; the records are read only of a batch that does not count
+        entirely.
+        """
         best: FoundRecord | None = None
         batch: tuple[int, Header] | None = None
         for position, header in self._headers():

@@ -1,7 +1,7 @@
-"""Cutting the end of a log off, so that a crash at any moment leaves a beginning of what was there.
+"""Cuts the end of a log off, so that a crash at any moment leaves a prefix of the log.
 
-The log lowers its recovery point on disk first: then recovery takes nothing behind a gap for good, in whatever order a
-power loss keeps the changes. Followers cut what the leader does not have (KIP-101).
+The log lowers its recovery point on disk first. Then recovery trusts nothing after a gap, in whatever order a power
+loss keeps the changes. Followers cut what the leader does not have (KIP-101).
 """
 
 from broker_runtime.storage.place import LogPlace
@@ -11,21 +11,21 @@ from broker_runtime.storage.snapshots import forget_snapshots, load_snapshot, re
 
 
 def end_before(segments: list[Segment], offset: int) -> int:
-    """Where the last batch ends that ends at or below `offset`; some segment begins below it. Raises KafkaError."""
+    """End of the last batch that ends at or below `offset`; some segment begins below it. Raises KafkaError."""
     return next(segment for segment in reversed(segments) if segment.base_offset < offset).end_below(offset)
 
 
 def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval: int) -> None:
-    """Drop what begins at or above `end`, where a batch ends, for good; the first segment stays.
+    """Drop, durably, what begins at or above `end`, which is the end of a batch; the first segment stays.
 
-    Raises OSError, or KafkaError when the segment that is cut is damaged.
+    Raises OSError, or KafkaError when the segment to be cut is damaged.
     """
     while len(segments) > 1 and segments[-1].base_offset >= end:
         segments.pop().unlink()
     last = segments[-1]
     position = last.end_position(end)
     if position is not None:
-        # A new object, so that an fsync of the old one that is under way in another thread says nothing of it.
+        # A new object, so that an fsync of the old one that is under way in another thread does not count for it.
         indexed, damage = last.indexes, last.damage
         last = Segment(place.fs, place.folder, last.base_offset, last.created_ms)
         last.open()
@@ -41,7 +41,7 @@ def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval:
 
 
 def begin_anew(place: LogPlace, segments: list[Segment], offset: int) -> None:
-    """Drop everything, for good, and go on at `offset`. Raises OSError."""
+    """Drop everything, durably, and continue at `offset`. Raises OSError."""
     for segment in reversed(segments):
         segment.unlink()
     forget_snapshots(place.fs, place.folder, -1)
@@ -56,9 +56,11 @@ def _begun(place: LogPlace, offset: int) -> Segment:
 
 
 def reload_producers(place: LogPlace, segments: list[Segment], producers: ProducerStates) -> int:
-    """What is remembered of producers, by the batches that are left; the offset of the snapshot it began with."""
+    """Rebuild the producers' states from the remaining batches; returns the offset of the snapshot that it started
+    from.
+    """
     if not len(producers):
-        # Of fewer batches there is not more to remember.
+        # Fewer batches cannot add producers.
         return -1
     producers.clear()
     end = segments[-1].next_offset

@@ -1,8 +1,8 @@
-"""Who waits for a log to move: long polls, acks=all, followers. Pure; time and the event loop come as arguments.
+"""Waiters for changes of a log: long polls, acks=all, followers. Pure; time and the event loop are arguments.
 
-A producer's turn must not carry the work of all who waited for its record, so nobody is called back in the middle of an
-append: `Wakes` calls them later, a bounded time in each turn of the event loop (or at once, in tests). A callback that
-raises ends with that: whoever appends, and the others who wait, hear nothing of it.
+An append must not run the work of all requests that wait for its record, so it calls no waiter itself. `Wakes` calls
+them later, for a bounded time in each iteration of the event loop (or at once, in tests). If a callback raises, only
+that callback ends: neither the append nor other waiters notice.
 """
 
 import logging
@@ -16,21 +16,21 @@ from broker_runtime.turn_lengths import TurnLengths
 
 _LOGGER = logging.getLogger(__name__)
 _IN_A_ROW_MAX = 16
-"""Calls of one group before the next group has its turn: few who wait for one log are not behind many of another."""
+"""Calls of one group before the next group follows: few waiters of one log must not wait for many of another."""
 
 Callback = Callable[[], None]
 
 
 class Wakes(Protocol):
-    """Who calls those that were woken."""
+    """Runs the callbacks of waiters that were woken."""
 
     def add(self, calls: Iterator[Callback]) -> None:
-        """Call each once and in order, now or soon; what the iterator leaves out by then is not called."""
+        """Call each once and in order, now or soon; callbacks that the iterator omits by then are not called."""
         ...
 
 
 class AtOnce:
-    """For tests, and where nothing waits."""
+    """Calls back at once: for tests, and for logs without waiters."""
 
     def add(self, calls: Iterator[Callback]) -> None:
         for call in calls:
@@ -38,7 +38,7 @@ class AtOnce:
 
 
 class InTurns:
-    """Calls back for at most about `turn_s` seconds in each turn of the event loop; `now` gives seconds."""
+    """Calls back for at most about `turn_s` seconds in each iteration of the event loop; `now` gives seconds."""
 
     __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_turn_s", "lengths")
 
@@ -69,7 +69,7 @@ class InTurns:
                 now_s = now()
                 if now_s >= stop_s:
                     self.lengths.note(now_s - begin_s, now_s)
-                    # Others first, also those who were added meanwhile.
+                    # Other groups first, also those that were added meanwhile.
                     queue.append(calls)
                     self._call_soon(self._run)
                     return
@@ -80,20 +80,20 @@ class InTurns:
 
 
 class OffsetWaiters:
-    """Each waits for one offset to be passed. `waiting` is public because most appends find it empty."""
+    """Callbacks that each wait for one offset to be passed. `waiting` is public because most appends find it empty."""
 
     __slots__ = ("_last_number", "_offsets", "_wakes", "waiting")
 
     def __init__(self, wakes: Wakes) -> None:
         self.waiting: dict[int, dict[int, Callback]] = {}
-        """By offset, and by number in the order in which they came."""
+        """Callbacks by offset, and by their number in order of arrival."""
         self._offsets: list[int] = []
-        """A heap of the keys of `waiting`, and of some that nobody waits for any more."""
+        """A heap of the keys of `waiting`, and of some offsets without waiters."""
         self._wakes = wakes
         self._last_number = 0
 
     def add(self, offset: int, callback: Callback) -> Callback:
-        """The result takes it back, also when it is due and was not called yet."""
+        """Add a callback and return a function that cancels it, even if it is due and was not called yet."""
         self._last_number += 1
         number = self._last_number
         group = self.waiting.get(offset)
@@ -109,7 +109,7 @@ class OffsetWaiters:
         return remove
 
     def wake(self, end: int) -> None:
-        """Call those whose offset lies below `end`. A callback may add others and take others back."""
+        """Call the waiters whose offset lies below `end`. A callback may add and cancel other waiters."""
         offsets, due = self._offsets, []
         while offsets and offsets[0] < end:
             group = self.waiting.pop(heappop(offsets), None)
@@ -134,47 +134,47 @@ def _due(group: dict[int, Callback]) -> Iterator[Callback]:
 
 
 class Watcher(Protocol):
-    """Who wants to know that a log has changed, and looks for itself what has."""
+    """An object that is notified when a log has changed, and reads the log itself to find out how."""
 
     def changed(self) -> None:
-        """The log has changed since this was added to its watchers; it is told once and has to be added again."""
+        """Notify once that the log has changed since this watcher was added; it has to be added again."""
         ...
 
     def high_watermark_moved(self) -> None:
-        """Of a log's followers, who are served whatever it is: told instead of `changed`, and the watcher stays."""
+        """Notify a follower, whose reads do not depend on it, instead of `changed`; the watcher stays."""
         ...
 
 
 class Watchers:
-    """Who wants to hear of a log's next change, whatever it is. To tell a thousand costs an append as much as one."""
+    """Watchers of a log's next change of any kind. Notifying a thousand costs an append as much as notifying one."""
 
     __slots__ = ("_wakes", "members")
 
     def __init__(self, wakes: Wakes) -> None:
         self.members: dict[Watcher, None] = {}
-        """`add` what is to hear; public because most appends find it empty."""
+        """Current watchers; public because most appends find it empty. Use `add` to add one."""
         self._wakes = wakes
 
     def add(self, watcher: Watcher) -> dict[Watcher, None]:
-        """Where it stands now: whoever takes it out of there will not be told."""
+        """Add a watcher and return the current members; removing it from them cancels the notification."""
         self.members[watcher] = None
         return self.members
 
     def tell(self) -> None:
-        """Soon, and in turns."""
+        """Notify all members soon, in iterations of the event loop."""
         if self.members:
             told, self.members = self.members, {}
             self._wakes.add(_told(told))
 
     def tell_at_once(self) -> None:
-        """For a few who do little."""
+        """Notify all members synchronously: for a few watchers that do little."""
         if self.members:
             told, self.members = self.members, {}
             for call in _told(told):
                 _call(call)
 
     def tell_high_watermark(self) -> None:
-        """Nothing else has changed."""
+        """Notify all members that only the high watermark has moved."""
         for watcher in tuple(self.members):
             _call(watcher.high_watermark_moved)
 
