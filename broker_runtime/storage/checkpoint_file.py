@@ -45,9 +45,7 @@ class CheckpointFile(Generic[V]):
         self._newest = self._written = 0
         self._coming: dict[int, Mapping[Partition, V]] = {}
         self._doubtful: dict[Partition, list[V]] = {}
-        """Values that the file may still have: of failed writes and of forgotten partitions, up to number
-        `_doubtful_to`.
-        """
+        """Values of failed writes and forgotten partitions that the file may have, up to number `_doubtful_to`."""
         self._doubtful_to = 0
 
     def read(self) -> None:
@@ -111,8 +109,9 @@ class CheckpointFile(Generic[V]):
                 self._doubtful, self._doubtful_to = {}, 0
 
     def _has_failed(self, number: int) -> None:
-        """Remember the values of a failed write; repeated failures on a full disk take memory only for different
-        values.
+        """Remember the values of a failed write.
+
+        Repeated failures on a full disk take memory only for different values.
         """
         content = self._coming.pop(number, None)
         if content is None:

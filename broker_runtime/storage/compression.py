@@ -1,6 +1,6 @@
-"""The codecs of record batches: what bytes unpack to, within a bound.
+"""The codecs of record batches, with a bound for the decompressed size.
 
-Pure. gzip is in the standard library; snappy, lz4 and zstd come with cramjam, which is loaded when it is first needed.
+Pure. gzip is in the standard library; snappy, lz4 and zstd come with cramjam, which is loaded at its first use.
 """
 
 import zlib
@@ -13,28 +13,29 @@ from broker_runtime.errors import ErrorCode, KafkaError
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 XERIAL = b"\x82SNAPPY\x00"
-"""Java's clients cut snappy into blocks behind this; others send one block without any beginning to be known by."""
+"""Java's clients write snappy in blocks after this magic; other clients send one block without a magic."""
 XERIAL_HEADER_BYTES = 16
 _USUAL_RATIO = 64
 
 
 def unpack(codec: int, packed: bytes | memoryview, limit: int) -> bytes:
-    """At most `limit` bytes, else KafkaError: MESSAGE_TOO_LARGE, which makes a producer split its batch.
+    """At most `limit` decompressed bytes.
 
-    INVALID_RECORD for what is no such data, UNSUPPORTED_COMPRESSION_TYPE where the decompressor is not installed.
+    Raises KafkaError: MESSAGE_TOO_LARGE for more, which makes a producer split its batch. INVALID_RECORD for bytes that
+    do not have the format, UNSUPPORTED_COMPRESSION_TYPE if the decompressor is not installed.
     """
     return _UNPACKERS[codec](memoryview(packed), limit)
 
 
 def pack(codec: int, data: bytes, like: memoryview) -> bytes:
-    """What `unpack` takes; snappy in blocks or not as it is in `like`. Raises KafkaError as `unpack` does."""
+    """Compress for `unpack`; snappy uses blocks if `like` does. Raises KafkaError as `unpack` does."""
     if codec == GZIP:
         return zlib.compress(data, wbits=31)
     cramjam = _cramjam(codec)
     if codec == ZSTD:
         return bytes(cramjam.zstd.compress(data))
     if codec == LZ4:
-        # Java's clients refuse blocks that build upon each other.
+        # Java's clients reject blocks that depend on each other.
         frame = cramjam.lz4.Compressor(block_linked=False)
         frame.compress(data)
         return bytes(frame.finish())
@@ -83,13 +84,13 @@ def _unpack_snappy(packed: memoryview, limit: int) -> bytes:
 
 
 def _into(codec: int, decompress_into: Callable[[memoryview, bytearray], int], packed: memoryview, limit: int) -> bytes:
-    """Into a buffer that fits nearly always, else into one of the largest size."""
+    """Decompress into a buffer that nearly always suffices, else into one of the largest size."""
     for space in (min(limit, _USUAL_RATIO * len(packed) + _USUAL_RATIO), limit):
         buffer = bytearray(space)
         try:
             size = decompress_into(packed, buffer)
         except Exception as error:
-            # cramjam has one kind of error for all that may be wrong.
+            # cramjam has one kind of error for all failures.
             if "buffer" not in str(error):
                 raise _no_data(codec, error) from error
         else:

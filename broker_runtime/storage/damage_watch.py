@@ -1,8 +1,8 @@
 """Which logs of a folder have damaged ranges, and the check of a segment after a failed read (decision 46).
 
-A start finds most damage. While a broker runs, a read that meets no batch or an I/O error has the whole segment
-checked in a thread; what is damaged is a damaged range of the log from then on, and everything else is served. If only
-an index is lost or cannot be read, it is made again.
+A start finds most damage. While a broker runs, a read that finds no batch or meets an I/O error triggers a check of the
+whole segment in a thread. Damaged parts become damaged ranges of the log, and everything else is served. If only an
+index is lost or cannot be read, it is rebuilt.
 """
 
 import logging
@@ -25,20 +25,20 @@ from broker_runtime.storage.turns import Turns, Work
 _LOGGER = logging.getLogger(__name__)
 _WAITING_MAX = 100
 _AGAIN_S = 60.0
-"""A segment is not checked again before this has passed, one that is known to be damaged not before the next."""
+"""Least time between two checks of a segment, in seconds; the next value is for one with known damage."""
 _DAMAGED_AGAIN_S = 600.0
 
 
 class DamageWatch:
-    """`logs` are the manager's. Damage is known by the files; only counts are kept here."""
+    """`logs` are the manager's. Damage is stored with the segments; this class keeps only counts."""
 
     def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock) -> None:
         self.on_found: Callable[[], None] = _nothing
         """Called when a log has new damaged ranges."""
         self.mended_ranges = 0
-        """How many ranges have become readable again since the start."""
+        """Number of ranges that have become readable again since the start."""
         self.accepted_ranges = 0
-        """How many were given up by a person since the start."""
+        """Number of ranges that a person has given up since the start."""
         self._logs = logs
         self._disk = disk
         self._clock = clock
@@ -47,7 +47,7 @@ class DamageWatch:
         self._checks = False
 
     def note(self, log: Log) -> None:
-        """A log has damaged ranges: say so, and keep it in mind."""
+        """Log and remember that a log has damaged ranges."""
         self._damaged[log.topic, log.partition] = None
         for damaged in log.damage:
             _LOGGER.error(
@@ -69,11 +69,11 @@ class DamageWatch:
 
     @property
     def count(self) -> int:
-        """How many damaged ranges there are now."""
+        """Number of damaged ranges now."""
         return sum(len(log.damage) for log in self.logs())
 
     def suspect(self, log: Log, segment: Segment) -> None:
-        """A read of the segment has failed: check it soon, unless that is under way or was done lately.
+        """Check the segment soon after a failed read, unless a check is under way or recent.
 
         A damaged segment is checked again, too: a disk may have recovered.
         """
@@ -109,7 +109,7 @@ class DamageWatch:
     def _turn(
         self, log: Log, segment: Segment, copy: Segment, turns: Iterator[Work], error: Exception | None = None
     ) -> None:
-        """The next piece of work of a check, in a thread; at the end of the last one its result counts."""
+        """Submit the next piece of a check to a thread; after the last one, apply the result."""
         work = None if error is not None else next(turns, None)
         if work is not None:
             self._disk.submit(work, partial(self._turn, log, segment, copy, turns))
@@ -134,7 +134,7 @@ class DamageWatch:
             _LOGGER.warning("%s can be read again", segment.path)
 
     def _renew_indexes(self, segment: Segment, copy: Segment) -> None:
-        """The records are whole, but an index file is lost or cannot be read."""
+        """Replace the indexes: the records are intact, but an index file is lost or cannot be read."""
         _LOGGER.warning("the indexes of %s cannot be read, and are made again", segment.path)
         copy.index_time()
         keep_in_files(copy.indexes)
@@ -143,7 +143,7 @@ class DamageWatch:
 
 
 def _check(copy: Segment, next_offset: int, index_interval: int, *, gaps: bool) -> Generator[int, None, None]:
-    """Scan the file of a sealed segment; its damage is that of `copy` then."""
+    """Scan the file of a sealed segment; `copy` has its damage afterwards."""
     scan = BatchScan(copy, copy.file.size(), gaps=gaps, end_offset=next_offset)
     for header in scan:
         copy.commit(header.size, header.last_offset, header.newest_ms, index_interval)

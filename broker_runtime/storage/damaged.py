@@ -1,4 +1,4 @@
-"""A partition whose records cannot be read whole, though they must be there."""
+"""A partition some of whose records, which must exist, cannot be read."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -6,12 +6,12 @@ from uuid import UUID
 from broker_runtime.storage.loader import Promise
 
 ACCEPT_LOSS = "accept-loss"
-"""A file of this name in the partition's folder, made by a person: begin with what can be read."""
+"""Name of the file that a person creates in the partition's folder to start with the readable records."""
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedPartition:
-    """`topic_id` is None where the folder does not tell; everything that was promised can be read up to `offset`."""
+    """`topic_id` is None if the folder does not have it; all promised records up to `offset` can be read."""
 
     topic_id: UUID | None
     offset: int

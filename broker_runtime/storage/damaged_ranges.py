@@ -25,7 +25,7 @@ class DamagedRange(NamedTuple):
 
 
 def range_at(ranges: Sequence[DamagedRange], offset: int) -> DamagedRange | None:
-    """The range that holds `offset`, of some that are in order; None for an offset outside of all of them."""
+    """The range with `offset`, or None if it lies outside of all; `ranges` are in order."""
     if not ranges:
         return None
     number = bisect_right(ranges, offset, key=_FIRST_OFFSET) - 1

@@ -1,4 +1,4 @@
-"""Folders of deleted logs: they lose their name at once, and go when nothing on disk says that they should be there."""
+"""Folders of deleted logs: renamed at once, and removed when no file on disk lists their partition any more."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -18,13 +18,14 @@ FOLDERS_PER_SLICE = 128
 class _Deleted(NamedTuple):
     due_ms: int
     key: Partition | None
-    """None for one that an earlier process has left."""
+    """None for a folder that an earlier process left."""
     folder: Path
 
 
 class DeletedFolders:
-    """One sync of the parent makes many renames durable, and one piece of work removes many folders; both run beside
-    the event loop, one at a time. What fails is tried again by the next `remove_some`.
+    """One sync of the parent makes many renames durable, and one piece of work removes many folders.
+
+    Both run beside the event loop, one at a time. The next `remove_some` retries failures.
     """
 
     def __init__(self, fs: FileSystem, log_dir: Path, disk: Disk, is_missed: Callable[[Partition], bool]) -> None:
@@ -32,17 +33,17 @@ class DeletedFolders:
         self._log_dir = log_dir
         self._disk = disk
         self._is_missed = is_missed
-        """Whether something on disk still says that the partition should be there: its folder has to wait."""
+        """Whether a file on disk still lists the partition: its folder has to wait."""
         self._renamed: list[_Deleted] = []
-        """Not durable yet: a power loss brings them back under their names, whole."""
+        """Folders whose renames are not durable yet: a power loss brings them back under their old names, whole."""
         self._syncing: list[_Deleted] = []
         self._unsettled: set[Partition | None] = set()
-        """The partitions of both."""
+        """The partitions of `_renamed` and `_syncing`."""
         self._due: list[_Deleted] = []
         self._is_removing = False
 
     def take(self, key: Partition, folder: Path, due_ms: int) -> None:
-        """Its name is free when this returns. Raises OSError."""
+        """Rename the folder of a deleted log; its name is free when this returns. Raises OSError."""
         gone = parting_name(folder, DELETED)
         self._fs.rename(folder, gone)
         self._renamed.append(_Deleted(due_ms, key, gone))
@@ -50,11 +51,11 @@ class DeletedFolders:
         self._sync_renames()
 
     def note(self, name: str) -> None:
-        """A folder that was found, of a log that was deleted before."""
+        """Schedule the removal of a folder that a start found, of a log that was deleted before."""
         self._due.append(_Deleted(0, None, self._log_dir / name))
 
     def settle(self, key: Partition) -> None:
-        """Before a name is used again its rename is durable. Raises OSError."""
+        """Make the rename of a partition's folder durable before its name is used again. Raises OSError."""
         if key in self._unsettled:
             self._fs.fsync_dir(self._log_dir)
             self._due += self._renamed + self._syncing
@@ -62,7 +63,7 @@ class DeletedFolders:
             self._unsettled.clear()
 
     def remove_some(self, now_ms: int) -> bool:
-        """Begin to remove what is due; whether some of that has to wait for what the disk says."""
+        """Begin to remove the folders that are due. Returns whether some must wait because a file still lists them."""
         self._sync_renames()
         if self._is_removing:
             return False
@@ -90,7 +91,7 @@ class DeletedFolders:
 
     def _synced(self, synced: list[_Deleted], error: Exception | None) -> None:
         if self._syncing is not synced:
-            # Somebody could not wait, and has synced them.
+            # `settle` could not wait, and has synced them.
             return
         self._syncing = []
         if error is not None:
@@ -116,7 +117,7 @@ def _remove(fs: FileSystem, folders: Sequence[Path]) -> None:
 
 
 def remove_folder(fs: FileSystem, folder: Path) -> None:
-    """Raises OSError."""
+    """Remove the folder and its files. Raises OSError."""
     for name in fs.listdir(folder):
         fs.unlink(folder / name)
     fs.rmdir(folder)

@@ -1,6 +1,6 @@
-"""Where a log's fsync runs: in a thread, so that a slow disk stops neither the event loop nor other logs.
+"""Runs a log's fsync in a thread, so that a slow disk blocks neither the event loop nor other logs.
 
-`Disk` is the seam; what is handed to it must not touch anything that the event loop changes meanwhile.
+`Disk` is the seam; submitted work must not touch anything that the event loop changes meanwhile.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from broker_runtime.errors import KafkaError, detached
 
 Done = Callable[[Exception | None], None]
 Pause = Callable[[Callable[[], None]], None]
-"""Begins something, and calls back on the event loop when it is over: whoever yields it goes on then."""
+"""Begins an operation and calls back on the event loop at its end; the generator that yields it continues then."""
 
 
 class Disk(Protocol):
-    """Does work that may block elsewhere than on the event loop."""
+    """Runs work that may block elsewhere than on the event loop."""
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
-        """Do the work some time, then call `done`, on the event loop, with what it raised or None.
+        """Run the work at some time, then call `done` on the event loop with the error that it raised, or None.
 
         An OSError or KafkaError comes without its traceback, so that it may be kept.
         """
@@ -28,7 +28,10 @@ class Disk(Protocol):
 
 
 def done_by(disk: Disk, work: Callable[[], None]) -> asyncio.Future[None]:
-    """Ends when the disk has done the work. It has what the work raised, and must be in no local variable then."""
+    """A future that ends when the disk has done the work, with the work's error.
+
+    No local variable may refer to the future when the error is raised.
+    """
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     disk.submit(work, partial(_end, ended))
     return ended
@@ -45,7 +48,7 @@ def _end(ended: asyncio.Future[None], error: Exception | None) -> None:
 
 
 class InlineDisk:
-    """At once; for starts and stops, when nobody else waits, and for tests."""
+    """Runs work at once: for starts and stops, when nothing else waits, and for tests."""
 
     def submit(self, work: Callable[[], None], done: Done) -> None:
         try:
@@ -57,7 +60,7 @@ class InlineDisk:
 
 
 class ThreadedDisk:
-    """Belongs to the running event loop; how many works run at once is the executor's matter."""
+    """Belongs to the running event loop; the executor limits how much work runs at once."""
 
     def __init__(self, executor: Executor) -> None:
         self._loop = asyncio.get_running_loop()
@@ -78,8 +81,8 @@ class ThreadedDisk:
             done(error if error is None or isinstance(error, Exception) else RuntimeError(repr(error)))
 
     async def settle(self) -> None:
-        """Until nothing is under way, also of what was begun meanwhile."""
+        """Wait until no work is under way, including work begun meanwhile."""
         while self._pending:
             await asyncio.wait(set(self._pending))
-            # Whoever is told of the end may begin the next.
+            # A callback may begin the next work.
             await asyncio.sleep(0)

@@ -13,24 +13,24 @@ from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 BUFFERS_PER_CALL = os.sysconf("SC_IOV_MAX")
-"""Most buffers of one `pwritev`, 1,024 on Linux. A call with more raises EINVAL."""
+"""Limit of buffers of one `pwritev`, 1,024 on Linux. A call with more raises EINVAL."""
 _SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR))
 
 
 class FsyncFailedError(OSError):
-    """An fsync itself has failed. The kernel may have dropped the pages: no later fsync tells what is on the disk."""
+    """An fsync itself has failed. The kernel may have dropped the pages: no later fsync shows what is on the disk."""
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether the system lacked descriptors or memory for the call: it has lost nothing, and may work later."""
+    """Whether the system lacked descriptors or memory for the call: nothing is lost, and a retry may work."""
     return error.errno in _SHORTAGES and not isinstance(error, FsyncFailedError)
 
 
 class File(Protocol):
-    """An open file. It closes when the last reference to it goes, so a deleted segment may still be read."""
+    """An open file. It closes with its last reference, so a deleted segment may still be read."""
 
     def fileno(self) -> int:
-        """A descriptor for sendfile; raises OSError where there is none."""
+        """A descriptor for sendfile. Raises OSError if there is none."""
         ...
 
     def size(self) -> int: ...
@@ -49,7 +49,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def fsync(self) -> None:
-        """Raises FsyncFailedError."""
+        """Make the content durable. Raises FsyncFailedError."""
         ...
 
 
@@ -67,11 +67,11 @@ class FileSystem(Protocol):
     def listdir(self, path: Path) -> list[str]: ...
 
     def mkdir(self, path: Path) -> None:
-        """Make the folder and its parents; an existing one is no error."""
+        """Create the folder and its parents; an existing folder is accepted."""
         ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Atomic; replaces a file of that name."""
+        """Rename atomically, replacing a file of that name."""
         ...
 
     def unlink(self, path: Path) -> None: ...
@@ -79,15 +79,15 @@ class FileSystem(Protocol):
     def rmdir(self, path: Path) -> None: ...
 
     def fsync_dir(self, path: Path) -> None:
-        """Raises FsyncFailedError, and another OSError where the folder cannot be opened."""
+        """Make names in the folder durable. Raises FsyncFailedError, or another OSError if it cannot be opened."""
         ...
 
     def free_bytes(self, path: Path) -> int:
-        """What may still be written to the file system that holds this folder."""
+        """Bytes that may still be written to the file system that has this folder."""
         ...
 
     def lock(self, path: Path) -> object:
-        """Hold an exclusive lock for as long as the result lives; raises BlockingIOError when another holds it."""
+        """Hold an exclusive lock for as long as the result lives. Raises BlockingIOError if another process has it."""
         ...
 
 
@@ -97,7 +97,7 @@ def read_file(fs: FileSystem, path: Path) -> bytes:
 
 
 def draft_of(path: Path) -> Path:
-    """What `replace_file` writes, before it has the file's name."""
+    """Path of the file that `replace_file` writes before it renames it."""
     return path.with_name(path.name + ".tmp")
 
 
@@ -124,7 +124,7 @@ def _fsync(fd: int) -> None:
 
 
 class OsFile:
-    """A file descriptor; what fails raises OSError."""
+    """A file descriptor; failures raise OSError."""
 
     __slots__ = ("_fd",)
 
@@ -156,7 +156,7 @@ class OsFile:
             self._write_some(buffers, offset)
 
     def _write_some(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Write as many buffers as one call takes; returns how many bytes they have."""
+        """Write at most as many buffers as one call takes; returns how many bytes they have."""
         total = 0
         for buffer in buffers:
             total += len(buffer)
@@ -187,7 +187,7 @@ class OsFile:
 
 
 class OsFileSystem:
-    """The operating system's files; what fails raises OSError."""
+    """The operating system's files; failures raise OSError."""
 
     def open(self, path: Path, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC

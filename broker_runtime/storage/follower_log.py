@@ -1,4 +1,4 @@
-"""What a follower does to its log: takes batches as its leader has them, and cuts what the leader does not have."""
+"""Writes of a follower to its log: appends its leader's batches, and cuts what the leader does not have."""
 
 from broker_runtime.storage.leaders_batches import Run, batch_around, leaders_batches, without_overlap
 from broker_runtime.storage.log import Log
@@ -7,7 +7,7 @@ from broker_runtime.storage.retention import is_roll_due
 from broker_runtime.storage.truncation import end_before
 
 _OPENED_BY_A_CUT = 4
-"""Files that a cut has open at the same time, at most."""
+"""Limit of the files that a cut has open at the same time."""
 
 
 class FollowerLog:
@@ -22,9 +22,10 @@ class FollowerLog:
         self.log = log
 
     def append(self, records: memoryview) -> int:
-        """Append whole batches as the leader sent them; the log's end after it.
+        """Append whole batches as the leader sent them; returns the new end of the log.
 
-        Raises KafkaError at the first bad batch, CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE; those before it are stored.
+        Raises KafkaError at the first bad batch, CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE; the batches before it are
+        stored.
         """
         log = self.log
         if not log.files.health.usable:
@@ -57,21 +58,24 @@ class FollowerLog:
         return log.log_end_offset
 
     def _why_gaps(self, end: int, base: int) -> str:
-        """The leader's log is what the partition is: to refuse what it does not have would keep this replica behind for
-        ever. But only a topic that is or was compacted has reason to lack something."""
+        """The log message about a gap in the leader's offsets.
+
+        The leader's log defines the partition: refusing the gap would keep this replica behind forever. But only a
+        topic that is or was compacted has a reason for gaps.
+        """
         config = self.log.config
         return f"the leader has nothing from {end} to {base - 1}" + (
             "" if config.compacted else ", though the topic is not compacted: if it never was, records are lost there"
         )
 
     def _begin_with_batch_around(self, offset: int, records: memoryview) -> None:
-        """Of an empty log: the leader's starts inside a batch, so this one begins where the batch does."""
+        """Restart an empty log where the leader's first batch begins, if the leader's log starts inside that batch."""
         base = batch_around(records, offset)
         if base is not None:
             self.restart_at(base)
 
     def _append_run(self, run: Run, now_ms: int) -> None:
-        """Batches of one epoch that lie next to each other and go to one segment: one write."""
+        """Append adjacent batches of one epoch and one segment with one write."""
         headers, data = run.take()
         if not headers:
             return
@@ -89,7 +93,7 @@ class FollowerLog:
         log.extend_to(last + 1)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that ends at or above `offset`, for good once it returns. Raises KafkaError."""
+        """Drop, durably, every batch that ends at or above `offset`. Raises KafkaError."""
         log = self.log
         if offset >= log.log_end_offset:
             return
@@ -103,7 +107,7 @@ class FollowerLog:
         log.end_cut(log.segments[-1].next_offset)
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything and go on at `offset`: the leader has nothing older any more. Raises KafkaError."""
+        """Drop everything and continue at `offset`, as the leader has nothing older any more. Raises KafkaError."""
         log = self.log
         check_files_open(log.files)
         log.begin_cut(min(offset, log.segments[0].base_offset))
@@ -112,12 +116,12 @@ class FollowerLog:
         log.end_cut(log.segments[-1].next_offset)
 
     def move_start(self, offset: int) -> None:
-        """Take over the leader's log start."""
+        """Adopt the leader's log start."""
         self.log.move_start(min(offset, self.log.log_end_offset))
 
 
 def check_files_open(files: LogFiles) -> None:
-    """Raise KafkaError where files cannot be opened: a cut that fails on the way takes the log offline."""
+    """Raise KafkaError if files cannot be opened: a cut that fails midway takes the log offline."""
     try:
         opened = [files.place.fs.open(files.segments[-1].path) for _ in range(_OPENED_BY_A_CUT)]
     except OSError as error:

@@ -7,7 +7,7 @@ from broker_runtime.storage.segment import Segment
 
 
 class KnownDamage:
-    """`segments` are the log's, at any time; each has its own ranges."""
+    """`segments` are the log's current ones; each has its own ranges."""
 
     __slots__ = ("_may_be_there", "_segments")
 
@@ -16,14 +16,14 @@ class KnownDamage:
         self._may_be_there = any(segment.damage for segment in segments)
 
     def found(self, segment: Segment, ranges: tuple[DamagedRange, ...]) -> None:
-        """Serve nothing of these parts of a sealed segment from now on."""
+        """Stop serving these parts of a sealed segment."""
         segment.take_damage(ranges)
         self._may_be_there = True
 
     def ranges_from(self, offset: int) -> list[DamagedRange]:
-        """The damaged ranges from `offset` on, in order; a range is cut where it begins before."""
+        """The damaged ranges from `offset` on, in order; a range that begins before `offset` is cut there."""
         if not self._may_be_there:
-            # Nearly always, and for each fetch of a follower.
+            # True nearly always, and checked for each fetch of a follower.
             return []
         found = [damaged for segment in self._segments for damaged in segment.damage]
         self._may_be_there = bool(found)
@@ -33,7 +33,7 @@ class KnownDamage:
         return behind
 
     def first_from(self, offset: int) -> DamagedRange | None:
-        """The first damaged range that ends behind `offset`; it is whole."""
+        """The first damaged range that ends above `offset`, not cut."""
         if not self._may_be_there:
             return None
         for segment in self._segments:

@@ -51,10 +51,10 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
 
 
 def batch_around(records: memoryview, offset: int) -> int | None:
-    """Base offset of the first batch if `offset` lies inside it, after its first record; None otherwise. Raises
-    KafkaError.
+    """Base offset of the first batch if `offset` lies inside it, after its first record; None otherwise.
 
-    A leader whose log starts inside a batch, as records were deleted, still sends the whole batch (KIP-107).
+    Raises KafkaError. A leader whose log starts inside a batch, as records were deleted, still sends the whole batch
+    (KIP-107).
     """
     if len(records) < HEADER_BYTES:
         return None

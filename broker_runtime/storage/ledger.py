@@ -1,7 +1,7 @@
 """Which topic each partition of a folder belongs to and where its log begins, beside Kafka's checkpoints.
 
-Kafka's files name partitions by topic name only, and say nothing of segments or folders that are not there. By this one
-a start knows an entry of an earlier topic of the same name, a folder that is lost and a segment that is lost from the
+Kafka's files name partitions by topic name only, and do not list segments or folders that must exist. With the ledger a
+start detects three cases: an entry of an earlier topic of the same name, a lost folder, and a segment lost from the
 beginning of a log. Kafka and earlier versions of this broker do not read it.
 """
 
@@ -18,15 +18,15 @@ FILE_NAME = ".sluicegate_partitions"
 
 
 class Entry(NamedTuple):
-    """What a partition's folder is known to be."""
+    """The topic of a partition's folder and the begin of its log."""
 
     topic_id: UUID
     begin: int
-    """Base offset of the first segment: what is missing from there on is lost."""
+    """Base offset of the first segment: offsets missing from there on are lost."""
 
 
 def read_ledger(fs: FileSystem, log_dir: Path) -> dict[Partition, Entry]:
-    """Empty when the file is missing; raises ValueError when it is damaged."""
+    """The entries in the file; empty when it is missing. Raises ValueError when it is damaged."""
     path = log_dir / FILE_NAME
     if not fs.exists(path):
         return {}
@@ -41,7 +41,7 @@ def read_ledger(fs: FileSystem, log_dir: Path) -> dict[Partition, Entry]:
 
 
 def write_ledger(fs: FileSystem, log_dir: Path, entries: Mapping[Partition, Entry]) -> None:
-    """Synced. Raises OSError."""
+    """Write and sync the file. Raises OSError."""
     lines = [f"{topic} {number} {entry.topic_id} {entry.begin}\n" for (topic, number), entry in sorted(entries.items())]
     body = "".join(lines).encode()
     replace_file(fs, log_dir / FILE_NAME, _head(body) + b"\n" + body)

@@ -268,9 +268,7 @@ class _Segments:
         return segment
 
     def _load_one(self, segment: Segment, bases: Sequence[int]) -> Damage | None:
-        """Load one segment; `bases` are the base offsets of the segments after it. Returns the damage where the log
-        ends.
-        """
+        """Load one segment and return the damage where the log ends; `bases` are those of the segments after it."""
         report, follows = self._report, bases[0] if bases else None
         report.segments_total += 1
         try:
@@ -374,10 +372,9 @@ def _find_epochs(segments: Sequence[Segment], scan_from: int, epochs: LeaderEpoc
 
 
 def _epochs_fit(segments: Sequence[Segment], epochs: LeaderEpochs) -> bool:
-    """Whether the batches confirm where each epoch begins and ends. A cleaning may have removed all batches of an
-    epoch.
+    """Whether the batches confirm where each epoch begins and ends.
 
-    Offsets in a damaged range confirm or refute nothing.
+    A cleaning may have removed all batches of an epoch. Offsets in a damaged range confirm or refute nothing.
     """
     end = segments[-1].next_offset
     entries = [entry for entry in epochs.entries if entry[1] < end]

@@ -133,9 +133,7 @@ class LogFiles:
         return new
 
     def _snapshot(self) -> None:
-        """Write a snapshot of producers. It is synced with the batches; a start that finds it damaged uses the one
-        before.
-        """
+        """Write a snapshot of producers, which is synced with the batches. If damaged, the one before is used."""
         end = self.segments[-1].next_offset
         # As in Kafka, an empty log has no snapshot.
         if self._snapshot_offset != end > 0:

@@ -44,8 +44,9 @@ class LogHealth:
         self.take_offline(f"{self._place} takes no records since {what} failed ({error}); restart")
 
     def failure(self, what: str, error: Exception) -> KafkaError:
-        """The error for the caller; the log stays online, as the next try may succeed, for example after a descriptor
-        shortage.
+        """The error for the caller; the log stays online.
+
+        The next try may succeed, for example after a shortage of descriptors.
         """
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} on {self._place} failed: {error}")
 

@@ -10,8 +10,7 @@ from broker_runtime.storage.disk import Done
 
 
 class LogStarts:
-    """`now` returns the starts of logs that begin after their first segment; `write` and `write_soon` store them on
-    disk.
+    """`now` returns the starts of logs that begin after their first segment; `write` and `write_soon` store them.
 
     A start that moves is durable when `moved` returns. Starts that are `gathered` are durable when the following
     `write_soon` calls back without an error.

@@ -49,8 +49,7 @@ MENDING = "broker_runtime.storage.mending"
 
 
 class LogManager:
-    """`disk` runs the syncs of logs in use, so that a slow one blocks no other work; starts and stops sync
-    synchronously.
+    """`disk` runs the syncs of logs in use, so that a slow one blocks no other work; starts and stops sync inline.
 
     `wakes` runs the callbacks of those that wait for a log.
     """
@@ -210,8 +209,9 @@ class LogManager:
             _LOGGER.error("%s: the loss cannot be accepted: %s", log.place, error)
 
     def _topic_id(self, key: Partition) -> UUID | None:
-        """The topic id from partition.metadata, or None if no file has it. The ledger replaces a damaged
-        partition.metadata.
+        """The topic id from partition.metadata, or None if no file has it.
+
+        If the file is damaged, it is rewritten from the ledger.
         """
         found, known = None, self._checkpoints.ledger.get(key)
         try:
@@ -251,9 +251,7 @@ class LogManager:
         )
 
     def _found_damaged(self, key: Partition, damaged: DamagedPartition, report: RecoveryReport) -> None:
-        """Record a damaged partition: the controller must not count on this broker for it, and the broker may not lead
-        it.
-        """
+        """Record a damaged partition: the controller must not count on this broker for it, nor let it lead."""
         if key[0] != self._copy:
             self.run_record.lost()
         self.damaged[key] = damaged
@@ -359,9 +357,7 @@ class LogManager:
             _LOGGER.error("%s is left behind, and is set aside at the next start: %s", place.folder, error)
 
     def _clear_name(self, place: LogPlace) -> None:
-        """Remove all traces of a deleted log with that name; otherwise the new log would look as if it had lost
-        records.
-        """
+        """Remove all traces of a deleted log with that name; the new log would look as if it had lost records."""
         key = (place.topic, place.partition)
         self._checkpoints.forget(key)
         self._deleted.settle(key)

@@ -1,9 +1,10 @@
-"""Puts batches into the damaged ranges of a segment. A new file with them takes the place of the old one.
+"""Puts batches into the damaged ranges of a segment. A new file with them replaces the old one.
 
-The batches are another replica's, or one without records if a loss is accepted. Each has the right checksum, fits in
-its range, and has a leader epoch that fits between the batches around it. Batches without records take the offsets
-that the source has removed, so segments follow each other without a gap (decision 32). A range that no source gives
-stays damaged: its bytes are copied as they are. A crash at any moment leaves the old segment or the new one (`swap`).
+The batches come from another replica; if a loss is accepted, one without records takes their place. Each has the right
+checksum, fits in its range, and has a leader epoch that fits between the batches around it. Batches without records
+take the offsets that the source has removed, so segments follow each other without a gap (decision 32). A range that no
+source supplies stays damaged: its bytes are copied unchanged. A crash at any moment leaves the old segment or the new
+one (`swap`).
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -38,7 +39,7 @@ class Wanted(NamedTuple):
 
 
 class Supplied(NamedTuple):
-    """Whole batches, in order; there is nothing else below `covered_to`. `may_have_gaps`: offsets may be left out."""
+    """Whole batches, in order; the source has nothing else below `covered_to`. `may_have_gaps` allows gaps."""
 
     records: bytes
     covered_to: int
@@ -46,11 +47,11 @@ class Supplied(NamedTuple):
 
 
 class NotSuppliedError(Exception):
-    """No source gives the batches; says why."""
+    """No source has the batches; the text is the reason."""
 
 
 class Mending:
-    """Mends one damaged segment of a log, or a part of its damage. Readers see nothing of it before it is complete."""
+    """Mends one damaged segment of a log, or a part of its damage. Readers see the result only when it is complete."""
 
     def __init__(self, log: Log, segment: Segment, monotonic: Callable[[], float]) -> None:
         self._log = log
@@ -62,13 +63,13 @@ class Mending:
         self._stays: list[DamagedRange] = []
         """The damaged ranges of the new segment."""
         self._missing: list[str] = []
-        """For each range that stays: why no source gives it."""
+        """For each range that stays damaged: why no source supplies it."""
 
     def run(self) -> Generator[Work | Wanted, Supplied | None, int]:
-        """Yields work for a thread, and `Wanted`, which is answered by `Supplied` or a NotSuppliedError.
+        """Yields work for a thread, and `Wanted`, which the caller answers with `Supplied` or a NotSuppliedError.
 
-        Returns the segment's end offset. Raises ReplacingStoppedError, OSError, and KafkaError if what was supplied
-        does not fit. Raises NotSuppliedError if a part of the damage stays; the other part is mended then.
+        Returns the segment's end offset. Raises ReplacingStoppedError, OSError, and KafkaError if the supplied batches
+        do not fit. Raises NotSuppliedError if a part of the damage stays; the other part is mended then.
         """
         log, old = self._log, self._segment
         base = old.base_offset
@@ -89,7 +90,7 @@ class Mending:
         return swap.new.next_offset
 
     def _first_supplied(self) -> Generator[Wanted, Supplied | None, tuple[int, Supplied]]:
-        """The number of the first range of which a source gives a beginning, and the beginning.
+        """(Number of the first range for which a source has a beginning, that beginning).
 
         Raises NotSuppliedError if there is none: then nothing is written.
         """
@@ -111,7 +112,7 @@ class Mending:
         return supplied
 
     def _written(self, swap: Swap, number: int, supplied: Supplied) -> Generator[Work | Wanted, Supplied | None, None]:
-        """`supplied` is for the range `number`; no source gives the ranges before."""
+        """Write the new segment. `supplied` is for the range `number`; no source has the ranges before it."""
         writer = BatchWriter(swap.new, _IO_BYTES, self._log.config.index_interval_bytes)
         position = 0
         for count, damaged in enumerate(self._damage):
@@ -151,7 +152,7 @@ class Mending:
     def _filled(
         self, writer: BatchWriter, new: Segment, supplied: Supplied | None
     ) -> Generator[Work | Wanted, Supplied | None, int]:
-        """Up to which offset the range is filled. `supplied` is the beginning, if that was asked for already."""
+        """Fill the range, and return up to which offset. `supplied` is its beginning if that was requested already."""
         expected = self._range.first_offset
         while expected < self._range.next_offset:
             begin = max(expected, self._log.log_start_offset)
@@ -174,15 +175,17 @@ class Mending:
 
     @property
     def _is_lost(self) -> bool:
-        """Whether nothing of the file is left, so that what is not mended can be a segment of its own."""
+        """Whether nothing of the file is left, so that the unmended part can become a segment of its own."""
         return not self._segment.size and not isinstance(self._segment.file, UnreadableFile)
 
     def _leave_damaged(self, writer: BatchWriter, new: Segment, first: int) -> None:
-        """In a thread. The bytes of the range stay, so that the next start finds it again. Raises OSError, and
-        NotSuppliedError if they cannot be read."""
+        """Copy the bytes of the range, so that the next start finds it again; in a thread.
+
+        Raises OSError, and NotSuppliedError if they cannot be read.
+        """
         old, damaged = self._segment, self._range
         if isinstance(old.file, UnreadableFile):
-            # It may hold records that no other replica has.
+            # The file may have records that no other replica has.
             raise NotSuppliedError(self._missing[-1])
         position = new.size
         for at in range(damaged.position, damaged.end, _IO_BYTES):
@@ -195,7 +198,7 @@ class Mending:
         self._stays.append(damaged._replace(first_offset=first, position=position, end=new.size))
 
     def _put(self, writer: BatchWriter, expected: int, begin: int, supplied: Supplied) -> None:
-        """In a thread. `begin` is `expected`, or the start of the log: what lies before that need not be there."""
+        """Write the supplied batches, in a thread. The source may lack the offsets from `expected` up to `begin`."""
         damaged, epochs = self._range, self._log.files.epochs
         most = epochs.at(damaged.next_offset)
         records = memoryview(supplied.records)
@@ -213,7 +216,7 @@ class Mending:
         self._leave_out(writer, progress, supplied.covered_to, begin, may_be_empty=supplied.may_have_gaps)
 
     def _leave_out(self, writer: BatchWriter, first: int, next_offset: int, begin: int, *, may_be_empty: bool) -> None:
-        """A batch without records takes the offsets from `first` up to `next_offset`."""
+        """Write a batch without records for the offsets from `first` up to `next_offset`."""
         if first >= next_offset:
             return
         base = self._segment.base_offset
@@ -225,7 +228,7 @@ class Mending:
         writer.put(parse_header(batch), batch)
 
     def _split(self, at: int) -> None:
-        """The rest of the range becomes a damaged segment of its own. Raises OSError."""
+        """Make the rest of the range a damaged segment of its own. Raises OSError."""
         log, old, damaged = self._log, self._segment, self._range
         rest = Segment(old.fs, log.place.folder, at, old.created_ms)
         rest.file = old.fs.open(rest.path, create=True)
@@ -256,12 +259,15 @@ def _misfit(what: str, damaged: DamagedRange) -> KafkaError:
 
 
 def nothing_for(wanted: Wanted) -> Supplied:
-    """The answer where the loss of the records is accepted."""
+    """The answer to `Wanted` if the loss of the records is accepted."""
     return Supplied(b"", wanted.next_offset, may_have_gaps=True)
 
 
 async def mend(log: Log, segment: Segment, supply: Callable[[Wanted], Awaitable[Supplied]]) -> int:
-    """Mend the segment by what `supply` answers; its end offset. Raises what `Mending.run` and `supply` raise."""
+    """Mend the segment with what `supply` returns, and return its end offset.
+
+    Raises the errors of `Mending.run` and `supply`.
+    """
     works = Mending(log, segment, log.place.clock.monotonic).run()
     try:
         step = next(works)

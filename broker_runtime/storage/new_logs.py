@@ -1,6 +1,6 @@
-"""The files of new logs: made in a thread for many at once, or on the event loop when one is needed.
+"""The files of new logs: created in a thread for many at once, or on the event loop when one is needed.
 
-On a busy disk each of a folder's four files takes milliseconds, as the file system's journal has to take it in.
+On a busy disk each of a folder's four files takes milliseconds, because the file system's journal has to record it.
 """
 
 from collections import deque
@@ -19,13 +19,13 @@ from broker_runtime.storage.segment import Segment
 
 
 class NewLogs:
-    """Owns the files that were made and that no log has taken yet; after a crash they are logs without records.
+    """Owns the files that were created and that no log uses yet; after a crash they are logs without records.
 
-    Whoever asks for a partition's files neither asks again for them nor takes them before `done`: a second folder of
-    that name would take the place of the first. (`cluster.reactions` does the steps of one topic one after the other.)
+    Until `done`, the caller must neither request a partition's files again nor take them: a second folder of that name
+    would replace the first. (`cluster.reactions` runs the steps of one topic one after the other.)
 
-    `place_of` is None where no log is to be made; `clear` makes a name free on disk, and raises OSError and KafkaError;
-    `remove` is for what was made and is not wanted any more.
+    `place_of` returns None if no log is to be created. `clear` makes a name free on disk, and raises OSError and
+    KafkaError. `remove` deletes files that are not wanted any more.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class NewLogs:
         self._is_making = False
 
     def make_soon(self, logs: Iterable[tuple[Partition, UUID]], done: Callable[[], None]) -> None:
-        """Those that are not there, in a thread, for `LogManager.create` to take; then call `done`, in any case.
+        """Create missing logs in a thread, for `LogManager.create` to take; then call `done`, in any case.
 
-        What fails is left to `create`, which tells why. `drop` follows once all were created that still have to be.
+        What fails is left to `create`, which reports the reason. The caller calls `drop` once all logs that are still
+        needed were created.
         """
         wanted = []
         for key, topic_id in logs:
@@ -65,7 +66,7 @@ class NewLogs:
             done()
 
     def _next(self) -> None:
-        """One thread at a time: several would keep the event loop from the interpreter for longer."""
+        """Start one thread at a time: several would keep the event loop from the interpreter for longer."""
         if self._waiting and not self._is_making:
             self._is_making = True
             wanted, done = self._waiting.popleft()
@@ -81,7 +82,7 @@ class NewLogs:
         self._next()
 
     def take(self, place: LogPlace) -> Segment:
-        """The first segment; made now where it was not before. Raises OSError, KafkaError."""
+        """The first segment of the log, created now if it was not before. Raises OSError, KafkaError."""
         place_made, segment = self._made.pop((place.topic, place.partition), (None, None))
         if segment is not None and place_made is not None:
             if place_made.topic_id == place.topic_id:
@@ -91,20 +92,20 @@ class NewLogs:
         return _make(place)
 
     def drop(self, topic_id: UUID) -> None:
-        """The topic may have gone before all its logs were created."""
+        """Remove the remaining files of a topic, which may have been deleted before all its logs were created."""
         for place in [place for place, _ in self._made.values() if place.topic_id == topic_id]:
             del self._made[place.topic, place.partition]
             self._remove(place)
 
 
 def _make_all(places: Sequence[LogPlace], made: list[tuple[LogPlace, Segment]]) -> None:
-    """Raises OSError at the first that fails."""
+    """Create the files of these logs. Raises OSError at the first failure."""
     for place in places:
         made.append((place, _make(place)))
 
 
 def _make(place: LogPlace) -> Segment:
-    """Raises OSError, with nothing made."""
+    """Create the files of one log. Raises OSError, with nothing created."""
     place.fs.mkdir(place.folder)
     try:
         write_topic_id(place.fs, place.folder, place.topic_id)

@@ -1,4 +1,4 @@
-"""Segments that leave the log at its beginning: renamed at once, removed later, and known where they may come back."""
+"""Segments that leave the log at its beginning: renamed at once, removed later, tracked while they may come back."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,9 +17,9 @@ RENAMED_LOG = ".log" + RENAMED
 
 
 def end_of_renamed(fs: FileSystem, path: Path) -> int:
-    """Behind the last offset of a segment that was taken out, by its `RENAMED_LOG` file.
+    """End offset of a segment that was removed from the log, from its `RENAMED_LOG` file.
 
-    Raises OSError, and KafkaError where it is damaged.
+    Raises OSError, and KafkaError if the file is damaged.
     """
     name = path.name.removesuffix(RENAMED_LOG)
     file, index = fs.open(path), path.with_name(f"{name}.index{RENAMED}")
@@ -32,7 +32,7 @@ def end_of_renamed(fs: FileSystem, path: Path) -> int:
 
 
 class OldSegments:
-    """Renames become durable with a sync of the folder: before that a power loss brings the segments back."""
+    """Renames segments; a rename is durable after a sync of the folder, and a power loss before it brings them back."""
 
     __slots__ = ("_going_base", "_place", "_renamed", "_segments", "_syncs", "_unsynced")
 
@@ -42,18 +42,18 @@ class OldSegments:
         self._syncs = syncs
         self._going_base: int | None = None
         self._renamed: list[tuple[int, list[Path]]] = [(0, renamed)] if renamed else []
-        """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
+        """(wall ms, files) of segments that are no longer part of the log and whose files are removed later."""
         self._unsynced: list[Done] = []
-        """To be called once the folder is synced, which has failed: it could not be opened."""
+        """Callbacks that wait for another sync of the folder: in the last one the folder could not be opened."""
 
     def rename_away(self, count: int, now_ms: int, done: Callable[[], None]) -> None:
-        """Take the oldest segments, but not all, out of the log; `done` is called once they are gone for good.
+        """Remove the oldest segments, but not all, from the log; calls `done` once they are durably gone.
 
         Raises OSError.
         """
         for segment in self._segments[:count]:
             paths: list[Path] = []
-            # Before it is tried: what a failure leaves renamed goes too.
+            # Before the rename: files that a failure leaves renamed are removed later, too.
             self._renamed.append((now_ms, paths))
             segment.rename_away(RENAMED, paths)
         self._going_base = self.durable_base
@@ -74,7 +74,7 @@ class OldSegments:
             gone(None)
 
     def retry(self) -> None:
-        """Sync the folder again for the segments of which that failed. To be called now and then."""
+        """Sync the folder again for segments whose sync failed. The caller runs this periodically."""
         unsynced, self._unsynced = self._unsynced, []
         if self._syncs.health.offline is None:
             for gone in unsynced:
@@ -84,22 +84,22 @@ class OldSegments:
         if cuts != self._syncs.cuts:
             return
         if self._going_base is not None and self._going_base < begin:
-            # Those that were taken out since may still come back.
+            # Segments that were removed since may still come back.
             self._going_base = begin if begin < self._segments[0].base_offset else None
         self._syncs.recovery_point = max(self._syncs.recovery_point, begin)
         done()
 
     @property
     def durable_base(self) -> int:
-        """Where the log may begin after a power loss: segments that are taken out come back until that is synced."""
+        """Where the log may begin after a power loss: until a sync, removed segments may come back."""
         return self._segments[0].base_offset if self._going_base is None else self._going_base
 
     def are_gone_for_good(self) -> None:
-        """The log was begun anew, for good: none of its earlier segments can come back."""
+        """Forget removed segments: the log was durably restarted, so none of them can come back."""
         self._going_base = None
 
     def remove_renamed(self, until_ms: int) -> None:
-        """Remove what was renamed at or before `until_ms`; what fails is tried again. Raises OSError."""
+        """Remove files renamed at or before `until_ms`; the next call retries failures. Raises OSError."""
         while self._renamed and self._renamed[0][0] <= until_ms:
             paths = self._renamed[0][1]
             while paths:

@@ -1,7 +1,7 @@
-"""What a partition remembers of idempotent producers: the epoch, the sequence and the last five batches of each.
+"""The state that a partition keeps of idempotent producers: epoch, sequence and last five batches of each.
 
-Pure but for the bytes of Kafka's .snapshot files, which it encodes and decodes. Like Kafka, a snapshot keeps only the
-last batch of each producer; batches after the snapshot are replayed at start.
+Pure except for the bytes of Kafka's .snapshot files, which it encodes and decodes. As in Kafka, a snapshot has only the
+last batch of each producer; a start replays the batches after the snapshot.
 """
 
 from collections import OrderedDict
@@ -34,8 +34,9 @@ class StoredBatch(NamedTuple):
 
 
 class _Producer:
-    """`batches` has at least one. `entry` is what a snapshot holds of the producer: a log that begins a new segment has
-    no time to encode a hundred thousand of them.
+    """State of one producer; `batches` has at least one.
+
+    `entry` is its encoded entry in a snapshot: rolling a log leaves no time to encode a hundred thousand of them.
     """
 
     __slots__ = ("batches", "entry", "epoch", "seen_ms")
@@ -60,7 +61,7 @@ class ProducerStates:
         return len(self._producers)
 
     def newest_batches(self) -> Iterator[tuple[int, int, StoredBatch]]:
-        """(producer id, epoch, its newest batch) of each producer that is remembered now."""
+        """(producer id, epoch, its newest batch) of each currently known producer."""
         return ((producer_id, state.epoch, state.batches[-1]) for producer_id, state in list(self._producers.items()))
 
     def clear(self) -> None:
@@ -69,9 +70,9 @@ class ProducerStates:
     def duplicate_or_check(
         self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int
     ) -> StoredBatch | None:
-        """The stored batch that this one repeats; None when it may be appended; KafkaError when it may not.
+        """The stored batch that this one repeats; None if it may be appended. Raises KafkaError if it may not.
 
-        A producer that the partition does not know (expired, or its batches deleted) may begin anywhere.
+        A producer that the partition does not know (expired, or its batches deleted) may begin with any sequence.
         """
         state = self._producers.get(producer_id)
         if state is None:
@@ -105,7 +106,7 @@ class ProducerStates:
         self._producers.move_to_end(producer_id)
 
     def replay(self, header: Header, now_ms: int) -> None:
-        """Take over a batch found in the log at start, as if it had come now: its own time may be anything."""
+        """Record a batch found in the log at start, with the current time: the batch's own time is unreliable."""
         if header.producer_id < 0:
             return
         stored = StoredBatch(
@@ -114,10 +115,10 @@ class ProducerStates:
         self.record(header.producer_id, header.producer_epoch, stored, now_ms)
 
     def expire(self, now_ms: int, expiration_ms: int) -> Steps[None]:
-        """Forget all producers that were silent for `expiration_ms`. Producers may come and go between two steps.
+        """Forget all producers that were silent for `expiration_ms`; they may change between two steps.
 
-        A producer that was last seen later than now, as the clock was set back, counts as seen now: it would keep the
-        ones behind it from being forgotten.
+        A producer that was last seen in the future, because the clock was set back, counts as seen now. Otherwise it
+        would prevent the producers after it from being forgotten.
         """
         checked = 0
         while self._producers:
@@ -140,7 +141,7 @@ class ProducerStates:
         return _HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
 
     def decode(self, content: bytes) -> None:
-        """Replace the state by a snapshot's; raises ValueError when it is damaged."""
+        """Replace the state by a snapshot's. Raises ValueError when the snapshot is damaged."""
         if len(content) < _HEAD.size + _COUNT.size:
             raise ValueError("the producer snapshot is cut short")
         version, crc = _HEAD.unpack_from(content)

@@ -1,8 +1,8 @@
-"""Whether the bytes of a batch have room for the records that its header counts. Pure; nothing is unpacked.
+"""Whether the bytes of a batch have room for the records that its header counts. Pure; nothing is decompressed.
 
-Of uncompressed records the lengths of the first ones are read. Compressed bytes are followed by the frames of their
-format (RFC 1952, RFC 8878, the LZ4 frame format, snappy's length, Java's blocks), which bound what they unpack to. This
-finds broken producers, whose batches no consumer can read: librdkafka stops at one without an error.
+For uncompressed records the lengths of the first ones are read. For compressed bytes the frames of their format are
+followed (RFC 1952, RFC 8878, the LZ4 frame format, snappy's length, Java's blocks): they bound the decompressed size.
+This finds broken producers, whose batches no consumer can read: librdkafka stops at one without an error.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,26 +12,26 @@ from broker_runtime.storage.batch import HEADER_BYTES, RECORD_BYTES_MIN
 from broker_runtime.storage.compression import GZIP, LZ4, SNAPPY, XERIAL, XERIAL_HEADER_BYTES, ZSTD
 
 LENGTHS_READ_MAX = 4
-"""Records of a batch whose lengths are read, which takes 0.3 us for each."""
+"""Number of records of a batch whose lengths are read, which takes 0.3 us for each."""
 _LENGTH_MIN, _MORE = 2 * (RECORD_BYTES_MIN - 1), 0x80
-"""The least length of a record as it is written, and the first that takes more than a byte."""
+"""The least length of a record in its encoded form, and the first value that takes more than a byte."""
 _BLOCKS_MAX = 64
-"""Blocks of compressed bytes that are followed; more are not doubted if one of these holds something."""
+"""Number of compressed blocks that are followed; a batch with more passes if one of these has content."""
 _LARGEST_RATIO = {GZIP: 1_032, SNAPPY: 64, LZ4: 255, ZSTD: 32_768}
-"""The most that each format can unpack a byte to."""
+"""Greatest number of bytes that each format can decompress one byte to."""
 _GZIP_MAGIC, _LZ4_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"
 _GZIP_MEMBER = _GZIP_MAGIC + b"\x08"
-"""The beginning of a member, with the only method of compression that there is."""
+"""The beginning of a gzip member, with the only compression method that exists."""
 _GZIP_BYTES_MIN = 18
 _SKIPPABLE, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
-"""Frames of zstd that hold no data."""
+"""Magic of zstd frames without data, and its mask."""
 _ZSTD_BLOCK_BYTES_MAX = 128 << 10
 _UINT32, _UINT64 = Struct("<I"), Struct("<Q")
 _JAVA_LENGTH = Struct(">i")
 
 
 def has_room(codec: int, records: memoryview, count: int) -> bool:
-    """Whether `count` records may be behind the header in `records`. `codec` 0: they are not compressed."""
+    """Whether `count` records may follow the header in `records`. `codec` 0 means uncompressed."""
     if not codec:
         return _are_framed(records, count)
     body = records[HEADER_BYTES:]
@@ -41,7 +41,7 @@ def has_room(codec: int, records: memoryview, count: int) -> bool:
     try:
         return _reaches(needed, _UNPACKED[codec](body))
     except (IndexError, ValueError):
-        # A frame is cut short, or is none.
+        # A frame is cut short, or does not have the format.
         return False
 
 
@@ -57,7 +57,7 @@ def _are_framed(records: memoryview, count: int) -> bool:
         if length >= _MORE:
             shift = 7
             while length >> shift:
-                # The highest bit of the last byte: another one follows.
+                # The highest bit of a byte is set if another one follows.
                 if shift > 28:
                     return False
                 length += (records[at] - 1) << shift
@@ -72,7 +72,7 @@ def _are_framed(records: memoryview, count: int) -> bool:
 
 
 def _reaches(needed: int, sizes: Iterator[int]) -> bool:
-    """Whether blocks of at most these sizes may hold so much."""
+    """Whether blocks of at most these sizes may have `needed` bytes."""
     left = needed
     for number, size in enumerate(sizes, 1):
         left -= size
@@ -84,13 +84,16 @@ def _reaches(needed: int, sizes: Iterator[int]) -> bool:
 
 
 def _of_gzip(body: memoryview) -> Iterator[int]:
-    """The length at the end, if the data has less than 4 GiB. It is that of the last member: most clients make one."""
+    """The length at the end, if the data has less than 4 GiB.
+
+    It is the length of the last member: most clients write one member.
+    """
     if len(body) < _GZIP_BYTES_MIN or body[:2] != _GZIP_MAGIC:
         raise ValueError
     is_exact = len(body) * _LARGEST_RATIO[GZIP] < 1 << 32
     yield _UINT32.unpack_from(body, len(body) - 4)[0] if is_exact else 1 << 32
     if bytes(body).find(_GZIP_MEMBER, _GZIP_BYTES_MIN) > 0:
-        # Where another member begins, the one before it may hold as much as the format can pack.
+        # If another member begins, the one before it may have as much as the format can pack.
         yield len(body) * _LARGEST_RATIO[GZIP]
 
 
@@ -135,7 +138,7 @@ def _of_lz4(body: memoryview) -> Iterator[int]:
 
 
 def _of_zstd(body: memoryview) -> Iterator[int]:
-    """The size of each frame where it is told, else that of each of its blocks at most."""
+    """The size of each frame if it is given, else the limit of each of its blocks."""
     at = 0
     while at < len(body):
         magic = _exactly(body, at, 4)
@@ -148,7 +151,7 @@ def _of_zstd(body: memoryview) -> Iterator[int]:
             raise ValueError
         flags = body[at]
         is_single = flags >> 5 & 1
-        # Behind the flags: the window, the dictionary's id, the size of the content.
+        # After the flags: the window, the dictionary's id, the size of the content.
         at += 1 + (not is_single) + (0, 1, 2, 4)[flags & 3]
         size_bytes = (is_single, 2, 4, 8)[flags >> 6]
         if size_bytes:
@@ -165,7 +168,7 @@ def _of_zstd(body: memoryview) -> Iterator[int]:
 
 
 def _exactly(body: memoryview, at: int, size: int) -> memoryview:
-    """Raises ValueError where the bytes are not there."""
+    """The `size` bytes at `at`. Raises ValueError if there are fewer."""
     part = body[at : at + size]
     if size < 0 or len(part) < size:
         raise ValueError
@@ -178,4 +181,4 @@ _UNPACKED: Mapping[int, Callable[[memoryview], Iterator[int]]] = {
     LZ4: _of_lz4,
     ZSTD: _of_zstd,
 }
-"""By codec: the most that each block unpacks to."""
+"""By codec: upper bounds for the decompressed size of each block."""

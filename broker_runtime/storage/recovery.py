@@ -86,11 +86,9 @@ class Damage:
     position: int
     reason: str
     torn: bool = False
-    """The file ends as a crash of the process during a write leaves it: with the beginning of one batch and nothing
-    else.
-    """
+    """Whether the file ends as a crash during a write leaves it: the beginning of one batch and nothing else."""
     followed: bool = False
-    """Whole batches come after the damage. Only searched for in the metadata log."""
+    """Whether whole batches come after the damage. Only searched for in the metadata log."""
 
 
 class BatchScan:
@@ -109,8 +107,7 @@ class BatchScan:
         expected: int | None = None,
         end_offset: int | None = None,
     ) -> None:
-        """`gaps` allows missing offsets, as a cleaning leaves them. All offsets must be below `end_offset` if that is
-        given.
+        """`gaps` allows missing offsets, as a cleaning leaves them. All offsets must be below a given `end_offset`.
 
         With gaps, only `end_offset` can show that the base offset of the last batch is wrong.
         """

@@ -1,4 +1,4 @@
-"""A new segment takes the place of old ones in a log in use: a `Swap`, with its syncs as work for threads.
+"""Replaces old segments of a log in use by a new one: a `Swap`, with its syncs as work for threads.
 
 The generators yield the work. The caller runs each in a thread, and continues the generator on the event loop.
 """
@@ -11,14 +11,14 @@ from broker_runtime.storage.turns import Work
 
 
 class ReplacingStoppedError(Exception):
-    """The log has changed under the work. There is nothing wrong with it."""
+    """The log has changed during the work. There is nothing wrong with the log."""
 
 
 def put_in_place(log: Log, swap: Swap, check: Callable[[], None], why_gaps: str | None) -> Generator[Work, None, None]:
-    """The old segments are gone and the new one is there when it returns; a crash leaves one or the other.
+    """Replace the old segments by the new one; a crash leaves either the old ones or the new one.
 
-    `check` raises what stops the caller. Offsets may be left out in the new segment if `why_gaps` says why. Raises
-    ReplacingStoppedError, OSError and KafkaError. A cut that comes between withdraws the swap.
+    `check` raises the error that stops the caller. `why_gaps` is the reason why the new segment may leave offsets out,
+    or None. Raises ReplacingStoppedError, OSError and KafkaError. A cut in between withdraws the swap.
     """
     swaps = log.files.swaps
     check()
@@ -42,10 +42,10 @@ def _sync_folder(log: Log, check: Callable[[], None]) -> Generator[Work, None, N
 
 
 def tidy(log: Log, swap: Swap) -> None:
-    """Remove what is left of a swap that did not come to its end.
+    """Remove the files of a swap that was not completed.
 
-    A swap that a start would complete, behind whatever the log has by then, must not be left: if it cannot be withdrawn
-    the log takes no more records before that start.
+    Otherwise a start would complete it, whatever the log has by then. If the swap cannot be withdrawn, the log accepts
+    no more records before that start.
     """
     if swap.is_final:
         return

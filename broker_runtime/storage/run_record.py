@@ -1,14 +1,15 @@
-"""Whether everything that the last run of a broker had written is still in its folder (KIP-966: a clean restart).
+"""Whether everything that a broker's last run had written is still in its folder (KIP-966: a clean restart).
 
-A run vouches for the broker epoch that it was registered with. Its word is taken by the next run when
+A run vouches for the broker epoch that it was registered with. The next run trusts that in two cases:
 
-- it stopped cleanly: everything was synced, and Kafka's clean-shutdown marker names the epoch; or
-- it did not, but the machine has not begun anew since (the boot id beside the epoch is that of now): what a killed
-  process has written is still in the page cache, or on disk.
+- The last run stopped cleanly: everything was synced, and Kafka's clean-shutdown marker has the epoch.
+- It did not, but the machine has not rebooted since: the boot id stored with the epoch is the current one. What a
+  killed process has written is still in the page cache, or on disk.
 
-With another boot, without the file, with a log that has failed or is shorter than it was known to be nobody vouches.
-Then the controller must not count on this broker's records. Not noticed: a disk that takes neither fsync nor unlink any
-more and works again without a boot, and one that is torn off without unmounting and put back to the same boot.
+Nothing is vouched for after another boot, without the file, or if a log has failed or is shorter than it was known to
+be. Then the controller must not count on this broker's records. Two cases are not detected. One is a disk that accepts
+neither fsync nor unlink any more, and works again without a boot. The other is a disk that is detached without
+unmounting and attached again during the same boot.
 """
 
 import json
@@ -27,16 +28,16 @@ UNKNOWN_BOOT = ""
 
 
 class RunRecord:
-    """What a broker's folder tells of its last run, and what this run writes down for the next."""
+    """What a broker's folder shows about its last run, and what this run records for the next."""
 
     def __init__(self, fs: FileSystem, log_dir: Path, boot_id: str) -> None:
-        """`boot_id` UNKNOWN_BOOT is not that of any run: then only a clean stop counts."""
+        """With `boot_id` UNKNOWN_BOOT, which matches no run, only a clean stop counts."""
         self.epoch = UNKNOWN_EPOCH
         """The broker epoch since whose registration nothing that was written is lost."""
         self.last_epoch = UNKNOWN_EPOCH
-        """Of the last registration that is known of, vouched for or not."""
+        """Broker epoch of the last known registration, vouched for or not."""
         self.page_cache_kept = False
-        """What the last run has written is there, synced or not, as a crash of its process leaves it."""
+        """Everything that the last run has written still exists, synced or not, as after a crash of its process."""
         self.kept_ledger = False
         """The last run kept the ledger of partitions; an earlier version of this broker does not."""
         self._fs = fs
@@ -46,7 +47,10 @@ class RunRecord:
         self._failed = False
 
     def begin(self) -> bool:
-        """Take over from the last run, before its logs are touched; whether it stopped cleanly. Raises OSError."""
+        """Take over from the last run, before its logs are touched. Returns whether it stopped cleanly.
+
+        Raises OSError.
+        """
         clean = self._fs.exists(self._marker)
         written = self._read(self._path)
         self.page_cache_kept = written[1] == self._boot_id != UNKNOWN_BOOT
@@ -61,7 +65,7 @@ class RunRecord:
             if written != (self.epoch, self._boot_id):
                 self._write()
         elif self._fs.exists(self._path):
-            # Synced, or another machine that had this disk before might read it again.
+            # Synced, because another machine that had this disk before might read it again.
             self._fs.unlink(self._path)
             self._fs.fsync_dir(self._path.parent)
         if clean:
@@ -70,7 +74,7 @@ class RunRecord:
         return clean
 
     def recovered(self) -> None:
-        """What a loss of power has left is cut and synced: from here on the page cache has all that is written."""
+        """Record that the effects of a power loss are cut and synced: from now on the page cache has every write."""
         if not self._failed and not self._fs.exists(self._path):
             try:
                 self._write()
@@ -78,16 +82,16 @@ class RunRecord:
                 log.warning("after a crash the next start cannot tell that its page cache was kept: %s", error)
 
     def registered(self, epoch: int) -> None:
-        """From here on this run vouches for its own epoch, unless a log of it has failed.
+        """Vouch for this run's own epoch from now on, unless one of its logs has failed.
 
-        Raises OSError: then it could give no word after a crash, and must acknowledge nothing.
+        Raises OSError: then the run could not vouch for anything after a crash, and must acknowledge nothing.
         """
         if not self._failed:
             self.epoch = epoch
             self._write()
 
     def lost(self) -> None:
-        """Records that were there before are not there any more."""
+        """Stop vouching, because records that existed before are lost."""
         self.epoch = UNKNOWN_EPOCH
         try:
             if self._fs.exists(self._path):
@@ -96,12 +100,12 @@ class RunRecord:
             log.critical("%s cannot be removed though records are lost: %s", self._path, error)
 
     def failed(self) -> None:
-        """A log takes no records any more, and may have lost some: nothing counts before a restart has read it."""
+        """Stop vouching for good: a log is offline and may have lost records, which only a restart can determine."""
         self._failed = True
         self.lost()
 
     def stopped_cleanly(self) -> None:
-        """Everything is synced. Raises OSError."""
+        """Write the clean-shutdown marker; everything is synced. Raises OSError."""
         content = json.dumps({"version": 0, "brokerEpoch": self.epoch}, separators=(",", ":"))
         replace_file(self._fs, self._marker, content.encode())
 
@@ -111,7 +115,7 @@ class RunRecord:
         replace_file(self._fs, self._path, content.encode())
 
     def _read(self, path: Path) -> tuple[int, str]:
-        """(broker epoch, boot id), unknown where the file does not say."""
+        """(broker epoch, boot id); unknown values if the file does not have them."""
         if not self._fs.exists(path):
             return UNKNOWN_EPOCH, UNKNOWN_BOOT
         try:

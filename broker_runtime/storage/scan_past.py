@@ -1,9 +1,9 @@
-"""Finds the next whole batch of a segment behind a damage, and continues the scan there.
+"""Finds the next whole batch of a segment after damage, and continues the scan there.
 
-A batch says how long it is, so behind damaged records the next batch begins where that says. Where the header itself is
-damaged the next batch is searched byte by byte: a candidate counts if its checksum is right and the next offset, or the
-end of the file, comes directly behind it, as records may hold what looks like a batch. Where length and offsets of the
-damaged batch both lead to the candidate nothing has to come behind it: that may be damaged, too.
+The header of a damaged batch usually has the right length, and the next batch begins after it. If the header itself is
+damaged, the next batch is searched byte by byte. A candidate counts if its checksum is right and the next offset, or
+the end of the file, follows directly: records may contain bytes that look like a batch. If length and offsets of the
+damaged batch both lead to the candidate, nothing has to follow it, as that may be damaged, too.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -18,11 +18,11 @@ _MAGIC_AT = 16
 _WINDOW_BYTES = 1 << 20
 _PAGE_BYTES = 4096
 _FAILED_READS_MAX = 64
-"""A bad disk may take seconds for each read that fails."""
+"""Limit of failed reads: a bad disk may take seconds for each."""
 _SUMMED_BYTES_MAX = 1 << 28
-"""A tenth of a second: how much is summed in search of one batch."""
+"""How many bytes are checksummed in search of one batch, which takes a tenth of a second."""
 _CANDIDATES_MAX = 1_000_000
-"""A second: how many places that may begin a batch are tried."""
+"""How many places that may begin a batch are tried, which takes a second."""
 
 
 def scan_past(
@@ -34,10 +34,10 @@ def scan_past(
     *,
     gaps: bool,
 ) -> Damage | None:
-    """Count the readable batches behind `damage`, and note what is not readable as the segment's damage.
+    """Count the readable batches after `damage`, and record the rest as the segment's damage.
 
-    `follows` is the base offset of the next segment: everything up to it belongs to this one. The result is a damage
-    that `may_end` accepts as the end of the log or, in the last segment, behind which nothing is readable. Raises
+    `follows` is the base offset of the next segment: everything up to it belongs to this one. Returns the damage where
+    the log ends: one that `may_end` accepts or, in the last segment, one with nothing readable after it. Raises
     OSError.
     """
     steps = steps_past(segment, damage, follows, index_interval, may_end, gaps=gaps)
@@ -58,7 +58,7 @@ def steps_past(
     *,
     gaps: bool,
 ) -> Generator[int, None, Damage | None]:
-    """As `scan_past`, in steps that say how many bytes were read."""
+    """Like `scan_past`, in steps that yield how many bytes were read."""
     file_bytes = segment.file.size()
     ranges: list[DamagedRange] = []
     left: Damage | None = damage
@@ -89,7 +89,7 @@ def steps_past(
 def _next_batch(
     segment: Segment, damage: Damage, file_bytes: int, follows: int | None, *, gaps: bool
 ) -> Generator[int, None, tuple[int, Header] | None]:
-    """(position, header) of the first whole batch behind the damage; None where there is none."""
+    """(position, header) of the first whole batch after the damage; None if there is none."""
     file, summed, tried = _Readable(segment.file), 0, 0
     known = _known_next(file, damage)
     for position, header in _candidates(file, damage.position, file_bytes):
@@ -113,7 +113,7 @@ def _next_batch(
 
 
 def _known_next(file: "_Readable", damage: Damage) -> tuple[int, int] | None:
-    """Position and offset behind the damaged batch by its own header, if that says the offset that belongs there."""
+    """Position and offset after the damaged batch according to its header, if that has the expected base offset."""
     head = file.pread(HEADER_BYTES, damage.position)
     header = parse_header(head) if len(head) == HEADER_BYTES else None
     if header is None or header.base_offset != damage.offset:
@@ -122,14 +122,14 @@ def _known_next(file: "_Readable", damage: Damage) -> tuple[int, int] | None:
 
 
 class _Readable:
-    """A file without the bytes that cannot be read: a read of them gives nothing."""
+    """A file whose unreadable bytes are left out: a read of them returns nothing."""
 
     def __init__(self, file: File) -> None:
         self._file = file
         self._failed = 0
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Raises OSError of the process or of the whole disk, as a shortage of memory."""
+        """Read like `File.pread`. Raises OSErrors of the process or the whole disk, such as a shortage of memory."""
         if self._failed >= _FAILED_READS_MAX:
             return b""
         try:
@@ -142,7 +142,7 @@ class _Readable:
 
 
 def _candidates(file: _Readable, start: int, stop: int) -> Iterator[tuple[int, Header]]:
-    """First where the damaged batch says that it ends, then each place behind `start` with the magic of a batch."""
+    """The end of the damaged batch by its header, then each place after `start` with the magic of a batch."""
     head = file.pread(HEADER_BYTES, start)
     end = start + parse_header(head).size if len(head) == HEADER_BYTES else start
     head = file.pread(HEADER_BYTES, end) if end > start else b""
@@ -166,5 +166,5 @@ def _is_followed(file: _Readable, end: int, file_bytes: int, expected: int, *, g
         # The next damage begins there.
         return True
     header = parse_header(head)
-    # Where the next offset is right, that batch may be damaged elsewhere.
+    # If its offset is the expected one, that batch may be damaged elsewhere.
     return header.base_offset == expected or (gaps and header.magic == MAGIC and header.base_offset > expected)

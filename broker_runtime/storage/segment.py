@@ -48,9 +48,7 @@ class Segment(SegmentReader):
         self._hints.clear()
 
     def create(self) -> None:
-        """Create the files, the log's last: after a failure only indexes remain, and a start does not see them as a
-        segment.
-        """
+        """Create the files, the log's last: if that fails, only indexes remain, which are not a segment at a start."""
         self.indexes.create()
         self.file = self.fs.open(self.path, create=True)
 

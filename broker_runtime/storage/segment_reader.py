@@ -50,9 +50,7 @@ class SegmentReader:
         self.checked_s = NOT_CHECKED
         """Time of the last check for damage in this process, in seconds of the monotonic clock, or NOT_CHECKED."""
         self._is_doubtful = False
-        """A region that was returned could not be read: until a read succeeds, regions are read before they are
-        returned.
-        """
+        """A returned region could not be read: until a read succeeds, regions are read before they are returned."""
         self._hints: dict[int, int] = {}
 
     def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, Header]]:

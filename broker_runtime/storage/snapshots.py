@@ -1,4 +1,4 @@
-"""The .snapshot files of a partition: producer state at an offset, so that a start replays only what came after."""
+"""The .snapshot files of a partition: producer state at an offset, so that a start replays only later batches."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ def snapshot_offsets(fs: FileSystem, folder: Path) -> list[int]:
 
 
 def take_snapshot(fs: FileSystem, folder: Path, producers: ProducerStates, offset: int) -> Path:
-    """The file, which is not synced yet. Raises OSError.
+    """Write a snapshot and return its file, which is not synced yet. Raises OSError.
 
-    Older snapshots but one go: a start needs the newest, and one more should it be damaged.
+    Removes all older snapshots except one: a start needs the newest, and the one before if that is damaged.
     """
     path = segment_path(folder, offset, SUFFIX)
     replace_file(fs, path, producers.encode(), sync=False)
@@ -29,7 +29,10 @@ def take_snapshot(fs: FileSystem, folder: Path, producers: ProducerStates, offse
 
 
 def load_snapshot(fs: FileSystem, folder: Path, end_offset: int, producers: ProducerStates) -> int:
-    """Load the newest usable snapshot at or below `end_offset`, remove the others above; returns its offset or -1."""
+    """Load the newest usable snapshot at or below `end_offset`, and return its offset or -1.
+
+    Removes snapshots above `end_offset` and damaged ones.
+    """
     for offset in reversed(snapshot_offsets(fs, folder)):
         path = segment_path(folder, offset, SUFFIX)
         if offset <= end_offset:
@@ -44,14 +47,14 @@ def load_snapshot(fs: FileSystem, folder: Path, end_offset: int, producers: Prod
 
 
 def forget_snapshots(fs: FileSystem, folder: Path, above: int) -> None:
-    """Remove those of offsets above `above`: they tell of records that were cut."""
+    """Remove snapshots of offsets above `above`: they include records that were cut."""
     for offset in snapshot_offsets(fs, folder):
         if offset > above:
             fs.unlink(segment_path(folder, offset, SUFFIX))
 
 
 def replay_producers(segments: Sequence[Segment], producers: ProducerStates, from_offset: int, now_ms: int) -> None:
-    """Take over the readable batches from a snapshot's offset on."""
+    """Record the readable batches from a snapshot's offset on."""
     for segment in segments:
         position = segment.position_from(max(from_offset, segment.base_offset))
         if position is None:

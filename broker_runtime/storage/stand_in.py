@@ -9,7 +9,7 @@ from broker_runtime.storage.segment_indexes import keep_in_memory
 
 
 def stand_in(segment: Segment, lost: DamagedRange) -> None:
-    """Have the segment consist of `lost` alone, whatever its file holds. Raises OSError."""
+    """Make the segment consist of `lost` alone, whatever its file has. Raises OSError."""
     segment.indexes.renew()
     keep_in_memory(segment.indexes)
     segment.indexes.forget()

@@ -50,9 +50,7 @@ def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[
 
 
 def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
-    """Whether the bytes at `position` look like a batch that ends at `offset` or later and before `stop`. Raises
-    OSError.
-    """
+    """Whether a batch seems to begin at `position` that ends at `offset` or later, before `stop`. Raises OSError."""
     head = file.pread(_EXTENT.size, position)
     if len(head) < _EXTENT.size:
         return False

@@ -1,4 +1,4 @@
-"""Folders of partitions that are no longer in use, and what is set aside for a person to decide about."""
+"""Folders of partitions that are no longer in use, and folders that are set aside for a person to decide about."""
 
 import re
 from collections.abc import Iterable
@@ -17,14 +17,14 @@ _UNKNOWN = UUID(int=0)
 
 
 def parting_name(folder: Path, suffix: str) -> Path:
-    """Kafka's name for a partition's folder that is no longer in use; a long topic's name is cut, as there."""
+    """Kafka's name for a partition's folder that is no longer in use; as in Kafka, a long topic name is cut."""
     topic, _, partition = folder.name.rpartition("-")
     rest = f"-{partition}.{uuid4().hex}{suffix}"
     return folder.with_name(topic[: _NAME_MAX - len(rest)] + rest)
 
 
 def missing_partitions(partitions: Iterable[Partition], parted: Iterable[str]) -> list[Partition]:
-    """Those that had none of the folders `parted`, which are no longer in use."""
+    """The partitions that have none of the folders `parted`, which are no longer in use."""
     had: set[Partition] = set()
     had_of_long_names: list[Partition] = []
     for name in parted:
@@ -42,7 +42,7 @@ def missing_partitions(partitions: Iterable[Partition], parted: Iterable[str]) -
 
 
 class StrayFolders:
-    """Those that are set aside, whether by this process or by one before. They are renamed, never deleted."""
+    """Folders that are set aside, by this process or an earlier one. They are renamed, never deleted."""
 
     def __init__(self, fs: FileSystem, log_dir: Path) -> None:
         self._fs = fs
@@ -53,19 +53,19 @@ class StrayFolders:
         return len(self._known)
 
     def note(self, name: str) -> None:
-        """A folder that was found."""
+        """Register a folder that a start found."""
         match = _STRAY_FOLDER.fullmatch(name)
         if match is None:
             return
         try:
             topic_id = read_topic_id(self._fs, self._log_dir / name)
         except ValueError:
-            # Nobody can ask for it.
+            # No topic id can ask for it.
             topic_id = _UNKNOWN
         self._known[name] = topic_id, int(match["partition"])
 
     def take(self, folder: Path) -> str:
-        """Its new name, for good. Raises OSError."""
+        """Rename the folder durably and return its new name. Raises OSError."""
         stray = parting_name(folder, STRAY)
         self._fs.rename(folder, stray)
         self._fs.fsync_dir(self._log_dir)
@@ -73,5 +73,5 @@ class StrayFolders:
         return stray.name
 
     def of(self, topic_id: UUID, partition: int) -> str | None:
-        """The name of a folder that holds records of this partition."""
+        """Name of a folder with records of this partition; None if there is none."""
         return next((name for name, known in self._known.items() if known == (topic_id, partition)), None)

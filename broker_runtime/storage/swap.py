@@ -1,17 +1,18 @@
-"""A cleaned segment takes the place of those it was made of, so that a crash at any moment leaves one or the other.
+"""A cleaned segment replaces those it was made of, so that a crash at any moment leaves one or the other.
 
-Files have Kafka's names: what is being written ends with `.cleaned` and counts for nothing; once its name ends with
-`.swap`, for good, the next start completes what was begun.
+Files have Kafka's names: a file being written ends with `.cleaned` and counts for nothing. Once its name durably ends
+with `.swap`, the next start completes the swap.
 
 1. The new segment is written and synced as `.cleaned`, and its log's file renamed to `.swap`. The folder is synced.
-2. The old segments but the first are removed, the first one's indexes too, and `.swap` is renamed to the first one's
-   name, in whose place it is from then on. The folder is synced.
 
-A new segment that has damaged ranges itself takes the place of one that has some, too (`mending`). A start could not
-tell whether such a `.swap` file is whole, so it is renamed from `.cleaned` in 2, and has no index files.
+2. The old segments except the first are removed, and the first one's indexes. `.swap` is renamed to the first one's
+name, which it replaces. The folder is synced.
 
-Whatever a power loss keeps of 2, also the rename without the removals, a start knows which segments are the old ones:
-they begin inside the new one. Readers that have old files open may finish.
+A new segment that has damaged ranges itself replaces an old one that has some, too (`mending`). A start could not
+verify such a `.swap` file, so it is renamed from `.cleaned` in step 2, and has no index files.
+
+Whatever a power loss keeps of step 2, even the rename without the removals, a start knows which segments are the old
+ones: they begin inside the new one. Readers that have old files open may finish.
 """
 
 from collections.abc import Sequence
@@ -27,23 +28,26 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 SWAP_LOG = ".log" + SWAP
 GAPS_FILE = "sluicegate.gaps"
-"""Is in the folder of a log that may leave offsets out. Where it is not a start takes a gap for damage: a batch's base
-offset is outside its checksum, and is checked by the offsets around it."""
+"""Name of the file that marks the folder of a log that may leave offsets out.
+
+Without it, a start treats a gap as damage: a batch's base offset is outside its checksum, and is verified by the
+offsets around it.
+"""
 
 
 class Swap:
-    """One of them in a log in use. `begin` and `finish` are for the event loop, and leave the syncs to threads."""
+    """One swap in a log in use. The event loop calls `begin` and `finish`, and leaves the syncs to threads."""
 
     def __init__(self, place: LogPlace, segments: list[Segment], old: Sequence[Segment]) -> None:
-        """`segments` are the log's, `old` some of them that follow each other. Raises OSError."""
+        """`segments` are the log's, `old` some adjacent ones of them. Raises OSError."""
         self._place = place
         self._segments = segments
         self._old = old
         self.is_final = False
-        """It is finished, or a start has to finish it: it is not withdrawn any more."""
+        """The swap is finished, or a start has to finish it: it cannot be withdrawn any more."""
         self.new = Segment(place.fs, place.folder, old[0].base_offset, old[-1].created_ms)
         self.new.indexes.renew()
-        # Here and not in a thread: meanwhile a log may be deleted, and another one have its name.
+        # Here and not in a thread: meanwhile the log may be deleted, and another one have its name.
         self.new.file, *self._index_files = [
             place.fs.open(_named(path, CLEANED), create=True) for path in (self.new.path, *self.new.indexes.paths)
         ]
@@ -57,7 +61,7 @@ class Swap:
         return all(self._segments[number + n] is old for n, old in enumerate(self._old))
 
     def sync(self) -> None:
-        """In a thread, before `begin`: what was written is there for good."""
+        """Make the new files durable, in a thread, before `begin`."""
         self.new.file.fsync()
         if self.new.damage:
             return
@@ -66,19 +70,19 @@ class Swap:
         self.new.indexes.times.write_to(times)
 
     def begin(self) -> None:
-        """From the next sync of the folder on a start completes it. Raises OSError."""
+        """Commit to the swap: after the next sync of the folder a start completes it. Raises OSError."""
         if self.new.damage:
             return
         self._place.fs.rename(_named(self.new.path, CLEANED), _named(self.new.path, SWAP))
 
     def withdraw(self) -> None:
-        """Nothing has changed; a sync of the folder makes that durable. Raises OSError."""
+        """Remove the new files; the log is unchanged. A sync of the folder makes that durable. Raises OSError."""
         for path in (self.new.path, *self.new.indexes.paths):
             for suffix in (SWAP, CLEANED):
                 _unlink_if_there(self._place.fs, _named(path, suffix))
 
     def finish(self) -> None:
-        """Raises OSError, with the log's files in a state that only a start can complete."""
+        """Replace the old files. Raises OSError, with the log's files in a state that only a start can complete."""
         fs, new = self._place.fs, self.new
         first = self._old[0]
         self.is_final = True
@@ -97,9 +101,9 @@ class Swap:
 
 
 def complete_swaps(place: LogPlace) -> None:
-    """At a start: what a crash has interrupted.
+    """Complete interrupted swaps at a start.
 
-    Raises OSError, and DamagedLogError where neither the new segment nor the old ones are there.
+    Raises OSError, and DamagedLogError if neither the new segment nor the old ones are there.
     """
     names = place.fs.listdir(place.folder)
     swaps = sorted(name for name in names if name.endswith(SWAP_LOG))
@@ -117,7 +121,7 @@ def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> 
     end = max((header.last_offset + 1 for header in scan), default=base)
     bases = sorted(int(name.removesuffix(".log")) for name in names if name.endswith(".log"))
     if scan.damage is not None or end == base:
-        # It goes with other leftovers, once the log is known to be whole without it.
+        # It is removed with other leftovers, once the log is known to be whole without it.
         missing = _end_of_chain(fs, folder, base, [each for each in bases if each >= base])
         if missing is not None:
             raise DamagedLogError(missing, f"{swap} is damaged, and segments that it replaces are gone")
@@ -130,7 +134,7 @@ def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> 
 
 
 def _end_of_chain(fs: FileSystem, folder: Path, begin: int, bases: Sequence[int]) -> int | None:
-    """Where segments that should follow each other from `begin` on do not; None where they do."""
+    """The offset where adjacent segments from `begin` on leave a gap; None if they do not."""
     end = begin
     for base in bases:
         if base != end:
@@ -145,9 +149,9 @@ def _end_of_chain(fs: FileSystem, folder: Path, begin: int, bases: Sequence[int]
 
 
 def superseded(before: Segment, bases: Sequence[int]) -> int:
-    """How many of the segments that come after `before` are parts of it that a power loss has brought back.
+    """Number of the segments after `before` that are parts of it, which a power loss has brought back.
 
-    Raises KafkaError where it does not end with the last of them: then it is another damage.
+    Raises KafkaError if it does not end with the last of them: then it is another damage.
     """
     count = sum(base < before.next_offset for base in bases)
     if count and before.next_offset not in bases:

@@ -1,4 +1,4 @@
-"""One sync of a log's files: what it has to make durable, taken on the event loop, and the work, done in a thread."""
+"""One sync of a log's files: the event loop collects what has to become durable, and a thread syncs it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,37 +15,37 @@ from broker_runtime.storage.segment_indexes import SegmentIndexes
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """After `run` everything below `end` survives a power loss, unless the log was cut since `cuts` was taken."""
+    """After `run` everything below `end` survives a power loss, unless the log was cut since `cuts` was read."""
 
     place: LogPlace
     files: Sequence[File]
     indexes: Sequence[SegmentIndexes]
-    """Those whose files are among them."""
+    """The indexes whose files are in `files`."""
     snapshot: Path | None
-    """Of producers, if it was never synced."""
+    """The snapshot of producers, if it was never synced."""
     epochs_file: EpochsFile
     epochs: EpochsDraft | None
-    """What is to be that file, if it is not."""
+    """The draft to replace that file; None if the file is up to date."""
     names: int
-    """How many times names had come to the folder."""
+    """How many names had been made in the folder."""
     names_are_new: bool
     metadata_is_new: bool
     """Whether partition.metadata was never synced."""
     folder_is_new: bool
-    """The same of the folder's own name."""
+    """Whether the folder's own name was never synced."""
     end: int
     cuts: int
 
     def run(self) -> None:
-        """Raises FsyncFailedError, and other OSErrors for what could not be opened or renamed; then it may run again.
+        """Sync everything; it may run again after an error. Touches nothing that a log in use changes.
 
-        Touches nothing that a log in use changes.
+        Raises FsyncFailedError, and other OSErrors if a file could not be opened or renamed.
         """
         fs, folder = self.place.fs, self.place.folder
         for file in self.files:
             file.fsync()
         if self.snapshot is not None:
-            # A newer one may have taken its place meanwhile.
+            # A newer snapshot may have replaced it meanwhile.
             with suppress(FileNotFoundError):
                 fs.open(self.snapshot).fsync()
         if self.epochs is not None:

@@ -112,9 +112,7 @@ def _newest_begins_before(offset: int, segment: Segment) -> bool:
 
 
 def _segments(log: Log) -> Iterator[Segment]:
-    """The segments with records that count. Each is looked up when needed, because others may have replaced it
-    meanwhile.
-    """
+    """The segments with records that count, each looked up when needed: others may have replaced it meanwhile."""
     offset = log.log_start_offset
     while (number := bisect_right(log.segments, offset, key=_NEXT_OFFSET)) < len(log.segments):
         segment = log.segments[number]
@@ -166,9 +164,7 @@ class _Stretch:
         return None
 
     def newest(self) -> FoundRecord | None:
-        """The newest record, found by the batches' headers; the records are read only of a batch that does not count
-        entirely.
-        """
+        """The newest record, found by the batches' headers. Reads records of a batch of which some do not count."""
         best: FoundRecord | None = None
         batch: tuple[int, Header] | None = None
         for position, header in self._headers():

@@ -56,9 +56,7 @@ def _begun(place: LogPlace, offset: int) -> Segment:
 
 
 def reload_producers(place: LogPlace, segments: list[Segment], producers: ProducerStates) -> int:
-    """Rebuild the producers' states from the remaining batches; returns the offset of the snapshot that it started
-    from.
-    """
+    """Rebuild the producers' states from a snapshot and the remaining batches; returns the snapshot's offset."""
     if not len(producers):
         # Fewer batches cannot add producers.
         return -1

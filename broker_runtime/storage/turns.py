@@ -1,12 +1,12 @@
-"""Work of a thread in turns: between two of them the event loop runs, which shares the interpreter."""
+"""Splits a thread's work into turns: between two of them the event loop, which shares the interpreter, runs."""
 
 from collections.abc import Callable, Iterator
 
 TURN_S = 0.002
-"""A turn holds the interpreter for about so long, and the event loop may wait for as long."""
+"""Approximate length of a turn, which holds the interpreter; the event loop may wait as long."""
 Work = Callable[[], None]
 Steps = Iterator[int]
-"""Says now and then how many bytes were read and written; between two of these another thread may continue."""
+"""Yields now and then how many bytes were read and written; after each yield another thread may continue."""
 
 
 class Turns:

@@ -1,4 +1,4 @@
-"""The work on a folder's logs that comes with time: retention, syncs, checkpoints, and folders of deleted logs.
+"""Periodic work on a folder's logs: retention, syncs, checkpoints, and folders of deleted logs.
 
 A tick is bounded: it checks some of the logs, starts slow work in threads, and leaves the rest to the next tick.
 """
@@ -23,13 +23,13 @@ _LOGS_OF_A_STEP = 32
 """Logs that are maintained between two breaks; each takes about 20 microseconds."""
 _RECOVERED_PER_TICK = 16
 _SEALED_PER_TICK = 64
-"""Segments. Each takes a few system calls of the event loop."""
+"""Limit of segments. Each takes a few system calls on the event loop."""
 _SEALED_BYTES_PER_TICK = 64 << 20
 """One segment is synced whatever its size; other users of the disk must not wait for more."""
 
 
 class LogUpkeep:
-    """`logs` are the manager's. A log that fails is reported, and the others go on."""
+    """`logs` are the manager's. A log that fails is reported, and the others are maintained."""
 
     def __init__(
         self, logs: Mapping[Partition, Log], checkpoints: Checkpoints, deleted: DeletedFolders, clock: Clock
@@ -40,12 +40,12 @@ class LogUpkeep:
         self._clock = clock
         self._turn: list[Log] = []
         self._not_checked: list[Log] = []
-        """Logs that the retention check in progress has yet to reach."""
+        """Logs that the retention check in progress has not reached yet."""
         self._recovered: deque[Log] = deque()
         self._sealing: list[Log] = []
         """Logs whose sealed segments are being synced."""
         self._to_seal: list[Log] = []
-        """Logs that the present round of `_sync_sealed` has yet to reach, the next ones last."""
+        """Logs that the current round of `_sync_sealed` has not reached yet, the next ones last."""
         self.configure(BrokerConfig())
 
     def configure(self, config: BrokerConfig) -> None:
@@ -60,7 +60,7 @@ class LogUpkeep:
         self._retention_at = now_s + config.log_initial_task_delay_ms / 1000
 
     def sync_soon(self, log: Log) -> None:
-        """A crash has left it with records that are not synced, and nobody has asked for it."""
+        """Schedule a sync of records that a crash left unsynced and that no client waits for."""
         self._recovered.append(log)
 
     def tick(self) -> Steps[None]:
@@ -118,7 +118,7 @@ class LogUpkeep:
             remove_below_start(log, now_ms)
             log.files.old.retry()
             if log.waits_for_sync or log.files.syncs.is_due(now_ms, log.config.flush_ms):
-                # One that waits has its sync under way, unless that was put off.
+                # A log that waits has its sync under way, unless that was put off.
                 log.files.syncs.begin()
             if knows_begin(self._checkpoints.ledger.get((log.topic, log.partition)), log):
                 log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)
@@ -127,14 +127,14 @@ class LogUpkeep:
         log.files.release_idle()
 
     def _sync_recovered(self) -> None:
-        """A few at a time, so that the next crash leaves less to scan."""
+        """Sync a few recovered logs at a time, so that the next crash leaves less to scan."""
         for _ in range(min(len(self._recovered), _RECOVERED_PER_TICK)):
             log = self._recovered.popleft()
             if log.recovery_point < log.log_end_offset:
                 log.files.syncs.begin()
 
     def _sync_sealed(self) -> None:
-        """Sync one large segment or many small ones, once the last ones are synced."""
+        """Sync one large segment or many small ones, once the previous ones are synced."""
         if any(log.files.syncs.is_under_way for log in self._sealing):
             return
         self._sealing.clear()
@@ -149,7 +149,7 @@ class LogUpkeep:
                 segments, size = segments - begun[0], size - begun[1]
                 if segments <= 0 or size <= 0:
                     break
-        # They may have more.
+        # These logs may have more sealed segments.
         self._to_seal += reversed(self._sealing)
 
 

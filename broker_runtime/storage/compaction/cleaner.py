@@ -1,6 +1,6 @@
-"""The log cleaner of a broker: the filthiest log first, one at a time, for as long as there is one (KIP-58, KIP-354).
+"""The log cleaner of a broker: the dirtiest log first, one at a time, while there is one (KIP-58, KIP-354).
 
-A log that cannot be cleaned is told once, counted and left alone until the broker is restarted; the others go on.
+A log that cannot be cleaned is logged once, counted and skipped until the broker restarts; the others are cleaned.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 CLEANING = "broker_runtime.storage.compaction.cleaning"
-"""Is imported when there is a log to clean (decision 45)."""
+"""Imported when there is a log to clean (decision 45)."""
 _CHECKS_MAX = 10
 _LOGS_PER_LOOK = 256
-"""That are looked at before others have their turn on the event loop."""
+"""Number of logs that are checked before other tasks run on the event loop."""
 
 
 class LogCleaner:
-    """`logs` are the manager's; `checkpoint` writes their first dirty offsets some time. `config` may be set anew."""
+    """`logs` are the manager's; `checkpoint` writes their first dirty offsets later. `config` may be replaced."""
 
     def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock, checkpoint: Callable[[], None]) -> None:
         self.config = BrokerConfig()
@@ -46,21 +46,21 @@ class LogCleaner:
         self._importer = Importer()
         self._uncleanable: dict[Partition, UUID] = {}
         self._failed: set[Partition] = set()
-        """For now: they are passed over until no other log is to be cleaned."""
+        """Logs that are skipped for now, until no other log is to be cleaned."""
         self._damaged: dict[Path, int] = {}
-        """How often a cleaning has met a damage in these files."""
+        """How often a cleaning has met damage in each of these files."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Clean logs until cancelled."""
         while True:
             if not await self.clean_filthiest():
                 await asyncio.sleep(self.config.log_cleaner_backoff_ms / 1000)
 
     async def clean_filthiest(self) -> bool:
-        """Clean one log; whether there was one."""
+        """Clean one log; returns whether there was one."""
         found = await self._filthiest()
         if found is not None and imported(CLEANING) is None:
-            # Others have their turn meanwhile.
+            # Other tasks run meanwhile.
             found = await self._filthiest() if await self._is_loaded() else None
         self.figures.last_look_s = self._clock.monotonic()
         if found is None:
@@ -98,7 +98,7 @@ class LogCleaner:
         return True
 
     async def _filthiest(self) -> tuple[Log, Dirt] | None:
-        """Also counts what cannot be cleaned."""
+        """The log with the greatest dirty ratio; also counts logs that cannot be cleaned."""
         best: tuple[Log, Dirt] | None = None
         most, uncleanable_bytes, now_ms = 0.0, 0, self._clock.wall_ms()
         self._uncleanable = {key: topic for key, topic in self._uncleanable.items() if self._is_given_up(key)}
@@ -109,7 +109,7 @@ class LogCleaner:
                 continue
             dirt = _dirt(log, now_ms)
             if dirt.end < _dirt(log, now_ms, log.log_end_offset).end:
-                # Clean what is synced, and have the rest synced for the next time.
+                # Clean what is synced, and sync the rest for the next time.
                 log.files.syncs.begin_sealed()
             if key in self._uncleanable:
                 uncleanable_bytes += dirt.dirty_bytes
@@ -118,7 +118,7 @@ class LogCleaner:
         self.figures.looked(best[1] if best else None, len(self._uncleanable), uncleanable_bytes)
         if best is None or not _has_room(best[0]):
             return None
-        # Others had their turn meanwhile.
+        # Other tasks ran meanwhile.
         return best[0], _dirt(best[0], now_ms)
 
     def _is_given_up(self, key: Partition) -> bool:
@@ -126,7 +126,7 @@ class LogCleaner:
         return log is not None and log.topic_id == self._uncleanable[key]
 
     async def _drive(self, cleaning: "Cleaning") -> int:
-        """Raises what the cleaning or its work raises."""
+        """Run the cleaning to its end. Raises what the cleaning or its work raises."""
         works = cleaning.run()
         began_s = self._clock.monotonic()
         try:
@@ -146,13 +146,13 @@ class LogCleaner:
             works.close()
 
     async def _throttle(self, count: int, began_s: float) -> None:
-        """`count` bytes were read and written since."""
+        """Wait if `count` bytes since `began_s` exceed the I/O limit."""
         early_s = began_s + count / self.config.log_cleaner_io_max_bytes_per_second - self._clock.monotonic()
         if early_s > 0:
             await asyncio.sleep(early_s)
 
     def _note_damage(self, log: Log, error: DamagedFileError) -> None:
-        """Have the segment checked, and clean what lies before the damage the next time."""
+        """Have the segment checked; the next cleaning stops before the damage."""
         segment = next((segment for segment in log.segments if segment.path == error.path), None)
         tries = self._damaged[error.path] = self._damaged.get(error.path, 0) + 1
         if segment is None or log.on_unreadable is None or tries > _CHECKS_MAX:
@@ -162,7 +162,7 @@ class LogCleaner:
         self._failed.add((log.topic, log.partition))
 
     def _give_up(self, log: Log, error: Exception) -> None:
-        """Damaged, or a mistake of ours: that is shown with where it happened."""
+        """Skip a log until the restart: it is damaged, or the cleaner has a bug, which is logged with its traceback."""
         self._uncleanable[log.topic, log.partition] = log.topic_id
         _LOGGER.error(
             "%s cannot be cleaned, and is left as it is until this broker is restarted: %s",
@@ -183,7 +183,7 @@ class LogCleaner:
 
 
 def _dirt(log: Log, now_ms: int, synced_end: int | None = None) -> Dirt:
-    """Only what a power loss cannot take makes older records superfluous."""
+    """The dirt of a log: only records that a power loss cannot take make older ones superfluous."""
     first_dirty = max(log.first_dirty_offset, log.log_start_offset)
     settled_end = min(log.high_watermark, log.recovery_point if synced_end is None else synced_end)
     return Dirt(log.segments, log.config, first_dirty, settled_end, now_ms)
@@ -198,7 +198,7 @@ def _has_room(log: Log) -> bool:
 
 
 def _settings(config: BrokerConfig) -> tuple[int, float, int, int]:
-    """In the order of CleanerSettings."""
+    """The values of CleanerSettings, in its order."""
     return (
         config.log_cleaner_dedupe_buffer_size,
         config.log_cleaner_io_buffer_load_factor,

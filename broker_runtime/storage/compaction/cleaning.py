@@ -1,8 +1,8 @@
 """The cleaning of one log, from the offset map to the last segment that is swapped.
 
-It runs on the event loop, and yields the work that threads do; whoever drives it says when that is done. Between two
-works the log may have been cut, deleted, given to somebody else or configured otherwise: then the cleaning stops, and
-what it has swapped by then stays, as each swap leaves a log that readers see the same in.
+It runs on the event loop, and yields work for threads; the caller reports when that is done. Between two pieces of work
+the log may have been cut, deleted, reassigned or reconfigured: then the cleaning stops. Completed swaps stay, because
+readers see the same log after each.
 """
 
 import errno
@@ -21,16 +21,16 @@ from broker_runtime.storage.swap import Swap
 from broker_runtime.storage.turns import Turns, Work
 
 _ROOM_BYTES = 16 << 20
-"""Is left to producers: a cleaning must not be what fills the disk."""
+"""Space that is left to producers: a cleaning must not fill the disk."""
 
 
 class CleaningStoppedError(Exception):
-    """The log is not any more what was to be cleaned; there is nothing wrong with it."""
+    """The log is no longer the one that was to be cleaned; there is nothing wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """What a cleaning may use: see log.cleaner.*."""
+    """Resources that a cleaning may use: see log.cleaner.*."""
 
     map_bytes: int
     map_load_factor: float
@@ -39,7 +39,7 @@ class CleanerSettings:
 
 
 class Cleaning:
-    """Nothing of it is durable but the segments that it has swapped; the offset that it gives back is the caller's."""
+    """Only the swapped segments are durable; the caller stores the offset that `run` returns."""
 
     def __init__(self, log: Log, dirt: Dirt, settings: CleanerSettings, clock: Clock) -> None:
         self.counts = Counts()
@@ -55,16 +55,18 @@ class Cleaning:
 
     @property
     def bytes(self) -> int:
-        """Read and written so far."""
+        """Bytes that were read and written so far."""
         return self._bytes + (0 if self._turns is None else self._turns.bytes)
 
     def run(self) -> Generator[Work, None, int]:
-        """Up to where the log is clean now. Raises CleaningStoppedError, OSError, KafkaError, and what else its works
-        raise."""
+        """Clean the log, and return the offset up to which it is clean.
+
+        Raises CleaningStoppedError, OSError, KafkaError, and any other error of its work.
+        """
         try:
             return (yield from self._run())
         except Exception:
-            # A log that was closed or cut under a work is not damaged.
+            # A log that was closed or cut during the work is not damaged.
             self._check()
             raise
 
@@ -88,7 +90,7 @@ class Cleaning:
         del segments
         while groups:
             yield from self._clean_group(groups.pop(0), rules, buffers)
-            # To let go of the last reference to a large file that has no name any more takes milliseconds.
+            # Dropping the last reference to a large file that has no name any more takes milliseconds.
             yield self._old_files.clear
             self._check()
         return end

@@ -1,4 +1,4 @@
-"""Which logs are worth a cleaning, how far it may go, and which segments become one. Pure, as Kafka decides it."""
+"""Which logs are worth cleaning, how far, and which segments are merged. Pure, with Kafka's decisions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -18,15 +18,15 @@ class Sized(Protocol):
 
     @property
     def damage(self) -> Sequence[object]:
-        """Not empty: a part of the segment cannot be read."""
+        """Not empty if a part of the segment cannot be read."""
         ...
 
 
 class Dirt:
-    """The sealed segments of one log that may be cleaned now: `first_dirty` is where the last cleaning has ended.
+    """The sealed segments of one log that may be cleaned now; `first_dirty` is the end of the last cleaning.
 
-    A cleaning ends before the first damaged segment. Otherwise a tombstone behind the damage could go, and when the
-    damage is mended by an older record of that key, the key would be back.
+    A cleaning ends before the first damaged segment. Otherwise it could remove a tombstone after the damage; if the
+    damage is then mended with an older record of that key, the key would come back.
     """
 
     __slots__ = ("clean_bytes", "delay_ms", "dirty_bytes", "end", "first_dirty")
@@ -34,11 +34,11 @@ class Dirt:
     def __init__(
         self, segments: Sequence[Sized], config: TopicConfig, first_dirty: int, settled_end: int, now_ms: int
     ) -> None:
-        """What ends above `settled_end` is not looked at: other replicas, or a disk, may not have it yet."""
+        """Segments that end above `settled_end` are ignored: other replicas, or a disk, may not have them yet."""
         self.first_dirty = self.end = first_dirty
         self.clean_bytes = self.dirty_bytes = 0
         self.delay_ms = 0
-        """For how long a record has waited beyond max.compaction.lag.ms."""
+        """How long a record has waited beyond max.compaction.lag.ms."""
         lag_ms = config.min_compaction_lag_ms
         for segment in segments[:-1]:
             if segment.damage:
@@ -56,7 +56,7 @@ class Dirt:
 
     @property
     def ratio(self) -> float:
-        """Share of what may be cleaned that is dirty, 0 to 1."""
+        """Dirty share of the bytes that may be cleaned, 0 to 1."""
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
 
     def is_cleanable(self, config: TopicConfig) -> bool:
@@ -64,12 +64,12 @@ class Dirt:
 
 
 _GROUP_SEGMENTS_MAX = 32
-"""The event loop removes the files of a group at once."""
+"""Limit for a group: the event loop removes its files at once."""
 _RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 def grouped(segments: Sequence[Sized], config: TopicConfig) -> Iterator[tuple[int, int]]:
-    """(number of the first, number behind the last) of segments that together make one of at most the usual size."""
+    """(first number, number after the last) of segments to merge into one of at most the usual size."""
     begin = size = index_bytes = 0
     for number, segment in enumerate(segments):
         too_much = (

@@ -1,4 +1,4 @@
-"""What the log cleaner tells of itself: the figures behind Kafka's metrics LogCleaner and LogCleanerManager."""
+"""Figures of the log cleaner, for Kafka's metrics LogCleaner and LogCleanerManager."""
 
 from typing import TYPE_CHECKING
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class CleanerFigures:
-    """Shares are from 0 to 1. Nothing of it is durable."""
+    """Shares are from 0 to 1. Nothing is durable."""
 
     def __init__(self, now_s: float) -> None:
         self.last_look_s = now_s
-        """The clock's monotonic time."""
+        """Time of the last check, in seconds of the monotonic clock."""
         self.max_dirty_ratio = 0.0
-        """Of the log that was filthiest at the last look, before it was cleaned."""
+        """Dirty ratio of the dirtiest log at the last check, before it was cleaned."""
         self.uncleanable_partitions = 0
         self.uncleanable_bytes = 0
         self.map_utilization = 0.0

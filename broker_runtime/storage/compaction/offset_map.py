@@ -1,21 +1,22 @@
-"""Where the last record of each key is, in bounded memory. Pure."""
+"""The offset of each key's last record, in bounded memory. Pure."""
 
 from broker_runtime.blake2 import blake2b
 
 ENTRY_BYTES = 208
-"""Of CPython: a key of at most 16 bytes 64, an offset 32, and a place in a dictionary that has just grown 112."""
+"""In CPython: 64 for a key of at most 16 bytes, 32 for an offset, 112 for a place in a just grown dictionary."""
 _SHARDS = 64
-"""A dictionary that grows holds the interpreter: of 64 each is small enough to take a fraction of a millisecond."""
+"""A growing dictionary holds the interpreter: each of 64 is small enough to grow in a fraction of a millisecond."""
 _DIGEST_BYTES = 16
 
 
 class OffsetMap:
-    """Longer keys are known by a digest, as in Kafka, which has MD5 of all: two of 2**64 keys would look the same."""
+    """Keys of 16 bytes or more are stored as a digest; Kafka stores MD5 of all. Two of 2**64 keys would look the same.
+    """
 
     def __init__(self, bytes_max: int, load_factor: float) -> None:
         self.slots = max(1, int(bytes_max * load_factor) // ENTRY_BYTES)
         self.latest = -1
-        """Everything up to here is known."""
+        """All keys up to this offset are known."""
         self._shards: list[dict[bytes, int]] = [{} for _ in range(_SHARDS)]
         self._count = 0
 
@@ -24,11 +25,11 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """Share of the slots that are taken, 0 to 1."""
+        """Share of the used slots, 0 to 1."""
         return self._count / self.slots
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Offsets come in ascending order. False, with nothing noted, where there is no room for another key."""
+        """Note the last offset of a key; offsets come in ascending order. False if there is no room for another key."""
         if len(key) >= _DIGEST_BYTES:
             key = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         shard = self._shards[hash(key) & _SHARDS - 1]
@@ -40,7 +41,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """-1 of a key that is not known."""
+        """The last offset of the key; -1 if the key is not known."""
         if len(key) >= _DIGEST_BYTES:
             key = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         return self._shards[hash(key) & _SHARDS - 1].get(key, -1)

@@ -1,8 +1,8 @@
-"""Records that a cleaning looks at, and the batch that is left of one when some go. Pure.
+"""The records that a cleaning reads, and the batch that remains when some are removed. Pure.
 
-A batch keeps its first and last offset and the sequence numbers of its producer; what stays of its records stays as it
-is, byte for byte, unless the batch is given its delete horizon (KIP-534): that takes the place of the base timestamp,
-and each record's time counts from it then. Methods raise KafkaError where records do not fit their batch.
+A batch keeps its first and last offset and its producer's sequence numbers. The remaining records stay unchanged, byte
+for byte, unless the batch gets its delete horizon (KIP-534): that replaces the base timestamp, and each record's time
+counts from it then. Functions raise KafkaError if records do not match their batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ from broker_runtime.storage.compression import pack, unpack
 
 
 class StoredRecord(NamedTuple):
-    """Where a record stands in the unpacked bytes of its batch, and what decides whether it stays."""
+    """The position of a record in the decompressed bytes of its batch, and the fields that decide whether it stays."""
 
     begin: int
     end: int
@@ -38,14 +38,14 @@ class StoredRecord(NamedTuple):
 
 
 def body_of(header: Header, batch: memoryview, unpacked_bytes_max: int) -> bytes:
-    """The records as they are without compression."""
+    """The batch's records, decompressed."""
     codec = header.attributes & COMPRESSION_MASK
     records = batch[HEADER_BYTES : header.size]
     return unpack(codec, records, unpacked_bytes_max) if codec else bytes(records)
 
 
 def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
-    """Values and headers are passed over."""
+    """The records of `body`; values and headers are skipped."""
     at = 0
     made = tuple.__new__
     try:
@@ -80,7 +80,7 @@ def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
             has_value = not body[at] & 1
             if at >= end or end > len(body):
                 raise _misfit()
-            # Its constructor takes twice as long.
+            # The named tuple's constructor takes twice as long.
             yield made(StoredRecord, (begin, end, time, offset, key, has_value))
             at = end
     except IndexError:
@@ -90,9 +90,9 @@ def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
 def rewritten(
     header: Header, batch: memoryview, body: bytes, kept: Sequence[StoredRecord], horizon_ms: int | None
 ) -> bytes:
-    """A batch of these records only; with none it is a header, which remembers its producer and the offsets.
+    """A batch of these records only; without records it is a header, which keeps its producer and the offsets.
 
-    `horizon_ms` is given to a batch that has none yet.
+    `horizon_ms` is given for a batch that has none yet.
     """
     base_ms, attributes = header.base_timestamp, header.attributes
     if not kept:
@@ -141,7 +141,7 @@ def _moved(body: bytes, kept: Sequence[StoredRecord], by_ms: int) -> bytes:
 
 
 def _long(ms: int) -> int:
-    """The nearest time that fits: the times of a batch are its producer's to say, and no reason to end a broker."""
+    """The nearest time that fits: a producer sets the times of a batch, and bad ones must not stop a broker."""
     return max(~LONG_MAX, min(ms, LONG_MAX))
 
 

@@ -1,7 +1,7 @@
-"""The work of a cleaning that threads do: filling the offset map, and writing what stays of some segments to a new one.
+"""The work of a cleaning for threads: filling the offset map, and writing the remaining records to a new segment.
 
-Iterators that say now and then how many bytes they have read and written; between two of those another may go on. They
-hold open files and numbers, nothing that the log changes. They raise OSError, and KafkaError where a log is damaged.
+The iterators yield now and then how many bytes they have read and written; after each yield another thread may run.
+They use open files and numbers, nothing that the log changes. They raise OSError, and KafkaError if a log is damaged.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _RECORDS_PER_STEP = 256
 
 
 class Source(NamedTuple):
-    """A sealed segment, as far as a cleaning reads it."""
+    """The part of a sealed segment that a cleaning reads."""
 
     file: File
     path: Path
@@ -34,25 +34,25 @@ class Source(NamedTuple):
     next_offset: int
 
     def batches(self, read_bytes: int) -> Iterator[tuple[Header, memoryview]]:
-        """As of `stored_batches`."""
+        """The batches of the source; see `stored_batches.batches`."""
         offsets = self.base_offset, self.next_offset
         return batches(self.file, self.path, self.start, self.size, read_bytes, offsets)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides what stays."""
+    """The rules that decide which records stay."""
 
     offsets: OffsetMap
     last_of_producer: Mapping[int, int]
-    """By producer id the last offset of its newest batch: that one stays, if need be without records."""
+    """Last offset of each producer's newest batch, by producer id: that batch stays, if need be without records."""
     now_ms: int
     delete_retention_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """How much is read and written at a time, and what a batch may unpack to."""
+    """How much is read and written at a time, and the limit for a decompressed batch; all in bytes."""
 
     io_bytes: int
     unpacked_bytes_max: int
@@ -61,7 +61,7 @@ class Buffers:
 
 @dataclass(slots=True)
 class Counts:
-    """What one cleaning has read, written and seen."""
+    """What one cleaning has read, written and found."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -98,7 +98,7 @@ def note_newest(batches: Iterable[tuple[int, int, StoredBatch]], newest: dict[in
 
 
 def _note_keys(offsets: OffsetMap, body: bytes, header: Header, from_offset: int) -> Generator[int, None, bool]:
-    """Whether there was room for all; else the map knows everything up to the record before the first it has not."""
+    """Whether there was room for all keys; if not, `offsets.latest` is before the first key that is missing."""
     put, base = offsets.put, header.base_offset
     for number, (_, _, _, delta, key, _) in enumerate(stored_records(body, header.record_count), 1):
         offset = base + delta
@@ -111,8 +111,10 @@ def _note_keys(offsets: OffsetMap, body: bytes, header: Header, from_offset: int
 
 
 def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: Buffers, counts: Counts) -> Steps:
-    """Write what stays to the new segment, which counts it. The last batch stays, if need be without records: segments
-    follow each other without a gap, so that a start notices when one of them is lost.
+    """Write the remaining records to the new segment, which counts them.
+
+    The last batch stays, if need be without records: segments follow each other without a gap, so that a start notices
+    a lost one.
     """
     out = BatchWriter(new, buffers.io_bytes, buffers.index_interval_bytes)
     last_offset = sources[-1].next_offset - 1
@@ -144,7 +146,7 @@ def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: B
 def _kept_records(
     body: bytes, header: Header, rules: Rules, counts: Counts
 ) -> Generator[int, None, list[StoredRecord]]:
-    """As Kafka decides it: the last record of each key, and a tombstone until the delete horizon of its batch."""
+    """The records that stay, as in Kafka: the last one of each key, tombstones until their batch's delete horizon."""
     base, get, latest = header.base_offset, rules.offsets.get, rules.offsets.latest
     horizon_is_over = header.attributes & DELETE_HORIZON and rules.now_ms >= header.base_timestamp
     kept: list[StoredRecord] = []
